@@ -358,7 +358,7 @@ REFERENCES: dict[str, Code] = {
     ),
     "HW309": Code(
         "a store used by two steps",
-        "A store belongs to one step, or to one table.",
+        "A store belongs to one step, or to one table; only processors may share one.",
         "Give each its own store.",
     ),
     "HW310": Code(
@@ -646,6 +646,12 @@ TOPOLOGY: dict[str, Code] = {
         "columns of a store that no processor uses",
         "The columns of other stores are those of their step.",
         "Remove `key` and `value` from the store.",
+    ),
+    "HW543": Code(
+        "processors that cannot share a store",
+        "Processors that name the same store take turns: each sees what the others have stored for the records before. "
+        "So they have the same partitions, get single records, and what one forwards to another goes there directly.",
+        "Bring them together as the hint says, or give each its own store.",
     ),
 }
 

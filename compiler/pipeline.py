@@ -32,6 +32,7 @@ from .operations.base.pairs import read_by
 from .ordering import topological_order
 from .reading.load import LoadedProject, load_project
 from .topology.graph import TopologyGraph
+from .topology.sharing.checking import check_shared_stores
 from .topology.subtopologies import build_graph
 
 CACHE = Path("target", ".cache", "expressions.json")
@@ -109,13 +110,21 @@ def compile_project(
         check_plugins(model, loaded.target, plugins, diagnostics)
     if analyzer is not None and keep_verdicts:
         cache.save()
+    for name, topology in _whole(loaded, checked, diagnostics).items():
+        check_shared_stores(model.topologies[name], topology, f"{model.name}-{name}", diagnostics)
+    whole = _whole(loaded, checked, diagnostics)
+    graphs = [build_graph(model, model.topologies[name], topology) for name, topology in whole.items()]
+    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics, judge.left_to_spark, read)
+
+
+def _whole(loaded: LoadedProject, checked: Checked, diagnostics: Diagnostics) -> dict[str, CheckedTopology]:
+    """The topologies that have flows or tables, no errors and no unknown types, in their order."""
     faulty = _faulty(loaded, diagnostics)
-    graphs = [
-        build_graph(model, model.topologies[name], topology)
+    return {
+        name: topology
         for name, topology in _ordered(checked).items()
         if (topology.flows or topology.tables) and _known(topology) and faulty.isdisjoint(_parts(topology))
-    ]
-    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics, judge.left_to_spark, read)
+    }
 
 
 def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:

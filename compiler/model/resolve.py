@@ -224,23 +224,29 @@ class _Resolver:
                 self._diagnostics.add("HW302", stream.position, message, hint)
 
     def _stores(self, topology: TopologyModel) -> None:
-        used: dict[str, str] = {}
-        for user, what in _store_users(topology):
-            name = user.text
+        used: dict[str, _StoreUser] = {}
+        for user in _store_users(topology):
+            name, position = user.name.text, user.name.position
             if name not in topology.stores and "stores" in topology.lost:
                 continue
             if name not in topology.stores:
                 message = f"There is no store '{name}'."
                 hint = did_you_mean(name, topology.stores) or "Declare it under `stores:`, or leave `store` out."
-                self._diagnostics.add("HW304", user.position, message, hint)
-            elif name in used:
-                message = f"The store '{name}' is used by {used[name]} already."
-                self._diagnostics.add("HW309", user.position, message, "A store belongs to one step: declare another.")
-            else:
-                used[name] = what
+                self._diagnostics.add("HW304", position, message, hint)
+                continue
+            other = used.setdefault(name, user)
+            if other is user or (user.shares and other.shares and user.step != other.step):
+                continue
+            hint = "A store belongs to one step: declare another."
+            if user.shares != other.shares:
+                hint = (
+                    "Only processors share stores. Rows of other steps and of tables are theirs alone, as they emit "
+                    "each change: declare another store."
+                )
+            self._diagnostics.add("HW309", position, f"The store '{name}' is used by {other.what} already.", hint)
 
     def _unused_stores(self, topology: TopologyModel) -> None:
-        used = {user.text for user, _ in _store_users(topology)}
+        used = {user.name.text for user in _store_users(topology)}
         for name, store in topology.stores.items():
             if name not in used:
                 message = f"No step uses the store '{name}'."
@@ -252,9 +258,11 @@ class _Resolver:
             read.update(source.text for source in flow.reads)
         for flow in topology.flows.values():
             read.update(table.text for step in flow.references for table in step.tables)
+        users = [user.name.text for user in _store_users(topology)]
+        shared = {name for name in users if users.count(name) > 1}
         for flow in topology.flows.values():
-            branches = any(step.flows for step in flow.references)
-            if flow.to is None and flow.name.text not in read and not branches:
+            goes_on = any(step.flows or shared.intersection(map(_text, step.stores)) for step in flow.references)
+            if flow.to is None and flow.name.text not in read and not goes_on:
                 self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
 
     def _reads(self, names: Mapping[str, Names]) -> dict[FlowId, list[FlowId]]:
@@ -297,11 +305,28 @@ class _Resolver:
         self._diagnostics.add("HW307", position, f"Flows read one another in a circle: {way}.")
 
 
-def _store_users(topology: TopologyModel) -> Iterator[tuple[Scalar, str]]:
-    """Each use of a store: the name, and who uses it."""
+def _text(name: Scalar) -> str:
+    return name.text
+
+
+@dataclass(frozen=True)
+class _StoreUser:
+    """A use of a store. `name`: as it is written there. `what`: who uses it. `step`: which of the topology's steps.
+
+    `shares`: see `References`.
+    """
+
+    name: Scalar
+    what: str
+    step: int = -1
+    shares: bool = False
+
+
+def _store_users(topology: TopologyModel) -> Iterator[_StoreUser]:
     for table in topology.tables.values():
         if table.store is not None:
-            yield table.store, f"the table '{table.name.text}'"
-    for flow in topology.flows.values():
-        for store in (store for step in flow.references for store in step.stores):
-            yield store, f"a step of the flow '{flow.name.text}'"
+            yield _StoreUser(table.store, f"the table '{table.name.text}'")
+    steps = ((flow, step) for flow in topology.flows.values() for step in flow.references)
+    for number, (flow, step) in enumerate(steps):
+        for store in step.stores:
+            yield _StoreUser(store, f"a step of the flow '{flow.name.text}'", number, step.shares)

@@ -80,7 +80,7 @@ class ProcessStep(StepAction):
 
     def references(self) -> References:
         flows = tuple(each.flow for each in self.flows if each.flow is not None)
-        return References(stores=self.stores, flows=flows)
+        return References(stores=self.stores, flows=flows, shares=True)
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         return streams_only(word, shape)
@@ -104,6 +104,7 @@ class ProcessStep(StepAction):
             tuple(shapes),
             tuple(store for store in stores if store is not None),
             options,
+            hasattr(found.loaded, "process_batch"),
         )
         return context.add(processing, shape, shapes[0], step)
 
@@ -112,7 +113,7 @@ class ProcessStep(StepAction):
 class Processing(Splitting):
     """Gives records to a project's class. `into`: its flows; none where what it forwards goes on in its own.
 
-    `shapes`: of each flow, or of its own.
+    `shapes`: of each flow, or of its own. `batches`: whether it gets many records at once.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Processing(Splitting):
     shapes: tuple[Shape, ...]
     stores: tuple[Store, ...] = ()
     options: Mapping[str, Any] = field(default_factory=dict)
+    batches: bool = False
 
     has_effect = True
     null_keys = "kept"

@@ -23,11 +23,15 @@ from .changes import Changes
 from .connections import Reading
 from .liveness import Needed
 from .operation_graph import Vertex, Wired
+from .sharing.groups import Group, side_by_side
 
 
 @dataclass
 class Layout:
-    """Lays out one subtopology. `declared` collects the final declarations of all subtopologies."""
+    """Lays out one subtopology. `declared` collects the final declarations of all subtopologies.
+
+    `groups`: the processors that share stores.
+    """
 
     wired: Wired
     part: Sequence[Vertex]
@@ -35,6 +39,7 @@ class Layout:
     stage_numbers: Mapping[int, int]
     changes: Changes
     declared: Declared
+    groups: Sequence[Group] = ()
     _edges: dict[int, LiveEdge] = field(default_factory=dict)
     _last: dict[int, int] = field(default_factory=dict)
 
@@ -49,7 +54,8 @@ class Layout:
         for level in range(last + 1 + last % 2):
             vertices = [vertex for vertex in self.part if self.stage_numbers[vertex.number] == level]
             if level % 2 == 0:
-                stages.append(self._python(level, _tables_first(vertices)))
+                ordered = side_by_side(_tables_first(vertices), self.groups, self.wired)
+                stages.append(self._python(level, ordered))
             else:
                 stages += self._sql(vertices)
         return tuple(stages)

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from ..operations.base.operation import Operation
 from ..operations.base.shape import Shape
+from ..operations.process import Processing
 from .connections import GlobalReading, Reading, Writing
 
 
@@ -51,7 +52,10 @@ class Wired:
         return found
 
     def components(self) -> list[list[Vertex]]:
-        """The connected parts, in the order of `_along_the_flow`; the vertices of each part in order."""
+        """The connected parts, in the order of `_along_the_flow`; the vertices of each part in order.
+
+        A store that processors share connects them too, as in Kafka Streams.
+        """
         parent = {vertex.number: vertex.number for vertex in self.vertices}
 
         def root(number: int) -> int:
@@ -63,6 +67,10 @@ class Wired:
         for vertex in self.vertices:
             for edge in (*vertex.inputs, *vertex.lookups):
                 parent[root(vertex.number)] = root(producer[edge].number)
+        owner: dict[str, int] = {}
+        for vertex in self.vertices:
+            for store in vertex.operation.stores if isinstance(vertex.operation, Processing) else ():
+                parent[root(vertex.number)] = root(owner.setdefault(store.name, vertex.number))
         parts: dict[int, list[Vertex]] = {}
         for vertex in self.vertices:
             parts.setdefault(root(vertex.number), []).append(vertex)

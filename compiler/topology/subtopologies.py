@@ -22,6 +22,7 @@ from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyG
 from .layout import Layout
 from .liveness import live_columns
 from .operation_graph import Vertex, Wired
+from .sharing.groups import sharing
 from .stage_numbers import stage_numbers
 from .topology_description import processor_nodes
 from .wiring import wire
@@ -46,7 +47,8 @@ class _Build:
 
     def run(self) -> TopologyGraph:
         needed = live_columns(self.wired)
-        stages = stage_numbers(self.wired, needed)
+        groups = sharing(self.wired)
+        stages = stage_numbers(self.wired, needed, groups)
         repartitions = [
             v.operation.topic.name
             for v in self.wired.vertices
@@ -64,7 +66,7 @@ class _Build:
             if isinstance(part[0].operation, GlobalReading):
                 global_nodes[number] = of_part
                 continue
-            layout = Layout(self.wired, part, needed, stages, changes, self.declared)
+            layout = Layout(self.wired, part, needed, stages, changes, self.declared, groups)
             built = self._part(number, names[number], layout, of_part)
             parts.append(replace(built, step_policies=policies_of_steps(self.wired, part, self.topology)))
         global_tables = tuple(table.global_table for table in self.checked.tables.values() if table.global_table)

@@ -27,13 +27,14 @@ class Node(Protocol):
 class RowFailedError(HeadwaterError):
     """An operator cannot process a row: the first one, in the order of processing. `order`: its `_order`.
 
-    `cause`: what it raised.
+    `cause`: what it raised. `at`: the place of the step; empty for that of the operator.
     """
 
-    def __init__(self, order: int, cause: HeadwaterError) -> None:
+    def __init__(self, order: int, cause: HeadwaterError, at: Place = "") -> None:
         super().__init__(cause.message, cause.hint)
         self.order = order
         self.cause = cause
+        self.at = at
 
 
 class RowsFailedError(HeadwaterError):

@@ -31,6 +31,7 @@ from ..operators.declarations import (
     Table,
 )
 from ..operators.node import Edges, Node
+from ..operators.processing.together import ProcessTogether
 from ..operators.task_epoch import TaskEpoch
 from ..records.arrays import Bools, Int64s
 
@@ -64,6 +65,12 @@ class Numbering:
     def run(self, node: Node, edges: Edges, epoch: TaskEpoch) -> None:
         """Run an operator, and note what it touches: all that it stores or writes, and of a join what it drops."""
         match node:
+            case ProcessTogether():
+                for name in node.reads:
+                    self._touched[edges[name].path[0]] = True
+                node.run(edges, epoch)
+                for name in node.makes:
+                    self._touched[edges[name].path[0]] = True
             case Process():
                 # Also what it has not stored may decide what becomes of other records.
                 self._touched[edges[node.flow].path[0]] = True

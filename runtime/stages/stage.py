@@ -28,6 +28,7 @@ from ..operators.node import Edges, Node, RowFailedError, RowsFailedError
 from ..operators.order.origins import Origins
 from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
 from ..operators.order.passed_time import PassedTime
+from ..operators.processing.together import together
 from ..operators.source import Source, take, take_bare
 from ..operators.task_epoch import TaskEpoch
 from ..state.store import StateStore
@@ -302,7 +303,7 @@ class Stage:
     ) -> tuple[int, ...]:
         name = str(task.key)
         failed: list[int] = []
-        for node in self.nodes:
+        for node in together(self.nodes):
             try:
                 with stopwatch.phase("operators"), timed(_named(node)):
                     failed += work.run(node, epoch, leaves_out=leaves_out)
@@ -310,7 +311,8 @@ class Stage:
                 numbers = sorted({*error.orders.tolist()})
                 raise StepError(type(node).__name__, str(node.at), name, error, numbers) from error
             except RowFailedError as error:
-                raise StepError(type(node).__name__, str(node.at), name, error.cause, [error.order]) from error
+                at = str(error.at or node.at)
+                raise StepError(type(node).__name__, at, name, error.cause, [error.order]) from error
             except SumOverflowError as error:
                 raise StepError(type(node).__name__, str(node.at), name, error) from error
             except HeadwaterError:  # errors of a store or of the log keep their own type

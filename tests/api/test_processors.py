@@ -27,6 +27,14 @@ topics:
     partitions: 1
     key: {device: string}
     value: {code: int}
+  device_limits:
+    partitions: 1
+    key: {device: string}
+    value: {most: int}
+  device_readings:
+    partitions: 1
+    key: {device: string}
+    value: {degrees: int}
 """
 BEATING = """
 from headwater import Record
@@ -91,6 +99,54 @@ flows:
 """
 
 
+PASSING = """
+from headwater import Record
+
+
+class Passing:
+    def __init__(self, name):
+        self.name = name
+
+    def init(self, context):
+        self.context = context
+        self.seen = context.store("seen")
+
+    def process(self, record):
+        row = self.seen.get(record.key)
+        step = (row.step if row else "") + self.name
+        self.seen.put(record.key, {"step": step})
+        self.context.forward(record._replace(value={"step": step}))
+"""
+PASSED = """
+topology: passed
+stores:
+  seen: {type: key_value, key: {user: string}, value: {step: string}}
+flows:
+  forked:
+    from: first
+    steps:
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: c}}
+    to: third
+  first:
+    from: steps_taken
+    steps:
+      - filter: step <> 'no'
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: a}}
+    to: firsts
+  second:
+    from: first
+    steps:
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: b}}
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: d}}
+      - filter: step <> 'acbd'
+    to: seconds
+  alone:
+    from: steps_taken
+    steps:
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: e}}
+"""
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The project of the page."""
@@ -98,6 +154,7 @@ def project(tmp_path: Path) -> Path:
     golden = ROOT / "tests" / "golden" / "windows" / "project"
     files = [(name, golden.joinpath(name).read_text()) for name in ("headwater.yml", "profiles.yml")]
     files += [("topics/topics.yml", TOPICS), ("functions/beating.py", BEATING), ("topologies/beats.yml", BEATS)]
+    files += [("functions/passing.py", PASSING), ("topologies/passed.yml", PASSED)]
     files += [("functions/counting.py", COUNTING), ("topologies/counts.yml", COUNTS)]
     for path, text in (*files, *FILES):
         root.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
@@ -165,6 +222,47 @@ def test_visit_comes_once_it_has_ended(project: Path) -> None:
         ]
     assert found == [("bob", 1, 10), ("ann", 3, 59), ("bob", 1, 41)]
     assert sorted(bounds) == [(90, 90), (91, 91)]
+
+
+@pytest.mark.parametrize("engine", ["task", pytest.param("spark", marks=pytest.mark.spark)])
+def test_processors_share_a_store_record_by_record(project: Path, engine: ExpressionEngine) -> None:
+    limits = {"key": {"device": "a"}, "value": {"most": 20}, "timestamp": 10}
+    degrees = [(5, 99), (20, 21), (30, 20), (40, None), (50, 22), (60, 23), (80, 50)]
+    readings = [{"key": {"device": "a"}, "value": {"degrees": d}, "timestamp": t} for t, d in degrees]
+    with TopologyTestDriver(project, "readings", engine=engine) as driver:
+        driver.pipe_input("device_limits", [limits, {**limits, "value": {"most": 40}, "timestamp": 70}])
+        driver.pipe_input("device_readings", readings)
+        found = [each.value["degrees"] for each in driver.read_output("readings_above")]
+        rows = [row.value for row in driver.query("limits")]
+    # Records that one call pipes in are taken before those of the next.
+    assert (found, rows) == ([], [{"most": 40, "above": 2}])
+    with TopologyTestDriver(project, "readings", engine=engine) as driver:
+        driver.pipe_input("device_limits", [limits])
+        for reading in readings:
+            driver.pipe_input("device_readings", [reading])
+        driver.pipe_input("device_limits", [{**limits, "value": {"most": 40}, "timestamp": 90}])
+        found = [each.value["degrees"] for each in driver.read_output("readings_above")]
+        rows = [row.value for row in driver.query("limits")]
+    assert (found, rows) == ([22], [{"most": 40, "above": 0}])
+
+
+@pytest.mark.parametrize("engine", ["task", pytest.param("spark", marks=pytest.mark.spark)])
+def test_what_one_processor_forwards_another_one_sees_at_once(project: Path, engine: ExpressionEngine) -> None:
+    taken = [("ann", "x"), ("ann", "no"), ("bob", "x"), ("ann", "x")]
+    rows = [{"key": {"user": u}, "value": {"step": s}, "timestamp": t} for t, (u, s) in enumerate(taken)]
+    with TopologyTestDriver(project, "passed", engine=engine) as driver:
+        driver.pipe_input("steps_taken", rows)
+        found = {
+            topic: [(each.key["user"], each.value["step"]) for each in driver.read_output(topic)]
+            for topic in ("firsts", "seconds", "third")
+        }
+        kept = {row.key["user"]: row.value["step"] for row in driver.query("seen")}
+    assert found == {
+        "firsts": [("ann", "a"), ("bob", "a"), ("ann", "acbdeea")],
+        "third": [("ann", "ac"), ("bob", "ac"), ("ann", "acbdeeac")],
+        "seconds": [("ann", "acbdeeacbd")],
+    }
+    assert kept == {"ann": "acbdeeacbde", "bob": "acbde"}
 
 
 def test_wall_clock_goes_on_by_advance(project: Path) -> None:

@@ -18,7 +18,7 @@ class References:
 
     `implied`: of a step with several stores those that it does not name, each as a name, or None for the flow's, and
     what is put behind it. `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is
-    named after the flow, with `store_ending` behind.
+    named after the flow, with `store_ending` behind. `shares`: whether other steps that do so too may have its stores.
     """
 
     tables: tuple[Scalar, ...] = ()
@@ -28,6 +28,7 @@ class References:
     implied: tuple[tuple[Scalar | None, str], ...] = ()
     stores_result: bool = False
     store_ending: str = ""
+    shares: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +21,7 @@ from ..rows import Rows, concat
 from .batches import rows_of_batch
 from .moment import Moment
 from .punctuation import Position
+from .record import Record
 
 _LATEST = 2**63 // 1000
 """No timestamp in ms is as late: Spark counts microseconds in 64 bits."""
@@ -56,10 +57,15 @@ class Output:
 
 
 class Forwarded:
-    """What one processor has forwarded in an epoch."""
+    """What one processor has forwarded in an epoch.
+
+    `behind`: by edge, the processors that take each record at once, in their order.
+    """
 
     def __init__(self, outputs: Mapping[str, Output], named: bool, moment: Moment) -> None:
+        self.behind: dict[str, list[Callable[[Record], None]]] = {}
         self._outputs = outputs
+        self._names = {id(output): name for name, output in outputs.items()}
         self._named = named
         self._only = None if named else next(iter(outputs.values()))
         self._moment = moment
@@ -91,6 +97,16 @@ class Forwarded:
         output.keys.append(key)
         output.values.append(value)
         self._place += 1
+        if self.behind:
+            self._pass_on(output, key, value, timestamp, headers)
+
+    def _pass_on(self, output: Output, key: Row | None, value: Row | None, timestamp: int, headers: Any) -> None:
+        for take in self.behind.get(self._names[id(output)], ()):
+            there = key is not None and any(each is not None for each in tuple(key))
+            taken = Record(
+                output.key.copy(key) if there else None, output.value.copy(value), timestamp, dict(headers or {})
+            )
+            take(taken)
 
     def edges(self, rows: Rows, origins: Origins) -> dict[str, Rows]:
         """The rows on all edges. `rows`: those that the processor was given."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ..node import RowFailedError
+
 
 @dataclass(slots=True)
 class Moment:
@@ -13,7 +15,8 @@ class Moment:
     time of the punctuation, ms. `record`: the number of the record; None in a punctuation, before the first record, and
     for what other steps or processors give up while no record comes. `row`: the row at work; None in a punctuation and
     before the first record. `at`: where in the epoch, see `punctuation.Position`. `in_batch`: whether many records are
-    at work.
+    at work. `order`: the `_order` of the record that all comes from, or that the punctuation follows. `failed`: what a
+    processor has raised for a record.
     """
 
     stream_time: int
@@ -22,3 +25,10 @@ class Moment:
     row: int | None = None
     at: tuple[int, ...] = (-1,)
     in_batch: bool = False
+    order: int = -1
+    failed: RowFailedError | None = None
+
+    @classmethod
+    def at_start(cls, before: int) -> Moment:
+        """Before the first record of an epoch. `before`: the stream time then."""
+        return cls(before, max(before, 0))

@@ -139,16 +139,28 @@ class Schedules:
         """Those to run before what happens at `until`; None: to the end of the epoch. Each is asked for when the one
         before has run.
         """
-        while self._queue and (until is None or self._queue[0][0] < until):
-            at, _, schedule = heappop(self._queue)
-            if schedule.cancelled:
-                continue
-            self._at = at
-            time = self._now if schedule.kind == "wall_clock" else self._origins.time(at[0])
-            yield Due(schedule, at, time)
-            if not schedule.cancelled:
-                schedule.go_on(time)
-                self._enter(schedule)
+        while (at := self.next_at()) is not None and (until is None or at < until):
+            due = self.take()
+            yield due
+            self.ran(due)
+
+    def next_at(self) -> Position | None:
+        """Where in the epoch the next one runs; None if none is left."""
+        while self._queue and self._queue[0][2].cancelled:
+            heappop(self._queue)
+        return self._queue[0][0] if self._queue else None
+
+    def take(self) -> Due:
+        """The next one, which is to run now. There is one (`next_at`)."""
+        at, _, schedule = heappop(self._queue)
+        self._at = at
+        return Due(schedule, at, self._now if schedule.kind == "wall_clock" else self._origins.time(at[0]))
+
+    def ran(self, due: Due) -> None:
+        """It has run: it is due again at the next of its times."""
+        if not due.schedule.cancelled:
+            due.schedule.go_on(due.time)
+            self._enter(due.schedule)
 
     def left(self) -> Iterator[Scheduled]:
         """What the next epoch has to know."""

@@ -1,0 +1,85 @@
+"""Checks processors that share a store: whether they can take turns, record by record, in the same tasks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from ...diagnostics import Diagnostics
+from ...model.project import TopologyModel
+from ...operations.base.checked import CheckedTopology
+from ...operations.process import Processing, ProcessStep
+from ...reading.nodes import Scalar
+from ..operation_graph import Vertex, Wired
+from ..wiring import wire
+from .groups import Group, circles, shared_names, sharing, ways_around
+
+
+def check_shared_stores(
+    model: TopologyModel, topology: CheckedTopology, application: str, diagnostics: Diagnostics
+) -> None:
+    """Report processors that cannot share their stores. `topology`: without other errors."""
+    named = [store.text for _, store in _uses(model)]
+    if len(named) == len(set(named)):
+        return
+    wired = wire(topology, application)
+    for group in sharing(wired):
+        _Check(model, wired, group, diagnostics).run()
+    last = {store.text: store for _, store in _uses(model) if named.count(store.text) > 1}
+    for topic in circles(wired) if not diagnostics.errors else ():
+        store = next(iter(last.values()))
+        message = f"What shares '{store.text}' is one subtopology, which would both write and read '{topic}'."
+        hint = "Repartition before all of the processors that share it, or behind all of them."
+        diagnostics.add("HW543", store.position, message, hint)
+        return
+
+
+def _uses(model: TopologyModel) -> Iterator[tuple[str, Scalar]]:
+    """The stores of processors, each with the place of the step."""
+    for flow in model.flows.values():
+        for step in flow.steps:
+            if isinstance(step.action, ProcessStep):
+                yield from ((step.word.position.line_text, store) for store in step.action.stores)
+
+
+class _Check:
+    def __init__(self, model: TopologyModel, wired: Wired, group: Group, diagnostics: Diagnostics) -> None:
+        self._model = model
+        self._wired = wired
+        self._group = group
+        self._processors = [vertex for vertex in group if isinstance(vertex.operation, Processing)]
+        self._diagnostics = diagnostics
+
+    def run(self) -> None:
+        first = self._processors[0]
+        for vertex in self._processors:
+            if isinstance(vertex.operation, Processing) and vertex.operation.batches:
+                what = "gets many records at once, so it cannot see what others store in between"
+                self._report(
+                    vertex, f"`process_batch` {what}.", "Write `process(record)`, or give it a store of its own."
+                )
+            mine, theirs = (self._wired.shapes[each.inputs[0]].partitions for each in (vertex, first))
+            if mine != theirs:
+                where = f"of {mine} partitions here, and of {theirs} in the flow '{first.flow}'"
+                hint = f"Put `repartition: {{partitions: {theirs}}}` before this step."
+                self._report(vertex, f"The records are {where}, so there would not be the same tasks.", hint)
+        reported: set[int] = set()
+        for before, vertex in ways_around(self._wired, self._group):
+            if vertex.number not in reported:
+                reported.add(vertex.number)
+                message = (
+                    f"It gets records from a processor of the flow '{before.flow}' that shares its stores, but not "
+                    "directly: so they cannot take turns, record by record."
+                )
+                hint = "Let nothing stand between them: do in the class what the steps between them do."
+                self._report(vertex, message, hint)
+
+    def _report(self, vertex: Vertex, message: str, hint: str) -> None:
+        shared = _shared(self._processors)
+        stores = [store for place, store in _uses(self._model) if place == vertex.at]
+        store = next((each for each in stores if each.text in shared), stores[0])
+        self._diagnostics.add("HW543", store.position, f"The store '{store.text}' cannot be shared. {message}", hint)
+
+
+def _shared(processors: Sequence[Vertex]) -> set[str]:
+    names = [name for vertex in processors for name in shared_names(vertex)]
+    return {name for name in names if names.count(name) > 1}

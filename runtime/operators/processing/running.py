@@ -1,0 +1,224 @@
+"""One processor during an epoch: its object, and the records and punctuations that it is given.
+
+The object lives for one epoch, as an epoch may run anywhere, or again: what is to last is in stores. Records are
+processed in the order in which the task takes them, and whatever one forwards comes before what the next one does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from ....errors import HeadwaterError
+from ...python_functions.errors import FunctionRaisedError
+from ...python_functions.loading import load
+from ...python_functions.objects import RowType, UnfitRowError
+from ...records.kinds import Kind
+from .. import declarations
+from ..declarations import Flow
+from ..node import Edges, RowFailedError
+from ..rows import Rows, null_keys
+from ..task_epoch import TaskEpoch
+from .batches import batch_of
+from .context import ProcessorContext
+from .forwarded import Forwarded, Output, headers_of
+from .moment import Moment
+from .punctuation import BEHIND, Due, Position, Schedules
+from .record import Record
+from .stores.any_store import AnyStore
+
+Given = tuple[int, int, int, int, Record]
+"""A record: its row, its number, stream time with it, its `_order`, and what the processor gets of it."""
+
+
+class BatchFailedError(ValueError):
+    """A processor of batches has raised an error: for which record, is found by trying shorter batches."""
+
+
+class Running:
+    """One processor's epoch. `came`: the columns of its input. `stores`: those that it names.
+
+    `moment`: what is worked on, which all have in common that share a store.
+    """
+
+    def __init__(
+        self,
+        step: declarations.Process,
+        came: Flow,
+        epoch: TaskEpoch,
+        stores: Mapping[str, AnyStore],
+        moment: Moment,
+    ) -> None:
+        assert epoch.origins is not None
+        self.step = step
+        self.into = step.into or {step.flow: came}
+        self.schedules = Schedules(
+            step.name, epoch.processors, epoch.scheduled, epoch.origins, epoch.now, held=epoch.passed is not None
+        )
+        self.forwarded = Forwarded({name: Output.of(flow) for name, flow in self.into.items()}, step.named, moment)
+        self._epoch = epoch
+        self._origins = epoch.origins
+        self._moment = moment
+        self._stores = stores
+        self._object: Any = None
+        self._taken = 0
+        epoch.processors += 1
+
+    def begin(self) -> None:
+        """Make the object, and have it take its stores and make its schedules."""
+        step = self.step
+        kind = load(step.function)
+        self._object = self._called("__init__", lambda: kind(**step.options))
+        context = ProcessorContext(
+            self._epoch.partition,
+            self._epoch.task,
+            self._stores,
+            self.forwarded,
+            self.schedules,
+            self._origins,
+            self._moment,
+        )
+        if hasattr(self._object, "init"):
+            self._called("init", lambda: self._object.init(context))
+        self._called("init", lambda: context.begin(self._object))
+
+    def process(self, rows: Rows) -> None:
+        """Give it all rows, and the punctuations that are due."""
+        if hasattr(self._object, "process_batch"):
+            self._process_batches(rows, self._object.process_batch)
+        else:
+            for given in self.records(rows):
+                if self.schedules.next_record <= given[1]:
+                    self._punctuate(self.position(rows, given[0], given[1]))
+                self.give(given)
+        self._punctuate(None)
+
+    def end(self) -> None:
+        """Let the object end, and keep its schedules."""
+        if hasattr(self._object, "close"):
+            self._called("close", self._object.close)
+        self._epoch.schedule(self.step.name, self.schedules.left())
+
+    def edges(self, rows: Rows) -> Edges:
+        """What it has forwarded. `rows`: all that it was given."""
+        return self.forwarded.edges(rows, self._origins)
+
+    def records(self, rows: Rows) -> Iterator[Given]:
+        """The rows as records, one by one. Raises RowFailedError."""
+        numbers = self._origins.numbers_of(rows)
+        times = self._origins.times_of(numbers).tolist()
+        keys, values = self._objects(rows)
+        headers = [None] * len(rows) if rows.headers is None else headers_of(rows.headers.to_pylist())
+        found = zip(
+            numbers.tolist(),
+            times,
+            rows.order.tolist(),
+            keys,
+            values,
+            rows.timestamp.tolist(),
+            headers,
+            strict=True,
+        )
+        for row, (number, time, order, key, value, timestamp, header) in enumerate(found):
+            yield row, number, time, order, Record(key, value, timestamp, header or {})
+
+    def give(self, given: Given) -> None:
+        """Have it process a record. Raises RowFailedError."""
+        moment = self._moment
+        moment.row, number, moment.stream_time, moment.order, record = given
+        moment.record, moment.at = number if len(self._origins) else None, (number,)
+        moment.timestamp = record.timestamp
+        self._process(record)
+
+    def take(self, record: Record) -> None:
+        """Process a record that another processor forwards now. Raises RowFailedError."""
+        moment = self._moment
+        row, timestamp = moment.row, moment.timestamp
+        moment.row, moment.timestamp = self._taken, record.timestamp
+        self._taken += 1
+        self._process(record)
+        moment.row, moment.timestamp = row, timestamp
+
+    def position(self, rows: Rows, row: int, number: int) -> Position:
+        """Where in the epoch a row stands that comes from the record with this number."""
+        if len(rows.path) < 2 or rows.path[1][row] != BEHIND:
+            return (number,)
+        return (number, *(int(level[row]) for level in rows.path[1:5]))
+
+    def run(self, due: Due) -> None:
+        """Run a punctuation."""
+        moment, number = self._moment, due.at[0]
+        moment.record = moment.row = None
+        moment.at, moment.timestamp, moment.stream_time = due.at, due.time, self._origins.time(number)
+        moment.order = int(self._origins.order_of(np.array([number]))[0])
+        name = getattr(due.schedule.callback, "__name__", "punctuate")
+        self._called(f"{name}, a punctuation", lambda: due.schedule.callback(due.time))
+        self._refuse_failed()
+
+    def _process(self, record: Record) -> None:
+        try:
+            self._object.process(record)
+        except (HeadwaterError, MemoryError):  # of a store or of the machine
+            raise
+        except (Exception, SystemExit) as error:
+            cause = FunctionRaisedError(self.step.function, error, "process")
+            self._moment.failed = RowFailedError(self._moment.order, cause, self.step.at)
+            raise self._moment.failed from error
+        self._refuse_failed()
+
+    def _refuse_failed(self) -> None:
+        """Raise what another processor has raised for a forwarded record, also where this one has caught it."""
+        if self._moment.failed is not None:
+            raise self._moment.failed
+
+    def _process_batches(self, rows: Rows, process: Callable[[pa.RecordBatch], Any]) -> None:
+        """Give the rows up to the next punctuation at once, as often as it takes."""
+        moment, start = self._moment, 0
+        numbers = self._origins.numbers_of(rows)
+        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
+        while start < len(rows):
+            self._punctuate(self.position(rows, start, int(numbers[start])))
+            due = self.schedules.next_record
+            later = (numbers > due) | ((numbers == due) & behind)
+            later[: start + 1] = False
+            end = int(np.argmax(later)) if later.any() else len(rows)
+            last = int(numbers[end - 1])
+            moment.record = moment.row = None
+            moment.at, moment.timestamp = (last,), int(rows.timestamp[end - 1])
+            moment.stream_time, moment.in_batch = self._origins.time(last), True
+            try:
+                made = process(batch_of(rows, start, end))
+                self.forwarded.add_batches(made, start, end, rows, self._origins)
+            except (HeadwaterError, MemoryError):
+                raise
+            except (Exception, SystemExit) as error:
+                raise BatchFailedError(str(FunctionRaisedError(self.step.function, error, "process_batch"))) from error
+            start, moment.in_batch = end, False
+
+    def _punctuate(self, until: Position | None) -> None:
+        """Run the punctuations that are due before something; None: all of the epoch."""
+        for due in self.schedules.due(until):
+            self.run(due)
+
+    def _called(self, what: str, call: Callable[[], Any]) -> Any:
+        """What is called outside of records. Raises FunctionRaisedError."""
+        try:
+            return call()
+        except (HeadwaterError, MemoryError):
+            raise
+        except (Exception, SystemExit) as error:
+            raise FunctionRaisedError(self.step.function, error, what) from error
+
+    def _objects(self, rows: Rows) -> tuple[list[Any], list[Any]]:
+        """The keys and values of the rows, None where they are null. Raises RowFailedError."""
+        keys = {name: column.type for name, column in rows.keys.items()}
+        values = {name: column.type for name, column in rows.values.items()}
+        try:
+            there = ~null_keys(list(rows.keys.values()), len(rows))
+            return RowType(keys).rows(rows.keys, there), RowType(values).rows(rows.values, rows.kind == Kind.VALUE)
+        except UnfitRowError as error:
+            cause = HeadwaterError(f"{self.step.function.name} cannot be given this record: {error.cause}")
+            raise RowFailedError(int(rows.order[error.row]), cause, self.step.at) from error
