@@ -351,6 +351,23 @@ def test_stores_of_two_sides_of_a_flow_need_names_of_their_own(compiled: Compile
     assert not compiled(TOPICS, joins("name: again, ")).diagnostics
 
 
+@pytest.mark.parametrize(
+    ("steps", "stores", "hint"),
+    [
+        ("{aggregate: {store: totals, values: {n: count(*)}}}", "[totals]", "Only processors share stores."),
+        ("{filter: age > 1}", "[totals, totals]", "A store belongs to one step: declare another."),
+    ],
+)
+def test_store_is_shared_by_processors_alone(compiled: Compile, steps: str, stores: str, hint: str) -> None:
+    topology = (
+        "topology: site\nstores:\n  totals: {type: key_value, key: {user: string}, value: {n: bigint}}\nflows:\n"
+        f"  visits: {{from: users, steps: [{steps}], to: out}}\n"
+        f"  seen: {{from: users, steps: [{{process: {{function: functions.f:F, stores: {stores}}}}}], to: found}}\n"
+    )
+    found = [each for each in compiled(TOPICS, topology).diagnostics if each.code == "HW309"]
+    assert [(each.position.line, str(each.hint).startswith(hint)) for each in found] == [(7, True)]
+
+
 def test_merge_of_unequal_partitions_is_repartitioned_before_state(compiled: Compile) -> None:
     topics = TOPICS + "moves: {partitions: 3, key: {user: string}, value: {name: string, age: int}}\n"
     steps = "[{aggregate: {values: {n: count(*)}}}]"

@@ -1,3 +1,0 @@
-class Counting:
-    def process(self, record):
-        pass
