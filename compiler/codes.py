@@ -511,11 +511,6 @@ TOPOLOGY: dict[str, Code] = {
         "Some steps are only for streams, some only for tables.",
         "Put `to_stream` or `to_table` before it; the hint says which.",
     ),
-    "HW502": Code(
-        "a word reserved for later",
-        "The language has a place for it, this version does not run it.",
-        "Remove it.",
-    ),
     "HW503": Code(
         "a join of topics that are not co-partitioned",
         "A task joins the rows of its own partition: both sides need the same number of partitions and the same types "

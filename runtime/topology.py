@@ -205,8 +205,11 @@ class SlidingWindow:
 
     @property
     def kept_ms(self) -> int:
-        """How long a row is found after the start of its window, as a later record may make windows out of it."""
-        return 2 * self.difference_ms + self.grace_ms
+        """How long a row is found after the start of its window, as a later record may make windows out of it.
+
+        Where the difference is 0, the window of one moment is found for a record of that moment as long as it is open.
+        """
+        return max(2 * self.difference_ms, 1) + self.grace_ms
 
     @property
     def suppressed_ms(self) -> int:

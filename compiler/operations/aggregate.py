@@ -26,7 +26,7 @@ from .parts.aggregation import AggregateArgument, Aggregation, Materialization
 from .parts.aggregator import AggregatingWith, aggregator
 from .parts.calls import calling
 from .parts.closing import closed, closes, final, on_close
-from .parts.grouping import behind_group, group_store, slides
+from .parts.grouping import behind_group, group_store
 from .parts.projection import Projection, with_arguments
 
 
@@ -90,8 +90,6 @@ class AggregateStep(StepAction):
 
     def _by_class(self, context: FlowContext, step: Step, shape: Shape, name: Scalar) -> Shape:
         """The same with a class of the project, whose state has the columns of `values`."""
-        if slides(context, step, shape):
-            return UNKNOWN
         context.distinct([column for column, _ in self.values])
         function = aggregator(context, name, shape)
         has_key = shape.open or context.has_key(step, shape)

@@ -18,7 +18,7 @@ from .base.shape import UNKNOWN, Shape
 from .base.site import PythonLayout, Site
 from .base.step import References, Refusal, Step, StepAction, streams_only
 from .parts.closing import closed, closes, final, on_close
-from .parts.grouping import behind_group, group_store, slides
+from .parts.grouping import behind_group, group_store
 
 
 @dataclass(frozen=True)
@@ -47,8 +47,6 @@ class ReduceStep(StepAction):
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key, and a function of two values."""
-        if slides(context, step, shape):
-            return UNKNOWN
         if not closes(context, self.on_close, shape):
             return UNKNOWN
         found = context.functions.find(self.function)

@@ -30,11 +30,10 @@ class WindowStep(StepAction):
             return None
         grace = milliseconds(scalar(node, "grace")) or 0
         if "session" in node:
-            gap = _above_zero(scalar(node, "session"), "A session window needs a gap above zero.", reader)
+            gap = _gap(scalar(node, "session"), reader)
             return None if gap is None else cls(SessionWindow(gap, grace))
         if "sliding" in node:
-            message = "A sliding window needs a difference above zero."
-            difference = _above_zero(scalar(node, "sliding"), message, reader)
+            difference = milliseconds(scalar(node, "sliding"))
             return None if difference is None else cls(SlidingWindow(difference, grace))
         size_node = scalar(node, "tumbling") or scalar(node, "hopping")
         size = milliseconds(size_node)
@@ -72,12 +71,12 @@ class WindowStep(StepAction):
         return replace(shape, window=self.window)
 
 
-def _above_zero(node: Scalar | None, message: str, reader: Reader) -> int | None:
-    """A duration in ms; None if it is zero, which is reported, or none."""
-    duration = milliseconds(node)
-    if duration == 0 and node is not None:
-        reader.diagnostics.add("HW515", node.position, message)
-    return duration or None
+def _gap(node: Scalar | None, reader: Reader) -> int | None:
+    """The gap of sessions in ms; None if it is zero, which is reported, or no duration."""
+    gap = milliseconds(node)
+    if gap == 0 and node is not None:
+        reader.diagnostics.add("HW515", node.position, "A session window needs a gap above zero.")
+    return gap or None
 
 
 def _advances(size: int, size_node: Scalar, advance: int, advance_node: Scalar, reader: Reader) -> bool:

@@ -30,7 +30,9 @@ Session = tuple[int, int, bytes]
 
 def segment_length(window: SessionWindow | SlidingWindow) -> int:
     """The length of a segment in ms."""
-    return window.difference_ms if isinstance(window, SlidingWindow) else _GAPS * max(window.gap_ms, 1)
+    if isinstance(window, SlidingWindow):
+        return max(window.difference_ms, 1)
+    return _GAPS * max(window.gap_ms, 1)
 
 
 def has_segments(store: Store) -> bool:

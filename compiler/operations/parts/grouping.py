@@ -9,7 +9,7 @@ from ....runtime.durations import duration_text
 from ....runtime.operators.declarations import Emit
 from ....runtime.topology import AnyWindow, SessionWindow, SlidingWindow, Store, StoreType
 from ...reading.nodes import Scalar
-from ..base.context import FlowContext, StepPlace
+from ..base.context import FlowContext
 from ..base.shape import WINDOW_COLUMNS, Shape
 
 
@@ -50,12 +50,3 @@ def _store_type(window: AnyWindow | None) -> StoreType:
     if window is None:
         return "key_value"
     return "session" if isinstance(window, SessionWindow) else "window"
-
-
-def slides(context: FlowContext, step: StepPlace, shape: Shape) -> bool:
-    """Whether a step that calls a Python function stands behind a sliding window, which is reported."""
-    if not isinstance(shape.window, SlidingWindow):
-        return False
-    message = f"`{step.word.text}` with a Python function is not there yet in sliding windows."
-    context.report("HW502", step.word.position, message, "Use other windows, or aggregates of SQL.")
-    return True

@@ -38,7 +38,7 @@ def fold_windows(aggs: Sequence[Agg], rows: Rows, found: Updates, stored: Column
     """Fold the rows into their windows. `stored`: hidden columns of the stored windows. `each`: with a value for each
     update, otherwise for the last one of each window. Raises RowFailedError.
     """
-    window, group = _changed(found)
+    window, group = changed_windows(found)
     last = last_rows(group, len(window))
     fold = _Fold.of(found, each)
     at_end = fold.groups_of(window)
@@ -108,7 +108,7 @@ class _Fold:
         return np.where(sizes[window] > 0, number[window], behind)
 
 
-def _changed(found: Updates) -> tuple[Int64s, Int64s]:
+def changed_windows(found: Updates) -> tuple[Int64s, Int64s]:
     """(The windows that are updated, ascending; the place among them of each update's.)"""
     changed = np.zeros(len(found.key), np.bool_)
     changed[found.window] = True

@@ -14,9 +14,12 @@ from headwater.runtime import Materialize, subtopology
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.closing.final_results import FinalResults
 from headwater.runtime.operators.columns import KeyBy, Select
+from headwater.runtime.operators.folding.aggregate_with import AggregateWith
+from headwater.runtime.operators.folding.reduce import Reduce
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.sliding.aggregate_sliding import AggregateSliding
 from headwater.runtime.operators.source import Source
+from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
@@ -75,7 +78,7 @@ class Model:
 
     def __init__(self, difference=DIFFERENCE, grace=GRACE, retention=None):
         self.difference, self.grace = difference, grace
-        self.retention = retention or 2 * difference + grace
+        self.retention = retention or max(2 * difference, 1) + grace
         self.rows, self.updates, self.dropped, self.clock, self.latest = {}, [], 0, -1, -1
         self.final = []
 
@@ -196,7 +199,7 @@ def test_updates_are_those_of_one_record_after_another(application, seed, max_re
     assert model.dropped > 30
 
 
-@pytest.mark.parametrize(("difference", "grace"), [(1, 0), (3, 0), (7, 2), (2, 40), (40, 3)])
+@pytest.mark.parametrize(("difference", "grace"), [(0, 0), (0, 4), (1, 0), (3, 0), (7, 2), (2, 40), (40, 3)])
 @pytest.mark.parametrize("max_records", [7, WHOLE])
 def test_any_difference_and_grace_give_what_one_record_after_another_gives(application, difference, grace, max_records):
     app = application(*topology(store=replace(STORE, window=SlidingWindow(difference, grace))))
@@ -331,3 +334,99 @@ def test_sum_that_overflows_fails_for_the_record_that_makes_it(application):
     app.append(FACTS, [(("a",), (2**62, 1.0), 100), (("b",), (2**62, 1.0), 101), (("a",), (2**62, 1.0), 103)])
     with pytest.raises(Exception, match="sum"):
         app.run()
+
+
+def test_window_of_no_difference_holds_the_records_of_a_moment(application):
+    app = application(*topology(store=replace(STORE, window=SlidingWindow(0, 0))))
+    app.append(FACTS, [(("a",), (1, None), 100), (("a",), (2, None), 100), (("a",), (3, None), 101)])
+    app.run()
+    assert [(start, values[:2], time) for _, start, values, time in written(app, 0)] == [
+        (100, (1, 1), 100),
+        (100, (2, 3), 100),
+        (101, (1, 3), 101),
+    ]
+
+
+CODE = PythonCode(
+    (
+        (
+            "functions/facts.py",
+            """
+def digits(old, new):
+    if new.v == 13:
+        return None
+    if new.v == 14:
+        raise ValueError(f"{new.v} behind {old.v}")
+    return {"v": (old.v or 0) * 20 + (new.v or 0) + 1, "x": new.x}
+
+
+class Listing:
+    def initial(self):
+        return {"listed": ""}
+
+    def add(self, state, key, value):
+        return {"listed": f"{state.listed}{key.k}{value.v} "}
+""",
+        ),
+    )
+)
+CALLED = {
+    "reduce": (Reduce, PythonFunction("functions.facts:digits", CODE), FACTS.value),
+    "class": (AggregateWith, PythonFunction("functions.facts:Listing", CODE), "listed string"),
+}
+
+
+def folding(how, emit="each_update"):
+    kind, function, value = CALLED[how]
+    out = replace(OUT, value=value)
+    store = replace(STORE, value=value, aggregates=())
+    nodes = (Source(FACTS, ("f",)), kind("f", store, function, emit, at="slides"), Sink("f", out, emit))
+    return part("only", 1, ((nodes, {}, {}),), (store,)), out
+
+
+def folded(how, key, values):
+    if how == "class":
+        return ("".join(f"{key}{v} " for v, _ in values),)
+    found = values[0][0]
+    for v, _ in values[1:]:
+        found = (found or 0) * 20 + (v or 0) + 1
+    return found, values[-1][1]
+
+
+def few(seed):
+    """Facts of whose windows none holds so many that a bigint is too small."""
+    return [(key, value and (value[0] and value[0] % 13, value[1]), time) for key, value, time in facts(seed, 120)]
+
+
+@pytest.mark.parametrize("how", CALLED)
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_functions_are_called_for_each_record_of_a_window_in_order(application, how, max_records):
+    made, out = folding(how)
+    app = application(made)
+    app.append(FACTS, few(2))
+    app.run(max_records)
+    model = Model().of(few(2))
+    assert written(app, topic=out) == [(k, s, folded(how, k, values), time) for k, s, values, time in model.updates]
+    assert app.dropped.total() == model.dropped
+
+
+def test_reduced_windows_are_written_once_an_epoch(application):
+    made, out = folding("reduce", "per_epoch")
+    app = application(made)
+    app.append(FACTS, few(4))
+    app.run()
+    last = {(k, s): (k, s, folded("reduce", k, values), time) for k, s, values, time in Model().of(few(4)).updates}
+    assert {each[:2]: each for each in written(app, topic=out)} == last
+
+
+@pytest.mark.parametrize(
+    ("value", "cause"),
+    [
+        (13, "functions.facts:digits returned None, which deletes a row; that of a sliding window stays"),
+        (14, "functions.facts:digits raised ValueError: 14 behind 1"),
+    ],
+)
+def test_function_that_fails_names_the_record(application, value, cause):
+    app = application(folding("reduce")[0])
+    app.append(FACTS, [(("a",), (1, None), 100), (("a",), (value, None), 103)])
+    assert f"record facts[0]@1 cannot be processed: {cause}" in app.attempt(app.settings()).error
