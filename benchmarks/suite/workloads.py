@@ -139,7 +139,7 @@ _ALL = (
     ),
     Workload(
         "stream_join",
-        "join of two streams, records that are at most ten minutes apart: 200,000 records, 133,000 pairs an epoch",
+        "join of two streams, records that are at most ten minutes apart: 50,000 records, 8,300 pairs an epoch",
         2,
         (
             {"filter": "v % 2 = 0"},
@@ -149,7 +149,7 @@ _ALL = (
         compared="An inner join. Both streams are of one topic, which a filter divides: Spark reads its files once for "
         "each. It keeps records as long as Headwater does, by a watermark of ten minutes, which advances from batch to "
         "batch.",
-        fewer=5,
+        fewer=20,
     ),
     Workload(
         "process_rows",
