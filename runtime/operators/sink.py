@@ -17,7 +17,7 @@ from . import declarations
 from .keyed.codes import group_by, last_rows
 from .node import Edges, step_name
 from .rows import Rows, is_old
-from .task_epoch import TaskEpoch
+from .task_epoch import TaskEpoch, Written
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,12 @@ class Sink(declarations.Sink):
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
-        found = edges.pop(self.flow)
+        written = self._written(edges.pop(self.flow), epoch)
+        epoch.write(self.topic, written.rows, written.partitions)
+        if self.flow in epoch.more:
+            epoch.write_later(self.topic, (self._written(rows, epoch) for rows in epoch.more.pop(self.flow)))
+
+    def _written(self, found: Rows, epoch: TaskEpoch) -> Written:
         rows = _conform(found, self.topic)
         if self.mode == "repartition":
             keys = _partition_keys(rows, self.topic)
@@ -55,7 +60,7 @@ class Sink(declarations.Sink):
                 rows = rows.filter(~is_old(rows.kind))
             keys = _partition_keys(rows, self.topic)
         partitions = partition_of(keys, self.topic.partitions)
-        epoch.write(self.topic, rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))
+        return Written(rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))
 
     def _regrouped(self, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
         """The rows that go to a repartition topic, and their keys."""

@@ -88,6 +88,8 @@ class TaskEpoch:
     stores, -1 before the first record; `began`: the same when the epoch began, where earlier stages have moved them.
     `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened. `origins`:
     of the task's records. `scheduled`: the punctuations of its processors. `passed`: time that passes without a record.
+    `more`: of an edge that has too many rows for memory, those behind the ones on it, in path order, some at a time;
+    the sink behind it takes them.
     """
 
     def __init__(
@@ -117,6 +119,8 @@ class TaskEpoch:
         self.stores: dict[str, EpochStore] = {}
         self.global_tables: set[str] = set()
         self.sinks: dict[str, tuple[Topic, list[Written]]] = {}
+        self.more: dict[str, Iterator[Rows]] = {}
+        self.later: list[tuple[Topic, Iterator[Written]]] = []
         self._open_store = open_store
         self._open_global = open_global
 
@@ -168,3 +172,7 @@ class TaskEpoch:
     def write(self, topic: Topic, rows: Rows, partitions: Int64s) -> None:
         """Append records to a topic when the epoch ends."""
         self.sinks.setdefault(topic.name, (topic, []))[1].append(Written(rows, partitions))
+
+    def write_later(self, topic: Topic, parts: Iterator[Written]) -> None:
+        """Append more, behind that, each part as it is made. No other sink writes the topic."""
+        self.later.append((topic, parts))

@@ -28,16 +28,15 @@ def write_records(
     """Write the records of sinks and the changes of stores, topic by topic; `stopwatch` is told how much that is."""
     partition = task.key.partition
     name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task.key, plan.attempt)
-    for topic, parts in epoch.sinks.values():
-        if any(len(part.rows) for part in parts):
-            # Worked out even in a trial: a record may fail here as well.
-            table, partitions = _records(topic, parts)
-            if plan.trial:
-                continue
-            with timed("topics"):
-                listed = writer.write(plan.application, topic.name, name, table, partitions, partition)
-            stopwatch.volume += Volume(written_records=len(table), written_bytes=sum(each.size for each in listed))
-            yield from listed
+    for topic, made, within in _tables(epoch):
+        # Worked out even in a trial: a record may fail here as well.
+        if plan.trial:
+            continue
+        table, partitions = made
+        with timed("topics"):
+            listed = writer.write(plan.application, topic.name, f"{name}{within}", table, partitions, partition)
+        stopwatch.volume += Volume(written_records=len(table), written_bytes=sum(each.size for each in listed))
+        yield from listed
     for store, rows in epoch.stores.items():
         changed = rows.changes()
         if changed is not None and not plan.trial:
@@ -46,6 +45,18 @@ def write_records(
                 listed = writer.write(plan.application, changelog, name, changed, partition, partition)
             stopwatch.volume += Volume(changed_records=len(changed), changed_bytes=sum(each.size for each in listed))
             yield from listed
+
+
+def _tables(epoch: TaskEpoch) -> Iterator[tuple[Topic, tuple[pa.Table, Int64s], str]]:
+    """The topics, their records, and how the names of their files end. Records that are made later go part by part."""
+    assert not epoch.more, "rows of an edge without a sink"
+    for topic, parts in epoch.sinks.values():
+        if any(len(part.rows) for part in parts):
+            yield topic, _records(topic, parts), ""
+    for topic, more in epoch.later:
+        for number, part in enumerate(more, 2):
+            if len(part.rows):
+                yield topic, _records(topic, [part]), f"-{number}"
 
 
 def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:

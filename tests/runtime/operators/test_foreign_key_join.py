@@ -20,6 +20,8 @@ from headwater.runtime import (
     Table,
     Topic,
 )
+from headwater.runtime.log.state import LogState
+from headwater.runtime.operators.joins.foreign_key import answer, subscriptions
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.keys import encode_keys, partition_of
 from headwater.runtime.records.kinds import Kind
@@ -193,3 +195,24 @@ def test_only_rows_with_exactly_the_foreign_key_are_answered(application):
     feed(app, CUSTOMERS, [(("a",), None, 30)])
     app.run()
     assert sorted(last_rows(app)) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("max_records", [7, WHOLE])
+def test_answers_to_many_are_written_some_at_a_time(application, max_records, monkeypatch):
+    """So memory does not grow with the subscribers of a row. Some of them come and go between its changes."""
+    monkeypatch.setattr(answer, "MOST_TOGETHER", 50)
+    monkeypatch.setattr(subscriptions, "_TOGETHER", 20)
+    rng = random.Random(1)
+    orders = [((number,), ("a", 0), 1) for number in range(300)]
+    app = fed(application, "inner", orders, [(("a",), ("x",), 1), (("b",), ("y",), 1)])
+    app.run()
+    later = [((rng.randrange(400),), rng.choice([("a", 1), ("b", 1), None]), 10 + number) for number in range(40)]
+    names = [((rng.choice("ab"),), (f"name {number}",), 10 + 4 * number) for number in range(10)]
+    feed(app, ORDERS, later)
+    feed(app, CUSTOMERS, names)
+    app.run(max_records)
+    assert {key: row[:-1] for key, row in last_rows(app).items()} == joined(orders + later, names, "inner")
+    state = LogState.load(app.log.commits(APP))
+    written = [each for partition in range(LEFT) for each in state.ranges(ANSWERS.name, partition)]
+    assert max(each.end_offset - each.start_offset for each in written) <= 50 + 20 + len(later)
+    assert sum(each.end_offset - each.start_offset for each in written) > 1500
