@@ -46,7 +46,7 @@ class RelatedTables:
         for flow in topology.flows.values():
             above = self._above_of(flow, flow.operations)
             self._above[flow.name] = above
-            self._stored[flow.name] = self._stored_of(flow, flow.operations) or (flow.name,)
+            self._stored[flow.name] = self._stored_of(flow, flow.operations)
             for each in flow.operations:
                 if isinstance(each.operation, Branching | Splitting):
                     self._above |= dict.fromkeys(each.operation.into, above)
@@ -88,8 +88,8 @@ class RelatedTables:
         return found
 
     def _stored_of(self, flow: CheckedFlow, operations: Sequence[PlacedOperation]) -> tuple[str, ...]:
-        """The tables before a flow in which rows are found behind its first `operations`."""
-        found: dict[str, None] = {}
+        """Where rows are found behind a flow's first `operations`: what is stored in the flow itself has its name."""
+        found: dict[str, None] = {flow.name: None}
         if flow.before.is_table:
             found = dict.fromkeys(self._stored.get(flow.sources[0], flow.sources))
         for each in operations:
@@ -97,7 +97,7 @@ class RelatedTables:
                 table = each.operation.looks_at()
                 found |= dict.fromkeys(self._stored.get(table, (table,)))
             elif not _row_by_row(each):
-                found = {}
+                found = {flow.name: None}
         return tuple(found)
 
 
