@@ -74,13 +74,14 @@ class Expression:
     """SQL with its references, in the order of the text. `type`: canonical; None before it is known.
 
     `calls`: the Python functions that it calls, without those in the arguments of others. The result of each is a
-    reference to a value column.
+    reference to a value column. `named`: the name of the column that it becomes, where its SQL is not the name.
     """
 
     sql: Sql
     refs: tuple[Ref, ...]
     type: str | None = None
     calls: tuple[FunctionCall, ...] = ()
+    named: str = ""
 
     @property
     def plain(self) -> Ref | None:
@@ -96,11 +97,11 @@ class Expression:
 
     @property
     def as_column(self) -> Ref:
-        """The column in which an operator finds the value: a column itself, or a projection's, named by its SQL."""
+        """The column in which an operator finds the value: a column itself, or a projection's."""
         plain = self.plain
         if plain is not None and plain.role in ("key", "value"):
             return plain
-        return Ref(0, len(self.sql.text), "value", self.sql.text)
+        return Ref(0, len(self.sql.text), "value", self.named or self.sql.text)
 
     def render(self, name_of: Callable[[Ref], str]) -> str:
         """The SQL with each reference replaced by `name_of(reference)`."""

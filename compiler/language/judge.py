@@ -20,6 +20,7 @@ from ...runtime.records.names import quote
 from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
 from ..whole_files import write_whole
+from .column_names import told_apart
 from .expressions import Expression, Ref, Scope
 from .proven.reading import type_of
 from .proven.terms import UnprovenTypeError
@@ -266,6 +267,8 @@ def meta_name(ref: Ref) -> str:
 def _own_name(ref: Ref, scope: Scope) -> str:
     if ref.role == "key" and ref.name in scope.value:
         return f"key.{ref.name}"
+    if ref.role == "aggregate":
+        return told_apart(scope.aggregates)[ref.name]
     return f"{scope.table}.{ref.name}" if ref.role == "table" else ref.name
 
 

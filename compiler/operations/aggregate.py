@@ -5,13 +5,14 @@ It becomes three kinds of operations: its arguments, the aggregation, and expres
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.operators.declarations import Emit
 from ...runtime.topology import Agg, Store
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
+from ..language.column_names import told_apart
 from ..language.expressions import Expression, Scope
 from ..language.node_values import pairs, scalar
 from ..language.reader import Pairs, Reader
@@ -215,13 +216,15 @@ def _aggregated(
 
     `final`: whether only the rows go on whose windows have closed.
     """
-    ready = with_arguments(context, step, shape, [call.argument for call in calls.values() if call.argument])
-    names = {name: name for name in calls}
+    read = _read(calls.values())
+    ready = with_arguments(context, step, shape, list(read.values()))
+    names: dict[str, str] = {}
     for value in values:
         plain = value.result.plain
         # An aggregate that stands alone takes the name of its column, so that no projection is needed for it.
-        if plain is not None and plain.role == "aggregate" and names[plain.name] == plain.name:
-            names[plain.name] = value.name.text
+        if plain is not None and plain.role == "aggregate":
+            names.setdefault(plain.name, value.name.text)
+    names = told_apart(calls) | names
     arguments = tuple(
         AggregateArgument(
             Agg(
@@ -232,7 +235,7 @@ def _aggregated(
                 options=call.options,
                 written="" if call.written.whole.sql.text == name else call.written.whole.sql.text,
             ),
-            call.argument,
+            read[call.argument.sql.text] if call.argument else None,
         )
         for name, call in calls.items()
     )
@@ -249,6 +252,15 @@ def _aggregated(
     }
     projected = context.add(Projection(results), aggregated, replace(after, store=None), step)
     return context.add(Materialization(store), projected, replace(after, store=store), step)
+
+
+def _read(calls: Iterable[AggregateCall]) -> dict[str, Expression]:
+    """What aggregates read, by its SQL, under names that Spark SQL tells apart."""
+    arguments = {call.argument.sql.text: call.argument for call in calls if call.argument}
+    return {
+        text: arguments[text] if name == text else replace(arguments[text], named=name)
+        for text, name in told_apart(arguments).items()
+    }
 
 
 def _over_results(result: Expression, names: Mapping[str, str]) -> Expression:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from zlib import crc32
 
 from sqlglot.tokens import Token, TokenType
 
 from ...diagnostics import Diagnostics
 from ...reading.nodes import Scalar
+from ..column_names import column_name
 from ..determinism import check, is_of_one_row
 from ..expressions import Expression, FunctionCall, Ref, Scope, resolve
 from ..sql import Call, Parsed, arguments, calls, closing, parse, parse_sql
@@ -104,11 +104,6 @@ class Calls:
     def _end(self, call: Call) -> int:
         """Where the text of a call ends."""
         return int(self.parsed.tokens[closing(self.parsed.tokens, call.index + 1)].end) + 1
-
-
-def column_name(sql: str) -> str:
-    """The name of a column for SQL. Spark SQL does not tell apart names that differ in upper and lower case alone."""
-    return sql if sql == sql.lower() else f"{sql} #{crc32(sql.encode()):08x}"
 
 
 def _is_in_lambda(tokens: Sequence[Token], index: int) -> bool:

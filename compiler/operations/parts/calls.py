@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import Call
+from ...language.column_names import column_name
 from ...language.expressions import Expression, FunctionCall, Ref, column
-from ...language.udfs.calls import column_name
 from ..base.context import FlowContext, StepPlace
 from ..base.operation import Description, PythonOperation, TableUse
 from ..base.shape import Shape

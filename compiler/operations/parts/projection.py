@@ -103,8 +103,8 @@ def _value_column(expression: Expression) -> str | None:
 
 
 def with_arguments(context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression]) -> Shape:
-    """The flow with a column for each expression that is not a column yet, named by its SQL."""
-    computed = {e.sql.text: e for e in expressions if e.as_column != e.plain}
+    """The flow with a column for each expression that is not a column yet."""
+    computed = {e.as_column.name: e for e in expressions if e.as_column != e.plain}
     return with_computed(context, step, shape, computed, null_values=shape.window is not None)
 
 
