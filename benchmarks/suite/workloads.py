@@ -121,11 +121,11 @@ _ALL = (
         "count by key in all windows of a minute that a record is in, ten minutes' grace",
         2,
         _counted_in(sliding="1m", grace="10m"),
-        compared="50,000 records an epoch. Spark has no such windows: its side is `transformWithStateInPandas` with "
+        compared="5,000 records an epoch. Spark has no such windows: its side is `transformWithStateInPandas` with "
         "a processor written for it, which keeps the times of a key's last minute, counts with NumPy, and expects no "
         "late records. Headwater takes those, too.",
-        fewer=20,
-        fewer_keys=20,
+        fewer=200,
+        fewer_keys=200,
     ),
     Workload(
         "table_join",
@@ -157,10 +157,10 @@ _ALL = (
         1,
         (_processed("Rows"),),
         stores=_COUNTS,
-        compared="50,000 records an epoch, as the peer takes long. Spark's is `transformWithState`, whose processor "
+        compared="5,000 records an epoch, as the peer takes long. Spark's is `transformWithState`, whose processor "
         "gets the rows of one key after the other.",
-        fewer=20,
-        fewer_keys=20,
+        fewer=200,
+        fewer_keys=200,
     ),
     Workload(
         "process_batch",
@@ -168,10 +168,10 @@ _ALL = (
         2,
         (_processed("Batches"),),
         stores=_COUNTS,
-        compared="50,000 records an epoch, as the peer takes long. Spark's is `transformWithStateInPandas`, whose "
+        compared="5,000 records an epoch, as the peer takes long. Spark's is `transformWithStateInPandas`, whose "
         "processor gets a data frame for each key.",
-        fewer=20,
-        fewer_keys=20,
+        fewer=200,
+        fewer_keys=200,
     ),
     Workload(
         "rekey_count",

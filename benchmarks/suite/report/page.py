@@ -147,7 +147,7 @@ _HOW = """How it is measured:
 
 - A million records an epoch, 100,000 keys, four partitions, two cores (`local[2]`); `small_epoch` takes 1,000 records,
   `stream_join` takes 50,000 and `foreign_key_join` 200,000; `sliding_count`, `process_rows` and `process_batch` take
-  50,000, of 5,000 keys.
+  5,000, of 500 keys.
 - Both sides run at once, and take turns: one works on an epoch while the other waits. So what else the machine does
   meets both. Twenty epochs warm both up; the figure is the median of the next five, the least and the most beside it.
 - Spark has its RocksDB state store with changelog checkpoints, as many shuffle partitions as there are partitions, and
