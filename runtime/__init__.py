@@ -38,21 +38,8 @@ if TYPE_CHECKING:
     from .python_functions.udf import Udf
     from .spark.runner import main
     from .stages.building import Pipe, subtopology
-    from .topology import (
-        Agg,
-        Assignment,
-        GlobalTable,
-        JoinWindow,
-        PluginRef,
-        SessionWindow,
-        Settings,
-        SlidingWindow,
-        Store,
-        Subtopology,
-        Topic,
-        Topology,
-        Window,
-    )
+    from .topology import Agg, Assignment, GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
+    from .windows import JoinWindow, SessionWindow, SlidingWindow, Window
 
 _HOMES = {
     "spark.runner": ("main",),
@@ -84,20 +71,17 @@ _HOMES = {
     "operators.table": ("Table",),
     "python_functions.code": ("PythonCode", "PythonFunction"),
     "python_functions.udf": ("Udf",),
+    "windows": ("JoinWindow", "SessionWindow", "SlidingWindow", "Window"),
     "topology": (
         "Agg",
         "Assignment",
         "GlobalTable",
-        "JoinWindow",
         "PluginRef",
-        "SessionWindow",
         "Settings",
-        "SlidingWindow",
         "Store",
         "Subtopology",
         "Topic",
         "Topology",
-        "Window",
     ),
 }
 

@@ -9,7 +9,8 @@ from typing import Any
 from ...runtime.durations import duration_text
 from ...runtime.python_functions.code import PythonCode
 from ...runtime.python_functions.udf import Udf
-from ...runtime.topology import GlobalTable, JoinWindow, SessionWindow, SlidingWindow, Store, Topic, Window
+from ...runtime.topology import GlobalTable, Store, Topic
+from ...runtime.windows import JoinWindow, SessionWindow, SlidingWindow, Window
 from .names import FUNCTIONS, Constants
 from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.topology import AnyWindow, SessionWindow, SlidingWindow, Window
+from ...runtime.windows import AnyWindow, SessionWindow, SlidingWindow, Window
 from ..language.node_values import milliseconds, scalar
 from ..language.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar

@@ -14,20 +14,8 @@ from ..durations import duration_text
 from ..records.column_changes import ColumnChanges
 from ..records.types import columns_ddl, parse_columns
 from ..records.widening import readable
-from ..topology import (
-    Agg,
-    AnyWindow,
-    JoinWindow,
-    SessionWindow,
-    SlidingWindow,
-    StepText,
-    Store,
-    StoreFiller,
-    Subtopology,
-    Topic,
-    Topology,
-    Window,
-)
+from ..topology import Agg, StepText, Store, StoreFiller, Subtopology, Topic, Topology
+from ..windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
 from .described_settings import settings_of
 
 

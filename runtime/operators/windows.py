@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ..records.arrays import Bools, Int64s
 from ..records.types import TIMESTAMP
-from ..topology import Window
+from ..windows import Window
 
 
 @dataclass(frozen=True)

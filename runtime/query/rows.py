@@ -13,7 +13,8 @@ from ..records.arrays import Int64s
 from ..records.json_values import to_json
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, column_names, parse_columns
-from ..topology import JoinWindow, Store
+from ..topology import Store
+from ..windows import JoinWindow
 
 _TIMESTAMP = "timestamp"
 

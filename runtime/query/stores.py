@@ -37,7 +37,8 @@ from ..state.directories.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
-from ..topology import JoinWindow, SlidingWindow, Store, Window
+from ..topology import Store
+from ..windows import JoinWindow, SlidingWindow, Window
 from .buffers import waiting_changes, waiting_rows
 from .given_windows import WantedWindows, times_in_keys
 from .joined_records import WantedRecords

@@ -9,7 +9,8 @@ from typing import cast
 from ..durations import parse_duration
 from ..log.descriptions import StoreDescription
 from ..log.state import LogState
-from ..topology import Agg, AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Store, StoreType, Window
+from ..topology import Agg, Store, StoreType
+from ..windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..topology import JoinWindow
+from ..windows import JoinWindow
 from .arrays import Int64s
 from .window_keys import first_window_key, window_keys
 

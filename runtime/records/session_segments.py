@@ -17,7 +17,8 @@ from collections.abc import Sequence
 
 import msgpack
 
-from ..topology import JoinWindow, SessionWindow, SlidingWindow, Store
+from ..topology import Store
+from ..windows import JoinWindow, SessionWindow, SlidingWindow
 from . import join_keys, timed_keys
 from .arrays import Int64s
 from .window_keys import first_window_key, split_window_keys

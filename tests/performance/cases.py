@@ -24,7 +24,8 @@ from headwater.runtime.operators.table import Table
 from headwater.runtime.placing.client import Client
 from headwater.runtime.tasks.outcome import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import Agg, Store, Subtopology, Topic, Window
+from headwater.runtime.topology import Agg, Store, Subtopology, Topic
+from headwater.runtime.windows import Window
 
 KEYS = 50
 """Keys of each partition."""

@@ -15,7 +15,8 @@ from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
-from headwater.runtime.topology import SessionWindow, SlidingWindow, Store, Window
+from headwater.runtime.topology import Store
+from headwater.runtime.windows import SessionWindow, SlidingWindow, Window
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.runtime.topology import Store, Window
+from headwater.runtime.topology import Store
+from headwater.runtime.windows import Window
 
 HOUR = 3_600_000
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from ....runtime.operators.declarations import Emit
-from ....runtime.topology import AnyWindow, JoinWindow, Store
+from ....runtime.topology import Store
+from ....runtime.windows import AnyWindow, JoinWindow
 from ...diagnostics import Position
 from ...language.expressions import Types
 

@@ -8,7 +8,8 @@ from typing import Self, cast
 
 from ....runtime.durations import duration_text
 from ....runtime.operators.declarations import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
-from ....runtime.topology import JoinWindow, Store
+from ....runtime.topology import Store
+from ....runtime.windows import JoinWindow
 from ...language.expressions import Types
 from ...language.node_values import mapping, milliseconds, pairs, scalar, text
 from ...language.reader import Reader

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ....runtime.durations import duration_text
-from ....runtime.topology import SessionWindow, SlidingWindow
+from ....runtime.windows import SessionWindow, SlidingWindow
 from ..base.shape import Shape, Windows
 
 _PLAIN = (

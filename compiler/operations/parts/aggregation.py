@@ -15,7 +15,8 @@ from ....runtime.operators.declarations import (
     Materialize,
     Side,
 )
-from ....runtime.topology import Agg, SessionWindow, SlidingWindow, Store
+from ....runtime.topology import Agg, Store
+from ....runtime.windows import SessionWindow, SlidingWindow
 from ...language.expressions import Expression
 from ..base.edge import argument_columns
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse

@@ -9,7 +9,8 @@ from typing import Any
 
 from ....runtime.operators.declarations import AggregateWith, Side
 from ....runtime.python_functions.code import PythonFunction
-from ....runtime.topology import SessionWindow, Store
+from ....runtime.topology import Store
+from ....runtime.windows import SessionWindow
 from ...reading.nodes import Scalar
 from ..base.context import FlowContext
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 from ....runtime.durations import duration_text
 from ....runtime.operators.declarations import Emit
-from ....runtime.topology import AnyWindow, SessionWindow, SlidingWindow, Store, StoreType
+from ....runtime.topology import Store, StoreType
+from ....runtime.windows import AnyWindow, SessionWindow, SlidingWindow
 from ...reading.nodes import Scalar
 from ..base.context import FlowContext
 from ..base.shape import WINDOW_COLUMNS, Shape

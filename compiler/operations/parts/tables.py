@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 from ....runtime.operators import declarations
 from ....runtime.operators.declarations import Materialize, Settle, Table
-from ....runtime.topology import SessionWindow, Store
+from ....runtime.topology import Store
+from ....runtime.windows import SessionWindow
 from ...language.stores import declared_store
 from ..base.edge import NOW
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse

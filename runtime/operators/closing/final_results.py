@@ -22,7 +22,8 @@ from ...records.schema import WINDOW_COLUMNS
 from ...records.session_segments import has_segments, row_step, unpacked
 from ...records.types import parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
-from ...topology import AnyWindow, JoinWindow, SessionWindow, Store, Window
+from ...topology import Store
+from ...windows import AnyWindow, JoinWindow, SessionWindow, Window
 from .. import declarations
 from ..keyed.codes import bytes_of, group_codes, last_rows
 from ..keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns

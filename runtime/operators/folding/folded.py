@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...topology import SlidingWindow
+from ...windows import SlidingWindow
 from .. import declarations
 from ..declarations import Side
 from ..rows import Rows

@@ -11,7 +11,8 @@ from ...records.arrays import Int64s
 from ...records.keys import encode_keys
 from ...records.kinds import Kind
 from ...records.window_keys import window_keys
-from ...topology import Store, Window
+from ...topology import Store
+from ...windows import Window
 from ..rows import Rows, null_keys
 from ..task_epoch import TaskEpoch
 from ..windows import assign, window_column

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from ...records.session_segments import segment_length, split_sessions
 from ...records.window_keys import split_window_keys, window_keys
-from ...topology import SessionWindow, SlidingWindow, Store
+from ...topology import Store
+from ...windows import SessionWindow, SlidingWindow
 from ..task_epoch import EpochStore
 from .session_store import SessionStore
 from .stored_rows import RowStore, StoredRows, session_keys, store_keys, stored_columns

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from ...records.arrays import Bools, Int64s
-from ...topology import SessionWindow
+from ...windows import SessionWindow
 
 NO_ROW = np.iinfo(np.int64).min
 

@@ -18,7 +18,8 @@ from ...records.keys import encode_keys
 from ...records.session_segments import segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
-from ...topology import SessionWindow, Store
+from ...topology import Store
+from ...windows import SessionWindow
 from ..declarations import Emit
 from ..hidden_state import STATE, encoded_state, hide_state
 from ..keyed.changes import Versions, changes

@@ -11,7 +11,7 @@ once. Where a key has another record among them, its records are taken one by on
 from __future__ import annotations
 
 from ...records.arrays import Int64s
-from ...topology import SlidingWindow
+from ...windows import SlidingWindow
 from .in_order import find_in_order, keys_in_order
 from .one_by_one import find_one_by_one
 from .updates import Records, Rules, StoredWindows, Updates, joined, latest_before

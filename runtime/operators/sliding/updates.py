@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 
 from ...records.arrays import Bools, Int64s
-from ...topology import SlidingWindow
+from ...windows import SlidingWindow
 from ..keyed.groups import in_groups
 
 NOTHING = -1

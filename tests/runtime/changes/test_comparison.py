@@ -13,7 +13,8 @@ from headwater.runtime.changes.model import Change, Subject, Verdict
 from headwater.runtime.changes.recompute.onward import going_on, with_real_ways
 from headwater.runtime.changes.ways import CONTINUE, ways_onward
 from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.topology import Agg, GlobalTable, JoinWindow, SlidingWindow, StepText, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, StepText, Store, Topic
+from headwater.runtime.windows import JoinWindow, SlidingWindow, Window
 
 FED = topic("fed")
 MADE = topic("made", writer="p-t")

@@ -10,7 +10,8 @@ import pytest
 from headwater.compiler.topology.graph import SubtopologyGraph, TopologyGraph
 from headwater.runtime.operators.declarations import Declaration
 from headwater.runtime.stages.sql_step import SqlStep
-from headwater.runtime.topology import Agg, Assignment, GlobalTable, JoinWindow, Store, Topic, Window
+from headwater.runtime.topology import Agg, Assignment, GlobalTable, Store, Topic
+from headwater.runtime.windows import JoinWindow, Window
 
 COMPARED: dict[type, set[str]] = {
     TopologyGraph: {"topics", "stores", "global_tables", "subtopologies", "assignment", "restore", "was"},

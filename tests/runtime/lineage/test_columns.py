@@ -22,7 +22,8 @@ from headwater.runtime.operators.declarations import (
     Table,
 )
 from headwater.runtime.stages.building import Pipe, subtopology
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Topology, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Topology
+from headwater.runtime.windows import Window
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SALES = Topic("sales", 2, "id string", "shop string, price double, tags array<string>, at struct<city string>")

@@ -24,7 +24,8 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.topology import Agg, Store, Topic, Topology, Window
+from headwater.runtime.topology import Agg, Store, Topic, Topology
+from headwater.runtime.windows import Window
 
 SEEDS = f"{PROJECT}-seed"
 AGGREGATES = (Agg("n", "count"), Agg("s", "sum", "x", "bigint"))

@@ -11,7 +11,7 @@ from recomputed_project import MAX, Definition, RecomputedProject
 
 from headwater.runtime.driver.recompute.start import judged_start
 from headwater.runtime.log.placed.places import Places
-from headwater.runtime.topology import Window
+from headwater.runtime.windows import Window
 
 FIRST, MORE = range(20), range(20, 40)
 

@@ -55,7 +55,8 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.query.global_tables import GlobalQuery
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.schema import changelog_topic
-from headwater.runtime.topology import Agg, Assignment, PluginRef, Store, Topic, Topology, Window
+from headwater.runtime.topology import Agg, Assignment, PluginRef, Store, Topic, Topology
+from headwater.runtime.windows import Window
 
 Make = Callable[..., LocalApplication]
 

@@ -33,7 +33,8 @@ from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.places import Places
 from headwater.runtime.log.placed.sequence import PLACES
 from headwater.runtime.progress.full_refresh import refresh_fully
-from headwater.runtime.topology import PluginRef, Window
+from headwater.runtime.topology import PluginRef
+from headwater.runtime.windows import Window
 
 
 @pytest.fixture

@@ -15,7 +15,8 @@ from headwater.runtime.log.descriptions import (
     TopologyDescription,
     UsedTopic,
 )
-from headwater.runtime.topology import Agg, GlobalTable, Store, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store
+from headwater.runtime.windows import Window
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

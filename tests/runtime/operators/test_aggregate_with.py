@@ -14,7 +14,8 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import SessionWindow, Store, Topic, Window
+from headwater.runtime.topology import Store, Topic
+from headwater.runtime.windows import SessionWindow, Window
 
 CODE = PythonCode(
     (

@@ -17,7 +17,8 @@ from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
-from headwater.runtime.topology import Agg, Store, Topic, Window
+from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.windows import Window
 
 APP = "test-app"
 FACTS = Topic("facts", 3, "k string", "g string, h string, x double, i bigint")

@@ -16,7 +16,8 @@ from headwater.runtime.operators.closing.final_results import FinalResults
 from headwater.runtime.operators.sessions.aggregate_sessions import AggregateSessions
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
-from headwater.runtime.topology import Agg, SessionWindow, Store, Topic, Window
+from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.windows import SessionWindow, Window
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, every array<bigint>", windowed=True, writer="test-app")

@@ -18,7 +18,8 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
 from headwater.runtime.stages.pipe import pipe_schema
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.windows import Window
 
 A, B, T, G = (Topic(name, 1, "k string", "v string") for name in "ABTG")
 NUMBERS = Topic("A", 1, "k string", "v bigint")

@@ -17,7 +17,8 @@ from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import SessionWindow, Store, Topic, Window, dead_letter_topic
+from headwater.runtime.topology import Store, Topic, dead_letter_topic
+from headwater.runtime.windows import SessionWindow, Window
 
 CODE = PythonCode(
     (

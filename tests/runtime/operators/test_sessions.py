@@ -20,7 +20,8 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, SessionWindow, Store, Topic
+from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.windows import SessionWindow
 
 GAP, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")

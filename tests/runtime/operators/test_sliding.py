@@ -23,7 +23,8 @@ from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, SlidingWindow, Store, Topic
+from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.windows import SlidingWindow
 
 DIFFERENCE, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")

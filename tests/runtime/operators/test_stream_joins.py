@@ -15,7 +15,8 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import JoinWindow, Store, Topic
+from headwater.runtime.topology import Store, Topic
+from headwater.runtime.windows import JoinWindow
 
 LEFT = Topic("left", 1, "k string", "l bigint")
 RIGHT = Topic("right", 1, "k string", "r bigint")

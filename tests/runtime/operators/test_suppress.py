@@ -28,7 +28,8 @@ from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.stages.building import subtopology
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, SessionWindow, Store, Topic, Topology, Window
+from headwater.runtime.topology import Agg, Store, Topic, Topology
+from headwater.runtime.windows import SessionWindow, Window
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 KEPT = Store("kept", 1, "k string", "v bigint")

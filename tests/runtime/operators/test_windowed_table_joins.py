@@ -18,7 +18,8 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.sliding.aggregate_sliding import AggregateSliding
 from headwater.runtime.operators.source import Source
 from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Agg, SessionWindow, SlidingWindow, Store, Topic, Window
+from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.windows import SessionWindow, SlidingWindow, Window
 
 LEFT, RIGHT = (Topic(name, 1, "k string", "v bigint") for name in ("left", "right"))
 OUT = {

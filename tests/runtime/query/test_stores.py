@@ -31,7 +31,8 @@ from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.windows import Window
 
 APPLICATION = "shop-sales"
 NAMES = Store("names", 1, "code string", "name string, size int")

@@ -42,7 +42,8 @@ from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.plan import StoreInput
 from headwater.runtime.tasks.standby_task import StandbyTask
 from headwater.runtime.tasks.stream_task import StreamTask
-from headwater.runtime.topology import Store, Window
+from headwater.runtime.topology import Store
+from headwater.runtime.windows import Window
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

@@ -19,7 +19,8 @@ from headwater.runtime.operators.table import Table
 from headwater.runtime.stages.building import Pipe, subtopology
 from headwater.runtime.stages.sql_step import SqlStep
 from headwater.runtime.stages.steps import do_steps
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Window
+from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.windows import Window
 
 AIRLINES = Topic("airlines", 4, "carrier string", "name string")
 FLIGHTS = Topic("flights", 2, "carrier string", "delay double, dest string")

@@ -17,7 +17,7 @@ import pyarrow as pa
 from ....records.arrays import Bools, Int64s
 from ....records.join_keys import unmatched_keys
 from ....records.key_reading import decode_keys
-from ....topology import JoinWindow
+from ....windows import JoinWindow
 from ... import declarations
 from ...node import Edges, step_name
 from ...rows import Rows

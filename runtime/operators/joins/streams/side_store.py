@@ -15,7 +15,8 @@ from ....records.join_keys import plain_key, segment_length, side_keys, side_ran
 from ....records.types import parse_columns
 from ....records.window_keys import first_window_key
 from ....state.codec import RowCodec
-from ....topology import JoinWindow, Store
+from ....topology import Store
+from ....windows import JoinWindow
 from ...keyed.codes import bytes_of
 from ...task_epoch import EpochStore
 

@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Int64s, typed
-from ....topology import JoinWindow, Store
+from ....topology import Store
+from ....windows import JoinWindow
 from ...keyed.codes import by_key, group_codes
 from ...rows import Rows
 from ...task_epoch import TaskEpoch

@@ -9,7 +9,8 @@ import pyarrow as pa
 from headwater.runtime.operators.keyed.stored_rows import store_keys
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.window_keys import window_keys
-from headwater.runtime.topology import Store, Window
+from headwater.runtime.topology import Store
+from headwater.runtime.windows import Window
 
 
 def test_null_key_of_a_windowed_table_has_no_bytes():
