@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
     from ..runtime.driver.cluster import Cluster
     from ..runtime.query.rows import Row
-    from ..runtime.records.record_json import Record
+    from ..runtime.records.texts.record_json import Record
     from ..runtime.spark.session.on_demand import SparkOnDemand
     from ..runtime.topology import ExpressionEngine, Topic, Topology
 

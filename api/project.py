@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from ..runtime.progress.seeking import Whence
     from ..runtime.query.frames import Rows
     from ..runtime.query.rows import Row
-    from ..runtime.records.record_json import Record
+    from ..runtime.records.texts.record_json import Record
     from ..runtime.simulation.report import Simulation
     from ..runtime.simulation.scenario import Scenario
     from ..runtime.spark.session.on_demand import SparkOnDemand

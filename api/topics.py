@@ -27,7 +27,7 @@ from ..runtime.progress.removal import Removal, plan_application_removal
 from ..runtime.query.frames import Rows
 from ..runtime.query.topic_table import read_table, table_schema
 from ..runtime.query.topics import TopicReader
-from ..runtime.records.record_json import Record
+from ..runtime.records.texts.record_json import Record
 from ..runtime.topology import Topic
 from .arguments import check_name, check_names, check_number
 from .files import CheckedFiles

@@ -48,7 +48,7 @@ from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
-from headwater.runtime.records.keys import encode_keys
+from headwater.runtime.records.keys.encoding import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb.store import LmdbBackend

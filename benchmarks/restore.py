@@ -39,7 +39,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.client import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
-from headwater.runtime.records.keys import encode_keys
+from headwater.runtime.records.keys.encoding import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores

@@ -16,7 +16,7 @@ from ..printing.tables import note_cut
 from ..printing.terminal import WARNING, say
 
 if TYPE_CHECKING:
-    from ...runtime.records.record_json import Record
+    from ...runtime.records.texts.record_json import Record
 
 _PAGE = 200
 """Rows of a table that share their column widths; what follows is a table of its own."""

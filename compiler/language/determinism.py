@@ -11,7 +11,7 @@ from collections.abc import Collection
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from ...runtime.records.text_casts import never_casts, takes_the_clock, uncast
+from ...runtime.records.texts.casts import never_casts, takes_the_clock, uncast
 from ..diagnostics import Diagnostics, did_you_mean
 from ..types import of_others
 from . import format_options

@@ -20,7 +20,7 @@ from ..log.listed import Listed
 from ..log.log import Log
 from ..log.state import LogState
 from ..records.arrays import Int64s
-from ..records.keys import holds_floats, normal_key
+from ..records.keys.encoding import holds_floats, normal_key
 from ..records.partitioner import key_partitions
 from ..records.schema import key_columns
 from ..topology import Topic

@@ -14,9 +14,9 @@ import pyarrow.compute as pc
 from ..records.arrays import Int64s
 from ..records.bad_values import BadValueError, located, no, valid_text
 from ..records.kinds import Kind
-from ..records.scalar_text import in_years, narrow
 from ..records.schema import key_columns, topic_schema, value_columns
-from ..records.values import nested, parse_text
+from ..records.texts.scalars import in_years, narrow
+from ..records.texts.values import nested, parse_text
 from ..topology import Topic
 
 _REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)

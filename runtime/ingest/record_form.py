@@ -12,9 +12,9 @@ import pyarrow as pa
 from ..records.arrays import Int64s
 from ..records.bad_values import BadValueError, located
 from ..records.kinds import Kind
-from ..records.record_json import FIELDS
 from ..records.schema import WINDOW_COLUMNS, key_columns, topic_schema, value_columns
-from ..records.values import from_json, texts
+from ..records.texts.record_json import FIELDS
+from ..records.texts.values import from_json, texts
 from ..topology import Topic
 from .incoming import Incoming, convert, event_times, missing_time, valid_times
 

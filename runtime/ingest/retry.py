@@ -22,7 +22,7 @@ from ..log.log import Log
 from ..log.renames import DEAD_LETTERS
 from ..log.state import LogState
 from ..records.bad_values import BadValueError
-from ..records.record_json import Record
+from ..records.texts.record_json import Record
 from ..topology import DEAD_LETTER_COLUMNS, Topic
 from .append import RetriedMeanwhileError, commit_append, write_incoming
 from .record_form import parse_records

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from ..log.fed_records import SeededPart
 from ..log.log import Log
 from ..log.state import LogState
-from ..records.keys import encode_keys
+from ..records.keys.encoding import encode_keys
 from ..records.schema import key_columns, topic_schema
 from ..records.widening import as_schema
 from ..topology import Topic

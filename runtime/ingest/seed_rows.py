@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as parquet
 
 from ..records.bad_values import BadValueError
-from ..records.record_json import FIELDS
 from ..records.schema import key_columns, value_columns
-from ..records.values import from_json
+from ..records.texts.record_json import FIELDS
+from ..records.texts.values import from_json
 from ..topology import Topic
 from .incoming import (
     Incoming,

@@ -10,8 +10,8 @@ import numpy as np
 
 from ..log.ranges import LogRange, RangeReader
 from ..records.arrays import Int64s
-from ..records.record_json import Record, records_of
 from ..records.schema import topic_schema
+from ..records.texts.record_json import Record, records_of
 from ..tasks.plan import TaskPlan
 from ..topology import Topic
 from .order.partition_group import RecordId, TakenRecords

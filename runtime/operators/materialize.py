@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ..records.arrays import Bools, Int64s, typed
+from ..records.keys.session_segments import has_segments, row_step
 from ..records.kinds import Kind
-from ..records.session_segments import has_segments, row_step
 from ..state.codec import RowCodec
 from ..topology import Store
 from . import declarations

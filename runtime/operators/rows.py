@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ..records.arrays import Bools, Int8s, Int64s, concat_some, to_numpy
-from ..records.keys import normal_key
+from ..records.keys.encoding import normal_key
 from ..records.kinds import Kind
 from .batch_columns import key_name
 

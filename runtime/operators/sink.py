@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..records.arrays import Int64s, to_numpy, typed
-from ..records.keys import encode_keys, partition_of
+from ..records.keys.encoding import encode_keys, partition_of
 from ..records.kinds import Kind
 from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..topology import Topic

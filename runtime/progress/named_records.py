@@ -12,7 +12,7 @@ from ..log.log import Log
 from ..operators.left_out import records_again
 from ..operators.order.partition_group import RecordId, TakenRecords
 from ..operators.source import Source, take
-from ..records.record_json import Record
+from ..records.texts.record_json import Record
 from ..tasks.plan import TaskPlan
 from ..topology import Subtopology
 

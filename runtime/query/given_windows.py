@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..records.session_segments import first_row_key
-from ..records.timed_keys import times_of
+from ..records.keys.session_segments import first_row_key
+from ..records.keys.timed import times_of
 from ..topology import Store
 
 Encoded = tuple[bytes, bytes]

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ..log.log import Log
 from ..records.arrays import Int64s, to_numpy
-from ..records.keys import encode_keys
+from ..records.keys.encoding import encode_keys
 from ..topology import GlobalTable
 from .rows import FoundRows, Row, table_schema
 from .topic_table import read_table, table_names

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ..records.arrays import Int64s
-from ..records.json_values import to_json
 from ..records.schema import WINDOW_COLUMNS
+from ..records.texts.json_values import to_json
 from ..records.types import TIMESTAMP, column_names, parse_columns
 from ..topology import Store
 from ..windows import JoinWindow

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..records.session_segments import first_row_key, unpacked
-from ..records.window_keys import first_window_key, without_window
+from ..records.keys.session_segments import first_row_key, unpacked
+from ..records.keys.windows import first_window_key, without_window
 from ..topology import Store
 
 Encoded = tuple[bytes, bytes]

@@ -23,13 +23,13 @@ from ..log.ranges import LogRange
 from ..log.state import LogState
 from ..operators.aggregates.registry import results
 from ..operators.keyed.stored_rows import stored_columns
-from ..records.join_keys import split_side_keys
-from ..records.key_reading import decode_keys
+from ..records.keys.joins import split_side_keys
+from ..records.keys.reading import decode_keys
+from ..records.keys.session_segments import has_segments, split_sessions
+from ..records.keys.timed import split_timed_keys
+from ..records.keys.windows import first_visible_start, first_window_key, split_window_keys
 from ..records.schema import changelog_topic
-from ..records.session_segments import has_segments, split_sessions
-from ..records.timed_keys import split_timed_keys
 from ..records.types import parse_columns
-from ..records.window_keys import first_visible_start, first_window_key, split_window_keys
 from ..state.catch_up import changes, slices
 from ..state.codec import RowCodec, timestamp_of
 from ..state.directories.directory import StateDirectory

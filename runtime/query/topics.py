@@ -15,8 +15,8 @@ from ..log.log import Log
 from ..log.offset_order import by_offset
 from ..log.state import LogState
 from ..records.arrays import Int64s
-from ..records.record_json import Record, records_of
 from ..records.schema import topic_schema
+from ..records.texts.record_json import Record, records_of
 from ..topology import Topic
 
 AT_ONCE = 1024

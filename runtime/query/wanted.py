@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..records.bad_values import BadValueError
-from ..records.json_values import to_json
-from ..records.values import from_json, parse_text
+from ..records.texts.json_values import to_json
+from ..records.texts.values import from_json, parse_text
 from ..topology import Store
 from .rows import key_types
 

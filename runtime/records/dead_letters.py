@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from ..topology import Topic
 from .kinds import Kind
-from .record_json import Record
 from .schema import topic_schema
+from .texts.record_json import Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from ..topology import Topic
 from .arrays import Int64s
-from .keys import encode_keys, partition_of
+from .keys.encoding import encode_keys, partition_of
 from .schema import WINDOW_COLUMNS, key_columns
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from ..records.key_order import last_in_order
+from ..records.keys.order import last_in_order
 from .store import Changes
 
 _COLUMNS = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])

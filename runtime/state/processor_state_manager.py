@@ -16,8 +16,8 @@ from typing import cast
 
 from ...errors import HeadwaterError
 from ..log.ranges import RangeReader
-from ..records.session_segments import row_step
-from ..records.window_keys import first_kept_key
+from ..records.keys.session_segments import row_step
+from ..records.keys.windows import first_kept_key
 from ..task_id import TaskKey
 from ..tasks.checkpoints import Checkpoints
 from ..tasks.measured import StoreSize

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..log.log import Log
 from ..log.offset_order import by_offset
-from ..records.keys import encode_keys
+from ..records.keys.encoding import encode_keys
 from ..records.kinds import Kind
 from ..records.schema import key_columns, topic_schema, value_columns
 from ..task_id import StoreId, TaskKey

@@ -33,9 +33,9 @@ from ..query.rows import Row
 from ..query.stores import StoreQuery
 from ..query.topics import TopicReader
 from ..records.bad_values import BadValueError
-from ..records.record_json import Record
 from ..records.schema import value_columns
-from ..records.values import Convert
+from ..records.texts.record_json import Record
+from ..records.texts.values import Convert
 from ..state.memory import memory_folder
 from ..topology import GlobalTable, PluginRef, Settings, Store, Topic, Topology
 from .given import Advance, Given, Records, SeedRows

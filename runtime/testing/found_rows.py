@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ..query.rows import Row
-from ..records.record_json import Record
+from ..records.texts.record_json import Record
 from .rows import Cells, Columns, cells_of
 
 

@@ -16,10 +16,10 @@ import pyarrow as pa
 from ...suggestions import did_you_mean
 from ..ingest.incoming import from_python
 from ..records.bad_values import BadValueError
-from ..records.json_values import to_json
 from ..records.schema import WINDOW_COLUMNS
+from ..records.texts.json_values import to_json
+from ..records.texts.values import from_json
 from ..records.types import TIMESTAMP
-from ..records.values import from_json
 
 Cells = Mapping[str, Any]
 """A row, flat: the name of each cell -> its value in JSON's form; times of records and windows in ms."""

@@ -13,7 +13,7 @@ from headwater.api.driver import DrivenProject
 from headwater.api.files import CheckedFiles, Options
 from headwater.compiler.testing.checked import Surface
 from headwater.runtime.ingest.incoming import from_python
-from headwater.runtime.records.record_json import Record
+from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.testing.driven import DrivenTopology, incoming_of
 
 WHOLE = 10**9

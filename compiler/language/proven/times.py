@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ....runtime.records.text_casts import never_casts
+from ....runtime.records.texts.casts import never_casts
 
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 

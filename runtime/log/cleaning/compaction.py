@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...records.arrays import Bools, Int64s, to_numpy
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
 from ..ranges import Fetched
 
 _AT_ONCE = 1_000_000

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from ...records.window_keys import first_kept_key
+from ...records.keys.windows import first_kept_key
 from ...task_id import TaskKey
 from ..log import Log
 from ..segments.segment import Segment

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from ...records.keys.session_segments import row_step
 from ...records.schema import changelog_topic, key_columns
-from ...records.session_segments import row_step
 from ...topology import Store, Topic, Topology
 from .deletions import DAY_MS, Kept
 

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
 from ...topology import Agg
 from ..keyed.codes import group_by
 from ..keyed.groups import Groups

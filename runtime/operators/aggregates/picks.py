@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...records.arrays import Int64s, to_numpy
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
 from ...records.types import arrow_type
 from ...topology import Agg
 from ..keyed.groups import Groups

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s, to_numpy
-from ...records.key_order import last_in_order
-from ...records.key_reading import decode_keys
+from ...records.keys.order import last_in_order
+from ...records.keys.reading import decode_keys
+from ...records.keys.session_segments import has_segments, row_step, unpacked
+from ...records.keys.windows import first_window_key, split_window_keys, window_keys, without_window
 from ...records.kinds import Kind
 from ...records.schema import WINDOW_COLUMNS
-from ...records.session_segments import has_segments, row_step, unpacked
 from ...records.types import parse_columns
-from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ...topology import Store
 from ...windows import AnyWindow, JoinWindow, SessionWindow, Window
 from .. import declarations

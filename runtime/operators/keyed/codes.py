@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s, to_numpy
-from ...records.key_order import as_numbers, last_in_order
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
+from ...records.keys.order import as_numbers, last_in_order
 from ...timed_parts import timed
 
 _TABLE = 8

@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ...records.arrays import Int64s
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
+from ...records.keys.windows import window_keys
 from ...records.kinds import Kind
-from ...records.window_keys import window_keys
 from ...topology import Store
 from ...windows import Window
 from ..rows import Rows, null_keys

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from ...records.session_segments import segment_length, split_sessions
-from ...records.window_keys import split_window_keys, window_keys
+from ...records.keys.session_segments import segment_length, split_sessions
+from ...records.keys.windows import split_window_keys, window_keys
 from ...topology import Store
 from ...windows import SessionWindow, SlidingWindow
 from ..task_epoch import EpochStore

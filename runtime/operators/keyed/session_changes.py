@@ -10,7 +10,7 @@ import msgpack
 import numpy as np
 
 from ...records.arrays import Int64s
-from ...records.session_segments import Session, packed, segments_of
+from ...records.keys.session_segments import Session, packed, segments_of
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s
-from ...records.session_segments import Session, segments_of, unpacked
-from ...records.window_keys import first_window_key, window_keys, without_window
+from ...records.keys.session_segments import Session, segments_of, unpacked
+from ...records.keys.windows import first_window_key, window_keys, without_window
 from ..task_epoch import EpochStore
 from .codes import bytes_of
 from .session_changes import ChangedSegments, ChangedSessions

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Bools, Int64s, to_numpy
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
+from ...records.keys.windows import window_keys
 from ...records.schema import WINDOW_COLUMNS
 from ...records.types import parse_columns
-from ...records.window_keys import window_keys
 from ...state.codec import RowCodec
 from ...topology import Store
 from ..aggregates.registry import results, state_columns

@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...records.arrays import Int64s
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
+from ...records.keys.session_segments import segment_length
 from ...records.kinds import Kind
-from ...records.session_segments import segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
 from ...topology import Store

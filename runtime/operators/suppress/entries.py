@@ -25,11 +25,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...records.arrays import Bools, Int64s, concat_some, to_numpy
-from ...records.key_reading import decode_keys
-from ...records.keys import encode_keys
+from ...records.keys.encoding import encode_keys
+from ...records.keys.reading import decode_keys
+from ...records.keys.windows import first_window_key, split_window_keys, window_keys, without_window
 from ...records.schema import WINDOW_COLUMNS
 from ...records.types import parse_columns
-from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ...state.codec import RowCodec
 from ...topology import Store
 

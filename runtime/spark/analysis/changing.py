@@ -6,7 +6,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ...records.text_casts import takes_the_clock
+from ...records.texts.casts import takes_the_clock
 from .plans import items, kind, nodes, span, special_times_replaced, type_of
 from .verdicts import Refused
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ...records.names import quote
-from ...records.text_casts import may_fail, silent_cast, uncast
+from ...records.texts.casts import may_fail, silent_cast, uncast
 from .plans import Span, items, kind, nodes, span, type_of, written_cast
 from .verdicts import Refused, first_sentence
 

@@ -11,7 +11,7 @@ from headwater.compiler.language.expressions import Scope
 from headwater.compiler.language.judge import Judge, Refusal, VerdictCache
 from headwater.compiler.language.udfs.calls import read
 from headwater.compiler.reading.nodes import FixedOrigin, Scalar
-from headwater.runtime.records.text_casts import never_casts
+from headwater.runtime.records.texts.casts import never_casts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

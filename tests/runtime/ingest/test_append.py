@@ -11,7 +11,7 @@ import pytest
 from headwater.runtime.ingest import append as append_module
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.errors import SeedError, TopicChangedError
-from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.keys.encoding import encode_keys, partition_of
 from headwater.runtime.topology import Topic
 
 NOON = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)

@@ -24,7 +24,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, TopicChangedError
 from headwater.runtime.log.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.state import LogState
-from headwater.runtime.records.record_json import Record
+from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.topology import Topic
 
 APPLICATION = "demo-seed"

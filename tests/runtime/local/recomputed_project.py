@@ -23,7 +23,7 @@ from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.keys.encoding import encode_keys, partition_of
 from headwater.runtime.topology import Agg, PluginRef, Store, Topic, Topology
 from headwater.runtime.windows import Window
 

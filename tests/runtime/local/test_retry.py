@@ -24,7 +24,7 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.progress.full_refresh import refresh_fully
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.records.record_json import Record
+from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.topology import Subtopology, Topic, Topology, dead_letter_topic
 
 SEEDS = "test-seed"

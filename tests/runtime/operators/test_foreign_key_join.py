@@ -23,7 +23,7 @@ from headwater.runtime import (
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.joins.foreign_key import answer, subscriptions
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.keys.encoding import encode_keys, partition_of
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import key_columns
 from headwater.runtime.state.lmdb.store import LmdbBackend

@@ -13,7 +13,7 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.timed_keys import segment_start
+from headwater.runtime.records.keys.timed import segment_start
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.topology import Store, Topic
 

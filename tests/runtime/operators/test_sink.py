@@ -9,7 +9,7 @@ import pytest
 from headwater.runtime.operators.rows import Rows
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.task_epoch import TaskEpoch
-from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.keys.encoding import encode_keys, partition_of
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.topology import Topic
 

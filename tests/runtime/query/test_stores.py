@@ -21,9 +21,9 @@ from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.query.global_tables import GlobalQuery
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.query.wanted import StoreKeyError
-from headwater.runtime.records.keys import encode_keys
+from headwater.runtime.records.keys.encoding import encode_keys
+from headwater.runtime.records.keys.windows import window_keys
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.records.window_keys import window_keys
 from headwater.runtime.state.catch_up import catch_up
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directories.directory import StateDirectory

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Bools, Int64s, to_numpy
-from ....records.key_reading import decode_keys
-from ....records.keys import encode_keys
+from ....records.keys.encoding import encode_keys
+from ....records.keys.reading import decode_keys
 from ....records.kinds import Kind
 from ... import declarations
 from ...keyed.codes import bytes_of

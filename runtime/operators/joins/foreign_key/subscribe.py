@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....records.arrays import Bools, Int64s, to_numpy
-from ....records.keys import encode_keys
+from ....records.keys.encoding import encode_keys
 from ....records.kinds import Kind
 from ... import declarations
 from ...node import Edges, step_name

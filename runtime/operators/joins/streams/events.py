@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Bools, Int64s, typed
-from ....records.keys import encode_keys
+from ....records.keys.encoding import encode_keys
 from ....records.kinds import Kind
 from ...rows import Rows, concat, null_keys, path_order
 

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Bools, Int64s
-from ....records.join_keys import unmatched_keys
-from ....records.key_reading import decode_keys
+from ....records.keys.joins import unmatched_keys
+from ....records.keys.reading import decode_keys
 from ....windows import JoinWindow
 from ... import declarations
 from ...node import Edges, step_name

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....records.arrays import Int64s, to_numpy
-from ....records.join_keys import unmatched_keys
+from ....records.keys.joins import unmatched_keys
 from ...keyed.codes import bytes_of
 from .events import Events
 from .output import NOBODY, WAITED, Results

@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....records.arrays import Int64s, to_numpy
-from ....records.join_keys import plain_key, segment_length, side_keys, side_range, split_side_keys
+from ....records.keys.joins import plain_key, segment_length, side_keys, side_range, split_side_keys
+from ....records.keys.windows import first_window_key
 from ....records.types import parse_columns
-from ....records.window_keys import first_window_key
 from ....state.codec import RowCodec
 from ....topology import Store
 from ....windows import JoinWindow

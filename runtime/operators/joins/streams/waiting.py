@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Bools, Int64s
-from ....records.join_keys import split_unmatched_keys, unmatched_before
+from ....records.keys.joins import split_unmatched_keys, unmatched_before
 from ....records.types import parse_columns
 from ....state.codec import RowCodec
 from ....topology import Store

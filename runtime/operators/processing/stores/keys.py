@@ -10,7 +10,7 @@ import pyarrow as pa
 from ....python_functions.objects import Row, RowType
 from ....python_functions.results import normal, taken
 from ....python_functions.values import UnfitValueError
-from ....records.keys import encode_keys
+from ....records.keys.encoding import encode_keys
 from ...keyed.codes import bytes_of
 from ..columns import Columns, column_of
 from .single_rows import SingleKeys

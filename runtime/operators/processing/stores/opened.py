@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ....records.keys import encode_keys
+from ....records.keys.encoding import encode_keys
 from ....topology import Store
 from ...keyed.codes import bytes_of
 from ...order.origins import Origins

@@ -15,8 +15,8 @@ import msgpack
 import pyarrow as pa
 
 from ....python_functions.values import UnfitValueError, to_column, to_python
-from ....records.key_reading import decode_keys
-from ....records.keys import encode_keys
+from ....records.keys.encoding import encode_keys
+from ....records.keys.reading import decode_keys
 from ....state.physical import fixed_width, from_values
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

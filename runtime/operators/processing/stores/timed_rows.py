@@ -9,7 +9,7 @@ from typing import Any
 
 from ....python_functions.objects import Row
 from ....python_functions.values import UnfitValueError
-from ....records.timed_keys import (
+from ....records.keys.timed import (
     plain_key,
     segment_length,
     segment_of,
@@ -18,8 +18,8 @@ from ....records.timed_keys import (
     timed_range,
     times_of,
 )
+from ....records.keys.windows import first_visible_start, first_window_key
 from ....records.types import parse_columns
-from ....records.window_keys import first_visible_start, first_window_key
 from ....topology import Store
 from ...task_epoch import EpochStore
 from ..moment import Moment

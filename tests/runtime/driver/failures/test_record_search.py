@@ -26,7 +26,7 @@ from headwater.runtime.log.errors import CorruptSegmentError
 from headwater.runtime.operators.source import Source, take
 from headwater.runtime.progress.named_records import short_json
 from headwater.runtime.records.kinds import Kind
-from headwater.runtime.records.record_json import Record
+from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.spark.worker_errors import facts_of
 from headwater.runtime.stages.failed_stage import Facts, StageFailedError, with_facts
 from headwater.runtime.stages.stage import StepError

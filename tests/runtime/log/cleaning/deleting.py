@@ -25,8 +25,8 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.key_reading import decode_keys
-from headwater.runtime.records.keys import encode_keys
+from headwater.runtime.records.keys.encoding import encode_keys
+from headwater.runtime.records.keys.reading import decode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.client_stores import answer
 from headwater.runtime.restore.requests import StateLocation, StateRequest, StoreAnswer, StoreTarget, What

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import pyarrow as pa
 
 from headwater.runtime.operators.keyed.stored_rows import store_keys
-from headwater.runtime.records.keys import encode_keys
-from headwater.runtime.records.window_keys import window_keys
+from headwater.runtime.records.keys.encoding import encode_keys
+from headwater.runtime.records.keys.windows import window_keys
 from headwater.runtime.topology import Store
 from headwater.runtime.windows import Window
 

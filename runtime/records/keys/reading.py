@@ -10,9 +10,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import HeadwaterError
-from .keys import ESCAPE, Bools, binary_array, binary_parts, storage
-from .murmur2 import Bytes, Ints
+from ....errors import HeadwaterError
+from ..murmur2 import Bytes, Ints
+from .encoding import ESCAPE, Bools, binary_array, binary_parts, storage
 
 
 class KeyFormatError(HeadwaterError):

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.key_reading import KeyFormatError, decode_keys
-from headwater.runtime.records.keys import KeyTypeError, encode_keys, normal_key, partition_of
+from headwater.runtime.records.keys.encoding import KeyTypeError, encode_keys, normal_key, partition_of
+from headwater.runtime.records.keys.reading import KeyFormatError, decode_keys
 
-DOCS = Path(__file__).parents[3] / "docs" / "keys.md"
+DOCS = Path(__file__).parents[4] / "docs" / "keys.md"
 TIMESTAMP = pa.timestamp("us", "UTC")
 NAN = math.nan
 OTHER_NAN = struct.unpack(">d", bytes.fromhex("fff8000000000001"))[0]

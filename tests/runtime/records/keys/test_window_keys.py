@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.window_keys import (
+from headwater.runtime.records.keys.windows import (
     first_visible_start,
     first_window_key,
     split_window_keys,

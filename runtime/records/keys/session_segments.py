@@ -17,11 +17,12 @@ from collections.abc import Sequence
 
 import msgpack
 
-from ..topology import Store
-from ..windows import JoinWindow, SessionWindow, SlidingWindow
-from . import join_keys, timed_keys
-from .arrays import Int64s
-from .window_keys import first_window_key, split_window_keys
+from ...topology import Store
+from ...windows import JoinWindow, SessionWindow, SlidingWindow
+from ..arrays import Int64s
+from . import joins as join_keys
+from . import timed as timed_keys
+from .windows import first_window_key, split_window_keys
 
 _GAPS = 8
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .arrays import Int64s
-from .window_keys import first_window_key
+from ..arrays import Int64s
+from .windows import first_window_key
 
 _WORD = 8
 _SIGN = np.int64(-(2**63))

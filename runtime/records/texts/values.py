@@ -17,8 +17,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from .bad_values import BadValueError, located, no, valid_text
-from .scalar_text import cast_text, narrow
+from ..bad_values import BadValueError, located, no, valid_text
+from .scalars import cast_text, narrow
 
 Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
 """A function that makes a column from values, such as `from_json`."""

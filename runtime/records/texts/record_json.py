@@ -12,12 +12,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from ..topology import Topic
-from .arrays import Int64s
+from ...topology import Topic
+from ..arrays import Int64s
+from ..keys.encoding import normal_key
+from ..kinds import Kind
+from ..schema import HEADERS, WINDOW_COLUMNS, key_columns, value_columns
 from .json_values import to_json
-from .keys import normal_key
-from .kinds import Kind
-from .schema import HEADERS, WINDOW_COLUMNS, key_columns, value_columns
 
 FIELDS = frozenset({"partition", "offset", "timestamp", "key", "value", "headers"})
 

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..windows import JoinWindow
-from .arrays import Int64s
-from .window_keys import first_window_key, window_keys
+from ...windows import JoinWindow
+from ..arrays import Int64s
+from .windows import first_window_key, window_keys
 
 _WORD = 8
 _SIGN = np.int64(-(2**63))

@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...errors import HeadwaterError
-from ..timed_parts import timed
-from .murmur2 import Bytes, Ints, murmur2
+from ....errors import HeadwaterError
+from ...timed_parts import timed
+from ..murmur2 import Bytes, Ints, murmur2
 
 _NULL = b"\x00"
 _VALUE = b"\x01"

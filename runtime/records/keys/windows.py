@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrays import Int64s
+from ..arrays import Int64s
 
 _BYTES = 8
 _SIGN = np.int64(-(2**63))

@@ -1,0 +1,1 @@
+"""Values of columns as JSON and as text, there and back."""
