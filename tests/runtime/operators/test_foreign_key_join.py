@@ -4,67 +4,15 @@ from __future__ import annotations
 
 import random
 
-import pyarrow as pa
 import pytest
-from local_application import WHOLE, part
+from foreign_keys import ANSWERS, CUSTOMERS, LEFT, ORDERS, OUT, SUBSCRIPTIONS, feed, parts
+from local_application import APPLICATION, WHOLE
 
-from headwater.runtime import (
-    Answer,
-    ForeignKeyJoin,
-    Fork,
-    Settle,
-    Sink,
-    Source,
-    Store,
-    Subscribe,
-    Table,
-    Topic,
-)
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.joins.foreign_key import answer, subscriptions
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.keys.encoding import encode_keys, partition_of
 from headwater.runtime.records.kinds import Kind
-from headwater.runtime.records.schema import key_columns
 from headwater.runtime.state.lmdb.store import LmdbBackend
-
-APP = "test-app"
-LEFT, RIGHT = 3, 2
-ORDERS = Topic("orders", LEFT, "o bigint", "c string, n bigint")
-CUSTOMERS = Topic("customers", RIGHT, "c string", "name string")
-ASKED = Topic("app-asked", RIGHT, "c string", "o bigint, _hash binary, _subscribe boolean, _answer boolean", writer=APP)
-ANSWERS = Topic("app-answers", LEFT, "o bigint", "_hash binary, _found boolean, name string", writer=APP)
-OUT = Topic("out", LEFT, "o bigint", "c string, n bigint, name string", writer=APP)
-ROWS = Store("orders", LEFT, "o bigint", "c string, n bigint")
-NAMES = Store("customers", RIGHT, "c string", "name string")
-SUBSCRIPTIONS = Store("asked", RIGHT, "c string, o bigint", "_hash binary")
-JOINED = Store("joined", LEFT, "o bigint", OUT.value)
-
-
-def parts(how):
-    left = (
-        Source(ORDERS, "f"),
-        Source(ANSWERS, "f.answers"),
-        Table("f", ROWS, old=True, at="orders"),
-        Fork("f", ("f.rows", "f.asked")),
-        Subscribe("f.asked", ROWS, how, {"c": "c"}, at="join"),
-        Sink("f.asked", ASKED, "repartition", keep_null_keys=True, at="join"),
-        ForeignKeyJoin("f.answers", "f.rows", ROWS, how, "f", at="join"),
-        Table("f", JOINED, old=True),
-        Settle("f"),
-        Sink("f", OUT, "each_update"),
-    )
-    right = (
-        Source(CUSTOMERS, "c"),
-        Source(ASKED, "f.asked"),
-        Table("c", NAMES, at="customers"),
-        Answer("f.asked", "c", SUBSCRIPTIONS, NAMES, ("o",), {"name": "name"}, at="join"),
-        Sink("f.asked", ANSWERS, "repartition", at="join"),
-    )
-    return (
-        part("left", LEFT, ((left, {}, {}),), (ROWS, JOINED)),
-        part("right", RIGHT, ((right, {}, {}),), (NAMES, SUBSCRIPTIONS)),
-    )
 
 
 def changes(seed, records=60):
@@ -91,13 +39,6 @@ def joined(orders, customers, how):
         if value is not None and (how == "left" or right.get(value[0]) is not None):
             found[order] = (*value, *(right.get(value[0]) or (None,)))
     return found
-
-
-def feed(app, topic, records):
-    kind = next(iter(key_columns(topic).values()))
-    placed = partition_of(encode_keys([pa.array([key[0] for key, _, _ in records], kind)]), topic.partitions)
-    for partition in range(topic.partitions):
-        app.append(topic, [each for each, of in zip(records, placed, strict=True) if of == partition], partition)
 
 
 def last_rows(app):
@@ -179,7 +120,7 @@ def test_subscriptions_are_those_of_the_rows_that_are_there(application):
     app.run(7)
     last = {key[0]: value for key, value, _ in orders}
     expected = {(value[0], order) for order, value in last.items() if value is not None and value[0] is not None}
-    query = StoreQuery(APP, "right", SUBSCRIPTIONS, app.log, app.path / "state", LmdbBackend().open_to_read)
+    query = StoreQuery(APPLICATION, "right", SUBSCRIPTIONS, app.log, app.path / "state", LmdbBackend().open_to_read)
     assert {(row.key["c"], row.key["o"]) for row in query.rows()} == expected
 
 
@@ -212,7 +153,7 @@ def test_answers_to_many_are_written_some_at_a_time(application, max_records, mo
     feed(app, CUSTOMERS, names)
     app.run(max_records)
     assert {key: row[:-1] for key, row in last_rows(app).items()} == joined(orders + later, names, "inner")
-    state = LogState.load(app.log.commits(APP))
+    state = LogState.load(app.log.commits(APPLICATION))
     written = [each for partition in range(LEFT) for each in state.ranges(ANSWERS.name, partition)]
     assert max(each.end_offset - each.start_offset for each in written) <= 50 + 20 + len(later)
     assert sum(each.end_offset - each.start_offset for each in written) > 1500
