@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -111,10 +110,10 @@ def test_code_travels_to_spark_and_a_changed_one_runs_in_the_same_workers(
         module.write_text(f"from . import words\n{text.split('    return new')[0]}{line}\n")
         (fleet / "functions" / "words.py").write_text(f"STATUS = {status!r}\n")
         with TopologyTestDriver(fleet, "devices", engine="spark", session=spark_session) as driver:
-            shutil.rmtree(fleet / "functions")  # what the workers have came with the topology
+            (fleet / "functions").rename(fleet / "away")  # what the workers have came with the topology
             driver.pipe_input("device_events", [event, event])
             found += [record.value["status"] for record in driver.read_output("device_state")]
-        (fleet / "functions").mkdir()
+        (fleet / "away").rename(fleet / "functions")
     assert found == ["better", "worse"]
 
 
