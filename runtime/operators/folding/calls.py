@@ -65,6 +65,16 @@ class Called:
             raise FunctionResultError(self.function.name, message, hint) from error
 
 
+def kept(fold: Fold, state: Row | None, what: str) -> Row:
+    """The state, which must be there: a row of `what` stays until it expires. Raises FunctionResultError."""
+    if state is None:
+        name = fold.function.name
+        message = f"{name} returned None, which deletes a row; that of a {what} stays until it expires"
+        noun = what.removeprefix("sliding ")
+        raise FunctionResultError(name, message, f"let a column say that the {noun} does not count")
+    return state
+
+
 class ReduceFold:
     """`reduce`: the first value is the row, and the function makes one of the row and of each later value."""
 

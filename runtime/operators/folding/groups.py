@@ -98,6 +98,12 @@ def values_of(rows: Rows, names: Sequence[str], fold: Fold) -> list[Row]:
         raise RowFailedError(int(rows.order[error.row]), FunctionInputError(fold.function.name, error.cause)) from error
 
 
+def keys_of(rows: Rows) -> list[Row]:
+    """The keys of rows as objects."""
+    kind = RowType({name: column.type for name, column in rows.keys.items()})
+    return kind.rows(rows.keys, np.ones(len(rows), np.bool_))
+
+
 def _versions(kind: RowType, found: Sequence[tuple[Row | None, int]]) -> Versions:
     states = [state for state, _ in found]
     exists: Bools = np.fromiter((state is not None for state in states), np.bool_, len(states))

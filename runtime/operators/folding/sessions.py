@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from ...python_functions.errors import FunctionError, FunctionResultError
-from ...python_functions.objects import Row, RowType
+from ...python_functions.errors import FunctionError
+from ...python_functions.objects import Row
 from ...records.arrays import Int64s
 from ..node import RowFailedError
 from ..rows import Rows
 from ..sessions.folding import Folded
 from ..sessions.merging import Merged
-from .calls import Fold
-from .groups import values_of
+from .calls import Fold, kept
+from .groups import keys_of, values_of
 
 
 @dataclass(frozen=True)
@@ -54,10 +54,7 @@ class FoldedSessions:
     def _rows(self, rows: Rows, merged: Merged, before: Sequence[Row]) -> tuple[dict[int, Row], list[Row]]:
         """The session's row after each record, and at the end of each chain."""
         values = values_of(rows, rows.value, self.calls)
-        key_columns = rows.keys
-        keys = RowType({name: column.type for name, column in key_columns.items()}).rows(
-            key_columns, np.ones(len(rows), np.bool_)
-        )
+        keys = keys_of(rows)
         parts: defaultdict[int, list[int]] = defaultdict(list)
         for chain, version in zip(*(side.tolist() for side in merged.made_of), strict=True):
             parts[chain].append(version)
@@ -72,7 +69,7 @@ class FoldedSessions:
                     state = self._merged(found)
                 else:
                     state = current[chain]
-                current[chain] = at_row[row] = self._there(self.calls.add(state, keys[row], values[row]))
+                current[chain] = at_row[row] = self._kept(self.calls.add(state, keys[row], values[row]))
             except FunctionError as error:
                 raise RowFailedError(int(rows.order[row]), error) from error
         return at_row, [current[chain] for chain in range(len(merged.level))]
@@ -81,13 +78,8 @@ class FoldedSessions:
         """One state of those that are joined, in the order of their ends; None of none."""
         state = found[0] if found else None
         for each in found[1:]:
-            state = self._there(self.calls.merge(state, each))
+            state = self._kept(self.calls.merge(state, each))
         return state
 
-    def _there(self, state: Row | None) -> Row:
-        """The state. Raises FunctionResultError if there is none."""
-        if state is None:
-            name = self.calls.function.name
-            message = f"{name} returned None, which deletes a row; that of a session stays until it expires"
-            raise FunctionResultError(name, message, "let a column say that the session does not count")
-        return state
+    def _kept(self, state: Row | None) -> Row:
+        return kept(self.calls, state, "session")

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ...python_functions.errors import FunctionError, FunctionResultError
-from ...python_functions.objects import Row, RowType
+from ...python_functions.errors import FunctionError
+from ...python_functions.objects import Row
 from ..keyed.codes import last_rows
 from ..node import RowFailedError
 from ..rows import Rows
 from ..sliding.folding import Folded, changed_windows
 from ..sliding.updates import Updates
-from .calls import Fold
-from .groups import values_of
+from .calls import Fold, kept
+from .groups import keys_of, values_of
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,7 @@ class _Run:
     def after_updates(self, found: Updates) -> Iterator[Row]:
         """The row of the window that each update leaves."""
         values = values_of(self.rows, self.rows.value, self.calls)
-        columns = self.rows.keys
-        kind = RowType({name: column.type for name, column in columns.items()})
-        keys = kind.rows(columns, np.ones(len(self.rows), np.bool_))
+        keys = keys_of(self.rows)
         contents, begin = found.contents.tolist(), (found.ends - np.diff(found.ends, prepend=0)).tolist()
         base = found.base.tolist()
         # Of each window what it holds, and how many of its contents are in that.
@@ -80,17 +78,10 @@ class _Run:
         number = self.added.get((state, row))
         if number is None:
             try:
-                after = self._there(self.calls.add(None if state < 0 else self.states[state], key, value))
+                made = self.calls.add(None if state < 0 else self.states[state], key, value)
+                after = kept(self.calls, made, "sliding window")
             except FunctionError as error:
                 raise RowFailedError(int(self.rows.order[row]), error) from error
             number = self.added[state, row] = len(self.states)
             self.states.append(after)
         return number
-
-    def _there(self, state: Row | None) -> Row:
-        """The state. Raises FunctionResultError if there is none."""
-        if state is None:
-            name = self.calls.function.name
-            message = f"{name} returned None, which deletes a row; that of a sliding window stays until it expires"
-            raise FunctionResultError(name, message, "let a column say that the window does not count")
-        return state
