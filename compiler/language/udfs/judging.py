@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from ...diagnostics import Diagnostics
+from ..column_names import column_name
 from ..expressions import Expression, FunctionCall, Ref, Scope
 from ..judge import Judge
 from ..proven.numbers import is_number, widest
@@ -77,7 +78,8 @@ def _fitted_call(call: FunctionCall, diagnostics: Diagnostics) -> FunctionCall |
             hint = f"Cast it: `cast(... as {declared})`. It is {call.udf.signature}."
             diagnostics.add("HW423", argument.position, message, hint)
             return None
-        arguments.append(fitted if argument.type in (None, declared) else _cast(fitted, declared))
+        given = fitted if argument.type in (None, declared) else _cast(fitted, declared)
+        arguments.append(replace(given, named=column_name(given.sql.text)))
     return replace(call, arguments=tuple(arguments))
 
 

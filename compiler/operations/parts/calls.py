@@ -6,9 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import Call
-from ...language.column_names import column_name
-from ...language.expressions import Expression, FunctionCall, Ref, column
+from ...language.expressions import Expression, FunctionCall, column
 from ..base.context import FlowContext, StepPlace
+from ..base.edge import argument_columns
 from ..base.operation import Description, PythonOperation, TableUse
 from ..base.shape import Shape
 from ..base.site import PythonLayout, Site
@@ -33,7 +33,7 @@ def calling(
         return shape
     arguments = [argument for call in calls for argument in call.arguments]
     shape = called(context, step, shape, arguments, null_values)
-    columns = {_column_of(argument).name: argument for argument in arguments if _is_computed(argument)}
+    columns = {argument.as_column.name: argument for argument in arguments if argument.as_column != argument.plain}
     computed = {name: argument for name, argument in columns.items() if name not in shape.value}
     shape = with_computed(context, step, shape, computed, null_values)
     for call in calls:
@@ -65,8 +65,7 @@ class Calling(PythonOperation):
         """The columns read later, and the arguments if the result is."""
         if self.call.column not in output:
             return output
-        columns = map(_column_of, self.call.arguments)
-        return (output - {self.call.column}) | {each.name for each in columns if each.role == "value"}
+        return (output - {self.call.column}) | argument_columns(self.call.arguments)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """All changes go on. Any call may fail."""
@@ -80,17 +79,7 @@ class Calling(PythonOperation):
         edge, call = site.input, self.call
         if call.column not in site.output.needed:
             return PythonLayout((), (site.onward,))
-        arguments = tuple(edge.physical(_column_of(each)) for each in call.arguments)
+        arguments = tuple(edge.physical(each.as_column) for each in call.arguments)
         node = Call(edge.name, call.column, call.udf, arguments, self.null_values, site.at)
         value = (*edge.value, call.column)
         return PythonLayout((node,), (replace(edge, shape=site.output.shape, value=value),))
-
-
-def _column_of(argument: Expression) -> Ref:
-    """The column of an argument: itself, or that of a projection."""
-    found = argument.as_column
-    return replace(found, name=column_name(argument.sql.text)) if _is_computed(argument) else found
-
-
-def _is_computed(argument: Expression) -> bool:
-    return argument.as_column != argument.plain
