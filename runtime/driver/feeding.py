@@ -72,8 +72,7 @@ class PassingTime:
         """An epoch of these tasks is planned: those for which time passes in it, with the stream time, ms."""
         chosen = [*tasks]
         self._punctuating -= {*chosen}
-        time = self._time
-        return dict.fromkeys(self._behind(self._moving.intersection(chosen)), time)
+        return dict.fromkeys(self._behind(self._moving.intersection(chosen)), self._time)
 
     @property
     def _time(self) -> int:

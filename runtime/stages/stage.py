@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
 import pyarrow as pa
@@ -129,6 +130,11 @@ class Stage:
     yields: Mapping[str, Flow] = field(default_factory=dict)
     numbered: bool = False
     leaves_out: bool = False
+
+    @cached_property
+    def _operators(self) -> tuple[Node, ...]:
+        """The nodes as they run: those as one that have to take turns."""
+        return together(self.nodes)
 
     @property
     def schema(self) -> pa.Schema:
@@ -303,7 +309,7 @@ class Stage:
     ) -> tuple[int, ...]:
         name = str(task.key)
         failed: list[int] = []
-        for node in together(self.nodes):
+        for node in self._operators:
             try:
                 with stopwatch.phase("operators"), timed(_named(node)):
                     failed += work.run(node, epoch, leaves_out=leaves_out)
