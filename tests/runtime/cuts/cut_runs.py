@@ -82,6 +82,16 @@ class Runs:
         assert self.ask("look", path) == self.expected, cut
         shutil.rmtree(path)
 
+    def look_after_each_call(self, side: str) -> None:
+        """Kill runs at all calls, each in a run of its own, and look; then once more with restored stores."""
+        for name, count in self.calls.items():
+            for number in range(1, count + 1):
+                path, cut = self.new(), (name, number, side)
+                self.killed(path, cut)
+                assert self.ask("look", path) == self.expected, cut
+                assert self.ask("restored", path) == self.expected_restored, cut
+                shutil.rmtree(path)
+
 
 @contextmanager
 def program_of(module: str) -> Iterator[Program]:

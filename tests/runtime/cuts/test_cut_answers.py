@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -50,10 +49,4 @@ def test_run_that_is_killed_among_the_files_of_an_epoch_answers_each_once(
 @pytest.mark.soak
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_run_that_is_killed_at_each_of_its_calls_answers_each_once(runs: Runs, side: str) -> None:
-    for name, count in runs.calls.items():
-        for number in range(1, count + 1):
-            path, cut = runs.new(), (name, number, side)
-            runs.killed(path, cut)
-            assert runs.ask("look", path) == runs.expected, cut
-            assert runs.ask("restored", path) == runs.expected_restored, cut
-            shutil.rmtree(path)
+    runs.look_after_each_call(side)

@@ -6,7 +6,6 @@ over after it.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 
 import pytest
@@ -54,10 +53,4 @@ def test_run_that_is_killed_at_a_step_of_the_recomputation_is_gone_on_with(
 @pytest.mark.soak
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_run_that_is_killed_at_each_of_its_calls_is_gone_on_with(runs: Runs, side: str) -> None:
-    for name, count in runs.calls.items():
-        for number in range(1, count + 1):
-            path, cut = runs.new(), (name, number, side)
-            runs.killed(path, cut)
-            assert runs.ask("look", path) == runs.expected, cut
-            assert runs.ask("restored", path) == runs.expected_restored, cut
-            shutil.rmtree(path)
+    runs.look_after_each_call(side)

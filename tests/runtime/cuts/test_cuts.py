@@ -6,7 +6,6 @@ Commits, merges, foldings, copies of stores: whatever a run does with files.
 from __future__ import annotations
 
 import fnmatch
-import shutil
 from collections.abc import Iterator, Mapping
 
 import pytest
@@ -71,11 +70,4 @@ def test_run_that_is_killed_before_a_call_first_and_after_its_last_time_then_com
 def test_run_that_is_killed_at_each_of_its_calls_comes_to_the_same_with_restored_stores_too(
     runs: Runs, side: str
 ) -> None:
-    for name, count in runs.calls.items():
-        for number in range(1, count + 1):
-            path = runs.new()
-            cut = (name, number, side)
-            runs.killed(path, cut)
-            assert runs.ask("look", path) == runs.expected, cut
-            assert runs.ask("restored", path) == runs.expected_restored, cut
-            shutil.rmtree(path)
+    runs.look_after_each_call(side)
