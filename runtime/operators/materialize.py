@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from ..records.arrays import Bools, Int64s, typed
-from ..records.keys.session_segments import has_segments, row_step
+from ..records.keys.row_steps import row_step
+from ..records.keys.session_segments import has_segments
 from ..records.kinds import Kind
 from ..state.codec import RowCodec
 from ..topology import Store

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..records.keys.session_segments import first_row_key
+from ..records.keys.row_steps import first_row_key
 from ..records.keys.timed import times_of
 from ..topology import Store
 

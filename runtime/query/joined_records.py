@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..records.keys.joins import split_side_keys
-from ..records.keys.session_segments import first_row_key
+from ..records.keys.row_steps import first_row_key
 from ..topology import Store
 
 Encoded = tuple[bytes, bytes]

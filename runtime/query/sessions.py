@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ..records.keys.session_segments import first_row_key, unpacked
+from ..records.keys.row_steps import first_row_key
+from ..records.keys.session_segments import unpacked
 from ..records.keys.windows import first_window_key, without_window
 from ..topology import Store
 

@@ -16,7 +16,7 @@ from typing import cast
 
 from ...errors import HeadwaterError
 from ..log.ranges import RangeReader
-from ..records.keys.session_segments import row_step
+from ..records.keys.row_steps import row_step
 from ..records.keys.windows import first_kept_key
 from ..task_id import TaskKey
 from ..tasks.checkpoints import Checkpoints

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...records.keys.session_segments import row_step
+from ...records.keys.row_steps import row_step
 from ...records.schema import changelog_topic, key_columns
 from ...topology import Store, Topic, Topology
 from .deletions import DAY_MS, Kept

@@ -17,7 +17,8 @@ import pyarrow as pa
 from ...records.arrays import Int64s, to_numpy
 from ...records.keys.order import last_in_order
 from ...records.keys.reading import decode_keys
-from ...records.keys.session_segments import has_segments, row_step, unpacked
+from ...records.keys.row_steps import row_step
+from ...records.keys.session_segments import has_segments, unpacked
 from ...records.keys.windows import first_window_key, split_window_keys, window_keys, without_window
 from ...records.kinds import Kind
 from ...records.schema import WINDOW_COLUMNS

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
-import msgpack
 import numpy as np
 
 from ...records.arrays import Int64s
-from ...records.keys.session_segments import Session, packed, segments_of
+from ...records.keys.session_segments import Session, packed, packed_each, segments_of
 
 
 @dataclass(frozen=True)
@@ -54,11 +52,13 @@ class ChangedSegments:
 
         `before`: the sessions of each one so far.
         """
-        values, last = self._new()
+        sessions, begin = self.sessions, self.begin
+        values: list[bytes | None] = [*packed_each(sessions.start, sessions.end, sessions.row, begin)]
+        last: Int64s = sessions.end[begin[1:] - 1]
         # Most segments are new, and none of their sessions is gone: that is all of them.
         others = np.fromiter(map(bool, before), np.bool_, len(before))
-        if None in self.sessions.row:
-            others |= np.logical_or.reduceat([row is None for row in self.sessions.row], self.begin[:-1])
+        if None in sessions.row:
+            others |= np.logical_or.reduceat([row is None for row in sessions.row], begin[:-1])
         for place in np.flatnonzero(others).tolist():
             rows = {(end, start): row for end, start, row in before[place]} | self._changes(place)
             after = sorted((*bounds, row) for bounds, row in rows.items() if row is not None)
@@ -66,15 +66,6 @@ class ChangedSegments:
             if after or before[place]:
                 last[place] = (after or before[place])[-1][0]
         return values, last
-
-    def _new(self) -> tuple[list[bytes | None], Int64s]:
-        """The same where nothing was there before."""
-        sessions, begin = self.sessions, (3 * self.begin).tolist()
-        last: Int64s = sessions.end[self.begin[1:] - 1]
-        flat: list[int | bytes | None] = [None] * begin[-1]
-        flat[0::3], flat[1::3], flat[2::3] = sessions.start.tolist(), sessions.end.tolist(), sessions.row
-        pack, times = msgpack.Packer(autoreset=True).pack, last.astype("<i8").view("V8").tolist()
-        return [time + pack(flat[here:there]) for time, (here, there) in zip(times, pairwise(begin), strict=True)], last
 
     def _changes(self, place: int) -> dict[tuple[int, int], bytes | None]:
         """The changes of a segment by end and start."""

@@ -42,12 +42,6 @@ def side_keys(window: JoinWindow, keys: pa.BinaryArray, times: Int64s, numbers: 
     return window_keys(times - times % segment_length(window), plain)
 
 
-def side_range(segment: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
-    """The range of keys of one segment with the records of a key from `first` to `last`, and perhaps others."""
-    before = first_window_key(segment) + key
-    return before + first_window_key(first), before + first_window_key(last + 1)
-
-
 def split_side_keys(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, Int64s, Int64s]:
     """The inverse of `side_keys`: encoded keys, times and numbers."""
     words = _words(pc.binary_slice(keys, -2 * _WORD)).reshape(-1, 2)

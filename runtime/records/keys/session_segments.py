@@ -14,15 +14,14 @@ array: start (ms), end (ms), row (bytes) of each session, by end and start.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import msgpack
 
 from ...topology import Store
-from ...windows import JoinWindow, SessionWindow, SlidingWindow
+from ...windows import SessionWindow, SlidingWindow
 from ..arrays import Int64s
-from . import joins as join_keys
-from . import timed as timed_keys
-from .windows import first_window_key, split_window_keys
+from .windows import split_window_keys
 
 _GAPS = 8
 
@@ -42,22 +41,6 @@ def has_segments(store: Store) -> bool:
     return isinstance(store.window, SessionWindow | SlidingWindow)
 
 
-def row_step(store: Store) -> int:
-    """What the times are multiples of that the keys of a windowed store begin with, in ms."""
-    if isinstance(store.window, JoinWindow):
-        return join_keys.segment_length(store.window)
-    if store.keeps_given_windows and store.retention_ms is not None:
-        return timed_keys.segment_length(store.retention_ms)
-    return segment_length(store.window) if isinstance(store.window, SessionWindow | SlidingWindow) else 1
-
-
-def first_row_key(store: Store, *bounds: int | None) -> bytes | None:
-    """The first key of the rows that may have something from the latest of these times (ms) on; None if all may."""
-    times = [bound for bound in bounds if bound is not None]
-    step = row_step(store)
-    return first_window_key(max(times) // step * step) if times else None
-
-
 def segments_of(ends: Int64s, length: int) -> Int64s:
     """The starts of the segments of this length of windows that end then, ms."""
     return ends - ends % length
@@ -68,6 +51,18 @@ def packed(sessions: Sequence[Session]) -> bytes:
     flat = [part for end, start, row in sessions for part in (start, end, row)]
     body: bytes = msgpack.packb(flat)
     return sessions[-1][0].to_bytes(8, "little", signed=True) + body
+
+
+def packed_each(starts: Int64s, ends: Int64s, rows: Sequence[bytes | None], begin: Int64s) -> list[bytes]:
+    """The same of many segments, whose sessions lie one behind the other, sorted in each. `begin`: where those of each
+    one begin, and at last where they end.
+    """
+    flat: list[int | bytes | None] = [None] * (3 * len(rows))
+    flat[0::3], flat[1::3], flat[2::3] = starts.tolist(), ends.tolist(), rows
+    pack, last = msgpack.Packer(autoreset=True).pack, ends[begin[1:] - 1].astype("<i8").view("V8").tolist()
+    return [
+        time + pack(flat[here:there]) for time, (here, there) in zip(last, pairwise((3 * begin).tolist()), strict=True)
+    ]
 
 
 def unpacked(value: bytes) -> list[Session]:

@@ -35,15 +35,9 @@ def timed_key(length: int, key: bytes, *times: int) -> bytes:
     return first_window_key(segment_of(times[0], length)) + key + b"".join(map(first_window_key, times))
 
 
-def timed_range(segment: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
-    """The range of keys of one segment with the rows of a key from `first` to `last`."""
-    before = first_window_key(segment) + key
-    return before + first_window_key(first), before + first_window_key(last + 1)
-
-
 def segment_start(key: bytes) -> int:
     """The start of the segment of a key."""
-    return int.from_bytes(key[:_WORD], "big") - 2**63
+    return _time(key[:_WORD])
 
 
 def plain_key(key: bytes, words: int) -> bytes:
@@ -54,10 +48,14 @@ def plain_key(key: bytes, words: int) -> bytes:
 def times_of(key: bytes, words: int) -> tuple[int, ...]:
     """The times of a row that has so many of them."""
     tail = key[-words * _WORD :]
-    return tuple(int.from_bytes(tail[place : place + _WORD], "big") - 2**63 for place in range(0, len(tail), _WORD))
+    return tuple(_time(tail[place : place + _WORD]) for place in range(0, len(tail), _WORD))
 
 
 def split_timed_keys(keys: Sequence[bytes], words: int) -> tuple[list[bytes], Int64s]:
     """Encoded keys, and a row of so many times for each."""
     tails = np.frombuffer(b"".join([key[-words * _WORD :] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
     return [plain_key(key, words) for key in keys], tails.reshape(-1, words)
+
+
+def _time(word: bytes) -> int:
+    return int.from_bytes(word, "big") - 2**63

@@ -46,6 +46,14 @@ def first_window_key(start: int) -> bytes:
     return place.to_bytes(_BYTES, "big") if place > 0 else b""
 
 
+def range_in_segment(segment: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
+    """The range of keys with the rows of a key from the time `first` to `last`, where keys begin with the start of a
+    segment of time, the encoded key, and a time. All ms.
+    """
+    before = first_window_key(segment) + key
+    return before + first_window_key(first), before + first_window_key(last + 1)
+
+
 def first_kept_key(clock: int, retention: int, step: int = 1) -> bytes:
     """The smallest key that has not expired at `clock` (ms). `step`: what starts of rows are multiples of, ms."""
     start = first_visible_start(clock, retention)

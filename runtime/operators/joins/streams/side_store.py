@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....records.arrays import Int64s, to_numpy
-from ....records.keys.joins import plain_key, segment_length, side_keys, side_range, split_side_keys
-from ....records.keys.windows import first_window_key
+from ....records.keys.joins import plain_key, segment_length, side_keys, split_side_keys
+from ....records.keys.windows import first_window_key, range_in_segment
 from ....records.types import parse_columns
 from ....state.codec import RowCodec
 from ....topology import Store
@@ -96,7 +96,7 @@ class SideStore:
         for number in np.flatnonzero(counts).tolist():
             key, since, until = keys[number], int(wanted.first[number]), int(wanted.last[number])
             for segment in range(int(first[number]), int(first[number] + counts[number])):
-                for at, value in self._opened.range(*side_range(segment * length, key, since, until)):
+                for at, value in self._opened.range(*range_in_segment(segment * length, key, since, until)):
                     if plain_key(at) == key:
                         yield at, value
 

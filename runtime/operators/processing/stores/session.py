@@ -10,9 +10,7 @@ from ....python_functions.values import UnfitValueError
 from ....topology import Store
 from ...task_epoch import EpochStore
 from ..moment import Moment
-from .timed_rows import TimedRows
-
-_EVER = 2**62
+from .timed_rows import EVER, TimedRows
 
 
 class SessionStore:
@@ -41,12 +39,12 @@ class SessionStore:
         """(start, end, row) of the key's sessions that end at `earliest_end` or later, and start at `latest_start` or
         earlier, in the order of their ends. What changes meanwhile is not seen.
         """
-        found, latest = self._rows.of_key(key, earliest_end, _EVER), self._rows.whole(latest_start)
+        found, latest = self._rows.of_key(key, earliest_end, EVER), self._rows.whole(latest_start)
         return ((start, end, row) for (end, start), row in found if start <= latest)
 
     def fetch(self, key: Any) -> Iterator[tuple[int, int, Row]]:
         """(start, end, row) of the key's sessions, in the order of their ends."""
-        return self.find_sessions(key, 0, _EVER)
+        return self.find_sessions(key, 0, EVER)
 
     def fetch_all(self, first: int, last: int) -> Iterator[tuple[Row, int, int, Row]]:
         """(key, start, end, row) of the sessions of all keys that end from `first` to `last`, both included.
@@ -57,7 +55,7 @@ class SessionStore:
 
     def all(self) -> Iterator[tuple[Row, int, int, Row]]:
         """(key, start, end, row) of all sessions, in the order of `fetch_all`."""
-        return self.fetch_all(0, _EVER)
+        return self.fetch_all(0, EVER)
 
     @property
     def late(self) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import chain
 from typing import Any
@@ -15,10 +15,9 @@ from ....records.keys.timed import (
     segment_of,
     segment_start,
     timed_key,
-    timed_range,
     times_of,
 )
-from ....records.keys.windows import first_visible_start, first_window_key
+from ....records.keys.windows import first_visible_start, first_window_key, range_in_segment
 from ....records.types import parse_columns
 from ....topology import Store
 from ...task_epoch import EpochStore
@@ -26,7 +25,8 @@ from ..moment import Moment
 from .epoch_rows import EpochRows, Found
 from .keys import StoreKeys
 
-_LATEST = 2**62
+EVER = 2**62
+"""Later than all times, ms."""
 
 Times = tuple[int, ...]
 """The start of a window, or the end and the start of a session, ms."""
@@ -53,7 +53,7 @@ class TimedRows:
         A row that would be gone at once is not kept, and counted (`late`).
         """
         for time in times:
-            if type(time) is not int or not 0 <= time < _LATEST:
+            if type(time) is not int or not 0 <= time < EVER:
                 what = f"a time in a key of the store {self._name!r}"
                 raise UnfitValueError(f"{what} is a whole number of ms since 1970, not {time!r}")
         encoded, row = self._keys.encoded(key), self._rows.row(value)
@@ -61,14 +61,15 @@ class TimedRows:
             self.late += row is not None
             return
         segments, segment = self._segments(), segment_of(times[0], self._length)
-        if segments[bisect_left(segments, segment) :][:1] != [segment]:
-            insort(segments, segment)
+        place = bisect_left(segments, segment)
+        if place == len(segments) or segments[place] != segment:
+            segments.insert(place, segment)
         self._rows.put(timed_key(self._length, encoded, *times), row, self._moment.timestamp)
 
     def get(self, key: Any, *times: int) -> Row | None:
         """The row of a key and times, or None."""
         encoded = self._keys.encoded(key)
-        if not all(0 <= self.whole(time) < _LATEST for time in times) or times[0] < self._oldest():
+        if not all(0 <= self.whole(time) < EVER for time in times) or times[0] < self._oldest():
             return None
         found = self._rows.get(timed_key(self._length, encoded, *times))
         return None if found is None else found[0]
@@ -76,7 +77,7 @@ class TimedRows:
     def of_key(self, key: Any, first: int, last: int) -> Iterator[tuple[Times, Row]]:
         """(times, row) of a key whose first times are from `first` to `last`, in the order of times."""
         encoded, first, last = self._keys.encoded(key), *self._span(first, last)
-        parts = [self._rows.between(*timed_range(at, encoded, first, last)) for at in self._between(first, last)]
+        parts = [self._rows.between(*range_in_segment(at, encoded, first, last)) for at in self._between(first, last)]
         return (
             (times_of(found, self._words), row) for found, row, _ in chain.from_iterable(chain.from_iterable(parts))
         )
@@ -102,7 +103,7 @@ class TimedRows:
 
     def _span(self, first: int, last: int) -> tuple[int, int]:
         """What is there of a span of time."""
-        return max(self.whole(first), self._oldest()), min(self.whole(last), _LATEST - 1)
+        return max(self.whole(first), self._oldest()), min(self.whole(last), EVER - 1)
 
     def _oldest(self) -> int:
         """The first time, ms, that has not expired by now."""

@@ -9,9 +9,7 @@ from ....python_functions.objects import Row
 from ....topology import Store
 from ...task_epoch import EpochStore
 from ..moment import Moment
-from .timed_rows import TimedRows
-
-_EVER = 2**62
+from .timed_rows import EVER, TimedRows
 
 
 class WindowStore:
@@ -52,7 +50,7 @@ class WindowStore:
 
     def all(self) -> Iterator[tuple[Row, int, Row]]:
         """(key, start, row) of all windows, in the order of `fetch_all`."""
-        return self.fetch_all(0, _EVER)
+        return self.fetch_all(0, EVER)
 
     @property
     def late(self) -> int:
