@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from ...python_functions.values import UnfitValueError
 from ..order.origins import Origins
@@ -11,6 +11,7 @@ from .forwarded import Forwarded
 from .moment import Moment
 from .punctuation import Callback, Cancellable, Kind, Schedules
 from .stores.any_store import AnyStore
+from .unknown import CONTEXT, not_named
 
 
 class ProcessorContext:
@@ -18,6 +19,12 @@ class ProcessorContext:
 
     What it raises when it is used wrongly is the error of the record at work, with the line that did it.
     """
+
+    if not TYPE_CHECKING:  # a type checker knows which there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say which words there are. Raises AttributeError."""
+            raise CONTEXT.unknown(name)
 
     def __init__(
         self,
@@ -42,8 +49,7 @@ class ProcessorContext:
     def store(self, name: str) -> AnyStore:
         """One of the stores that the step names."""
         if name not in self._stores:
-            known = ", ".join(self._stores) or "none"
-            raise UnfitValueError(f"{name!r} is none of the step's `stores`: {known}")
+            raise UnfitValueError(not_named(name, "stores", self._stores))
         return self._stores[name]
 
     def forward(self, record: Any, flow: str | None = None) -> None:

@@ -22,6 +22,7 @@ from .batches import rows_of_batch
 from .moment import Moment
 from .punctuation import Position
 from .record import Record
+from .unknown import not_named
 
 _LATEST = 2**63 // 1000
 """No timestamp in ms is as late: Spark counts microseconds in 64 bits."""
@@ -140,7 +141,7 @@ class Forwarded:
         if flow is None:
             raise UnfitValueError(f"`forward` must name one of the step's `flows`: {known}")
         if flow not in self._outputs:
-            raise UnfitValueError(f"{flow!r} is none of the step's `flows`: {known}")
+            raise UnfitValueError(not_named(flow, "flows", self._outputs))
         return self._outputs[flow]
 
     def _edge(self, output: Output, rows: Rows, origins: Origins) -> Rows:

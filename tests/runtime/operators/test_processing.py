@@ -317,7 +317,12 @@ class Once:
 
     def process(self, record):
         before = self.seen.put_if_absent(record.key, {"n": record.value.v, "every": []})
+        self.seen.put_all([({"k": "z"}, {"n": 1, "every": []}), ({"k": "z"}, None)])
         rows = [key.k for key, _ in self.seen.range({"k": "b"})] + [key.k for key, _ in self.seen.prefix({"k": "a"})]
+        rows += [key.k for key, _ in self.seen.range({"k": "a"}, {"k": "c"}, reverse=True)] + [str(self.seen.count())]
+        assert [*self.seen.all(reverse=True)] == [*self.seen.all()][::-1]
+        assert [*self.seen.prefix({"k": "b"}, reverse=True)] == [*self.seen.range({"k": "b"}, {"k": "b"})]
+        assert [*self.seen.range({"k": "c"}, {"k": "a"}, reverse=True)] == []
         n = before.n if before else None
         self.context.forward(Record(record.key, {"n": n, "text": "".join(rows)}, record.timestamp))
 """
@@ -338,6 +343,7 @@ def test_rows_expire_by_stream_time_and_leave_the_store(application, max_records
         seen.setdefault(k, (v, time))
         seen = {key: row for key, row in seen.items() if row[1] > clock - 20}
         rows = "".join([each for each in sorted(seen) if each >= "b"] + [each for each in seen if each == "a"])
+        rows += "".join(each for each in sorted(seen, reverse=True) if each <= "c") + str(len(seen))
         expected.append((k, (before and before[0], rows), time))
     assert written(app) == expected
     assert sum(row[1][0] is None for row in expected) > 30

@@ -8,7 +8,12 @@ import pytest
 from local_application import WHOLE, part
 
 from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.operators.processing.context import ProcessorContext
 from headwater.runtime.operators.processing.process import Process
+from headwater.runtime.operators.processing.stores.key_value import KeyValueStore
+from headwater.runtime.operators.processing.stores.session import SessionStore
+from headwater.runtime.operators.processing.stores.window import WindowStore
+from headwater.runtime.operators.processing.unknown import CONTEXT, KEY_VALUE, SESSION, WINDOW
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
@@ -23,7 +28,17 @@ OUT = Topic("out", 1, "k string", "text string", writer="test-app")
 WINDOWS = Store("windows", 1, "k string", "n bigint, every array<bigint>", "window", retention_ms=RETENTION)
 SESSIONS = Store("sessions", 1, "k string", "n bigint", "session", retention_ms=RETENTION)
 CODE = """
+import pyarrow as pa
+
 from headwater import Record
+
+SCHEMA = pa.schema({"k": pa.string(), "_start": pa.int64(), "n": pa.int64(), "every": pa.list_(pa.int64())})
+TIMES = pa.schema({"k": pa.string(), "_start": pa.int64(), "_end": pa.int64(), "n": pa.int64()})
+SIDES = [(None, None), ("b", None), (None, "b"), ("a", "b"), ("c", "a")]
+
+def bounds(time):
+    low, high = SIDES[time % 5]
+    return {"from_key": low and {"k": low}, "to_key": high and {"k": high}, "reverse": time % 2 == 0}
 
 class Windows:
     def init(self, context):
@@ -35,13 +50,24 @@ class Windows:
         start = time - time % 7 + (v % 5) * 7
         before = self.rows.fetch(record.key, start)
         before_all = self.rows.all()
+        every = before.every if before else []
+        every.append(v)
+        row = {"k": record.key.k, "_start": start, "n": len(every), "every": every}
         if v % 6 == 0:
             self.rows.put(record.key, None, start)
+        elif v % 6 == 1:
+            self.rows.delete_many(pa.Table.from_pylist([row], SCHEMA))
+        elif v % 6 == 2:
+            self.rows.put_many(pa.Table.from_pylist([{**row, "n": 0}, row], SCHEMA))
         else:
-            every = before.every if before else []
-            every.append(v)
             self.rows.put(record.key, {"n": len(every), "every": every}, start)
+        asked = [{"k": k, "_start": at} for k in "abc" for at in (start, start - 7, -1)]
+        many = self.rows.get_many(pa.Table.from_pylist(asked, SCHEMA.remove(3).remove(2))).to_pylist()
         said = [
+            [each["every"] for each in many],
+            [(at, row.n) for at, row in self.rows.fetch(record.key, time - 60, time + 10, reverse=True)],
+            [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 70, time, **bounds(time))],
+            [(key.k, at, row.n) for key, at, row in self.rows.all(**bounds(time))],
             [(at, row.n, row.every) for at, row in self.rows.fetch(record.key, time - 60, time + 10)],
             [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 30, time)],
             [(key.k, at, row.n) for key, at, row in before_all],
@@ -62,14 +88,25 @@ class Sessions:
     def process(self, record):
         time, v = record.timestamp, record.value.v
         found = list(self.rows.find_sessions(record.key, time - 20, time + 20))
-        for start, end, _ in found:
-            self.rows.remove(record.key, start, end)
+        spans = [{"k": record.key.k, "_start": start, "_end": end} for start, end, _ in found]
+        self.rows.delete_many(pa.Table.from_pylist(spans, TIMES.remove(3)))
         start, end = min([time, *(each[0] for each in found)]), max([time, *(each[1] for each in found)])
-        self.rows.put(record.key, {"n": 1 + sum(row.n for _, _, row in found)}, start, end)
+        n = 1 + sum(row.n for _, _, row in found)
+        if v % 2:
+            self.rows.put(record.key, {"n": n}, start, end)
+        else:
+            table = pa.Table.from_pylist([{"k": record.key.k, "_start": start, "_end": end, "n": n}], TIMES)
+            self.rows.put_many(table)
+            assert self.rows.get_many(table.drop(["n"]))["n"].to_pylist()[0] in (n, None)
         row = self.rows.fetch_session(record.key, start, end)
         said = [
             [(start, end, row.n) for start, end, row in found],
             row and row.n,
+            [each[:2] for each in self.rows.find_sessions(record.key, time - 30, time + 5, reverse=True)],
+            [(key.k, *at) for key, *at, _ in self.rows.find_all_sessions(time - 30, time - 2, **bounds(time))],
+            [(key.k, *at) for key, *at, _ in self.rows.all(**bounds(time))],
+            [(key.k, *at) for key, *at, _ in self.rows.fetch_all(time - 70, time, **bounds(time))],
+            [each[0] for each in self.rows.fetch(record.key, reverse=True)],
             [(start, end, row.n) for start, end, row in self.rows.fetch(record.key)],
             [(key.k, start, end, row.n) for key, start, end, row in self.rows.all()],
             [(key.k, start, end) for key, start, end, _ in self.rows.fetch_all(time - 70, time - 10)],
@@ -105,6 +142,12 @@ class Rows:
         else:
             self.rows[key, times] = value
 
+    def bounded(self, time, first=0, last=2**60):
+        """What `bounds` of the processors asks for."""
+        low, high = [(None, None), ("b", None), (None, "b"), ("a", "b"), ("c", "a")][time % 5]
+        found = [each for each in self.there(None, first, last) if (low or "") <= each[0] <= (high or "z")]
+        return found[::-1] if time % 2 == 0 else found
+
     def there(self, key=None, first=0, last=2**60):
         found = sorted((times[0] // (RETENTION // 2), k, times) for k, times in self.rows)
         return [
@@ -123,8 +166,17 @@ def windows(records):
         start = time - time % 7 + (v % 5) * 7
         before = [row for _, _, row in store.there(k, start, start)]
         everything = [(k, at, len(row)) for k, (at,), row in store.there()]
-        store.put(k, None if v % 6 == 0 else [*(before[0] if before else []), v], start)
+        for _ in range(2 if v % 6 == 2 else 1):
+            store.put(k, None if v % 6 in (0, 1) else [*(before[0] if before else []), v], start)
         said = [
+            [
+                next((row for _, _, row in store.there(each, at, at)), None)
+                for each in "abc"
+                for at in (start, start - 7, -1)
+            ],
+            [(at, len(row)) for _, (at,), row in store.there(k, time - 60, time + 10)][::-1],
+            [(k, at, len(row)) for k, (at,), row in store.bounded(time, time - 70, time)],
+            [(k, at, len(row)) for k, (at,), row in store.bounded(time)],
             [(at, len(row), row) for _, (at,), row in store.there(k, time - 60, time + 10)],
             [(k, at, len(row)) for k, (at,), row in store.there(None, time - 30, time)],
             everything,
@@ -154,6 +206,11 @@ def sessions(records):
         said = [
             found,
             n if end > store.clock - RETENTION else None,
+            [(start, end) for _, (end, start), _ in store.there(k, time - 30) if start <= time + 5][::-1],
+            [(k, start, end) for k, (end, start), _ in store.bounded(time, time - 30) if start <= time - 2],
+            [(k, start, end) for k, (end, start), _ in store.bounded(time)],
+            [(k, start, end) for k, (end, start), _ in store.bounded(time, time - 70, time)],
+            [each[1] for each in everything if each[0] == k][::-1],
             [each[1:] for each in everything if each[0] == k],
             everything,
             [each[:3] for each in everything if time - 70 <= each[2] <= time - 10],
@@ -215,11 +272,17 @@ def test_segments_leave_the_disk_once_all_their_rows_have_expired(application, n
         ("put({'k': 'a'}, {'n': 'x', 'every': []}, 1)", "a row of the store 'windows': n: "),
         ("put({'k': None}, {'n': 1, 'every': []}, 1)", "a key of the store 'windows' cannot be null"),
         ("fetch({'k': 'a'}, '1s')", "is asked for times in whole ms, not for '1s'"),
-        ("get({'k': 'a'})", "has no attribute 'get'"),
+        ("get({'k': 'a'})", "a window store has no `get`: did you mean `fetch(key, start)`? It has put, fetch,"),
+        ("fetchAll(1, 2)", "did you mean `fetch_all`?"),
+        ("put_many(pa.table({'k': ['a'], '_start': [-1]}))", "since 1970, not -1"),
+        ("get_many(pa.table({'k': ['a']}))", "a batch for 'windows' lacks the column '_start'; it has k"),
+        ("all(from_key={'q': 'a'})", "a key of the store 'windows': it lacks k, and 'q' is no column"),
     ],
 )
 def test_call_that_does_not_fit_is_told(application, call, error):
     code = f"""
+import pyarrow as pa
+
 class Wrong:
     def init(self, context):
         self.rows = context.store("windows")
@@ -232,6 +295,15 @@ class Wrong:
     app = application(part("only", 1, (((Source(FACTS, "f"), step, Sink("f", OUT)), {}, {}),), (WINDOWS,)))
     app.append(FACTS, [(("a",), (1,), 5)])
     assert error in app.attempt().error
+
+
+@pytest.mark.parametrize(
+    ("words", "kind"),
+    [(KEY_VALUE, KeyValueStore), (WINDOW, WindowStore), (SESSION, SessionStore), (CONTEXT, ProcessorContext)],
+)
+def test_words_that_an_error_lists_are_those_that_there_are(words, kind):
+    inner = {"key_types", "name", "expect", "sweep", "late", "flush", "begin"}
+    assert {*words.here} == {each for each in vars(kind) if not each.startswith("_")} - inner
 
 
 @pytest.mark.slow

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from operator import gt, lt
 from typing import Any
 
 import numpy as np
@@ -12,12 +13,17 @@ import pyarrow as pa
 
 from ....python_functions.objects import Row, RowType
 from ....python_functions.values import UnfitValueError
+from ....records.arrays import Bools, to_numpy
 from ....state.codec import RowCodec, timestamp_of
 from ...task_epoch import EpochStore
+from ..columns import Columns, column_of
 from .single_rows import SingleRows
 
 _FIRST_READ, _MOST_READ = 16, 4096
 """How many committed rows a range reads at once: few at first, as most ranges are short."""
+
+TIMESTAMP = "_timestamp"
+"""The column of a row's timestamp, ms, where many are given or asked for."""
 
 _Change = tuple[Row | bytes | None, int]
 """A row, or that as bytes (None: deleted), and its timestamp in ms."""
@@ -71,13 +77,19 @@ class EpochRows:
             self._unordered.append(key)
         self._changed[key] = row, timestamp
 
-    def between(self, lower: bytes | None, upper: bytes | None) -> Iterator[list[Found]]:
-        """The rows with `lower <= key < upper` as they are now, by key, some at a time; None leaves a side open."""
+    def between(self, lower: bytes | None, upper: bytes | None, *, reverse: bool = False) -> Iterator[list[Found]]:
+        """The rows with `lower <= key < upper` as they are now, by key, some at a time; None leaves a side open.
+
+        `reverse`: from the greatest key down.
+        """
         order = self._ordered()
         first = 0 if lower is None else bisect_left(order, lower)
         last = len(order) if upper is None else bisect_left(order, upper)
         # What is there now: what a function changes while it goes through the rows is not seen.
-        return self._merged([(key, *self._changed[key]) for key in order[first:last]], lower, upper)
+        changes = [(key, *self._changed[key]) for key in order[first:last]]
+        if reverse:
+            changes.reverse()
+        return self._merged(changes, self._committed(lower, upper, reverse), gt if reverse else lt)
 
     def first_key(self, lower: bytes) -> bytes | None:
         """The first key from `lower` on that a row had when the epoch began."""
@@ -93,6 +105,31 @@ class EpochRows:
         self.expect([key for key in keys if key not in self._changed])
         rows = [self._changed[key][0] if key in self._changed else self._read[key] for key in keys]
         return self._bytes_of(rows, [self._changed[key][1] if key in self._changed else 0 for key in keys])
+
+    def count(self, after: int) -> int:
+        """How many rows have timestamps later than `after`, as they are now."""
+        kept = sum(1 for row, time in self._changed.values() if row is not None and time > after)
+        before = (key for key, row in self._opened.range(None, None) if timestamp_of(row) > after)
+        return kept + sum(1 for key in before if key not in self._changed)
+
+    def get_columns(self, keys: Sequence[bytes], there: Bools | None = None, after: int = -1) -> pa.RecordBatch:
+        """The columns of rows and `_timestamp`, all null where there is none, or none that is later than `after`.
+
+        `there`: False for those that are gone in any case.
+        """
+        columns, timestamps = self._codec.decode(self.stored(keys))
+        there = (timestamps > max(after, -1)) & (True if there is None else there)
+        found = pa.RecordBatch.from_arrays([*columns, pa.array(timestamps)], names=[*self.types, TIMESTAMP])
+        return found if there.all() else found.take(pa.array(np.arange(len(there)), mask=~there))
+
+    def put_columns(self, keys: Sequence[bytes], rows: Columns, timestamp: int) -> None:
+        """Set rows, given by the columns of their values and perhaps `_timestamp`, in place of `timestamp`."""
+        times = np.full(len(keys), timestamp)
+        if TIMESTAMP in rows.schema.names:
+            times = to_numpy(column_of(rows, TIMESTAMP, pa.int64(), self._store))
+        columns = [column_of(rows, name, kind, self._store) for name, kind in self.types.items()]
+        for key, row, time in zip(keys, self._codec.encode(columns, times), times.tolist(), strict=True):
+            self.put(key, row, time)
 
     def older(self, until: int) -> list[bytes]:
         """The keys whose rows had timestamps up to `until` when the epoch began."""
@@ -134,13 +171,17 @@ class EpochRows:
         return found
 
     def _merged(
-        self, changes: Sequence[tuple[bytes, Row | bytes | None, int]], lower: bytes | None, upper: bytes | None
+        self,
+        changes: Sequence[tuple[bytes, Row | bytes | None, int]],
+        committed: Iterable[list[tuple[bytes, bytes]]],
+        before: Callable[[bytes, bytes], bool],
     ) -> Iterator[list[Found]]:
+        """The committed rows with the changes over them. `before`: whether the first key comes before the second."""
         place = 0
-        for batch in self._committed(lower, upper):
+        for batch in committed:
             found: list[Found] = []
             for key, row in batch:
-                while place < len(changes) and changes[place][0] < key:
+                while place < len(changes) and before(changes[place][0], key):
                     found += self._there(*changes[place])
                     place += 1
                 if place < len(changes) and changes[place][0] == key:
@@ -155,9 +196,13 @@ class EpochRows:
     def _there(self, key: bytes, row: Row | bytes | None, timestamp: int) -> list[Found]:
         return [] if row is None else [(key, self._own(row), timestamp)]
 
-    def _committed(self, lower: bytes | None, upper: bytes | None) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The rows of before this epoch, read some at a time."""
+    def _committed(
+        self, lower: bytes | None, upper: bytes | None, reverse: bool
+    ) -> Iterator[list[tuple[bytes, bytes]]]:
+        """The rows of before this epoch, read some at a time; in reverse all are read as bytes first."""
         found, count = self._opened.range(lower, upper), _FIRST_READ
+        if reverse:
+            found = reversed(list(found))
         while batch := list(islice(found, count)):
             count = min(count * 4, _MOST_READ)
             yield batch

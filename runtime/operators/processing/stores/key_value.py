@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 
 from ....python_functions.objects import Row
-from ....records.arrays import to_numpy
 from ....records.types import parse_columns
-from ....state.codec import RowCodec
 from ....topology import Store
 from ...task_epoch import EpochStore
-from ..columns import Columns, column_of
+from ..columns import Columns
 from ..moment import Moment
+from ..unknown import KEY_VALUE
 from .epoch_rows import EpochRows, Found
-from .keys import StoreKeys
+from .keys import StoreKeys, behind
 
 
 class KeyValueStore:
@@ -25,6 +23,12 @@ class KeyValueStore:
 
     With a `retention`, a row is there while its timestamp is later than stream time - retention.
     """
+
+    if not TYPE_CHECKING:  # a type checker knows which there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say which words there are. Raises AttributeError."""
+            raise KEY_VALUE.unknown(name)
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
         self._store = store
@@ -52,6 +56,11 @@ class KeyValueStore:
         encoded = self._keys.encoded(key)
         self._rows.put(encoded, self._rows.row(value), self._moment.timestamp)
 
+    def put_all(self, rows: Iterable[tuple[Any, Any]]) -> None:
+        """Set the rows of several keys, given as pairs of key and row; None deletes one."""
+        for key, value in rows:
+            self.put(key, value)
+
     def put_if_absent(self, key: Any, value: Any) -> Row | None:
         """Set the row of a key that has none. Returns the row that was there, or None."""
         before = self.get(key)
@@ -65,48 +74,39 @@ class KeyValueStore:
         self.put(key, None)
         return before
 
-    def range(self, start: Any = None, end: Any = None) -> Iterator[tuple[Row, Row]]:
+    def range(self, start: Any = None, end: Any = None, *, reverse: bool = False) -> Iterator[tuple[Row, Row]]:
         """(key, row) of keys from `start` to `end`, both included, in the order of keys; None leaves a side open.
 
-        What changes meanwhile is not seen.
+        `reverse`: from `end` down to `start`. What changes meanwhile is not seen.
         """
         lower = None if start is None else self._keys.encoded(start)
         # No key begins with another one, so the one behind `end` is the first that is longer.
         upper = None if end is None else self._keys.encoded(end) + b"\x00"
-        return self._between(lower, upper)
+        return self._between(lower, upper, reverse)
 
-    def prefix(self, prefix: Any) -> Iterator[tuple[Row, Row]]:
-        """(key, row) of keys that begin with these first columns of the key, in the order of keys."""
+    def prefix(self, prefix: Any, *, reverse: bool = False) -> Iterator[tuple[Row, Row]]:
+        """(key, row) of keys that begin with these first columns of the key, in the order of keys, or in `reverse`."""
         lower = self._keys.encoded_prefix(prefix)
-        return self._between(lower, _behind(lower))
+        return self._between(lower, behind(lower), reverse)
 
-    def all(self) -> Iterator[tuple[Row, Row]]:
-        """(key, row) of all rows, in the order of keys."""
-        return self._between(None, None)
+    def all(self, *, reverse: bool = False) -> Iterator[tuple[Row, Row]]:
+        """(key, row) of all rows, in the order of keys, or in `reverse`."""
+        return self._between(None, None, reverse)
+
+    def count(self) -> int:
+        """How many rows there are. All are read for it."""
+        return self._rows.count(self._expired())
 
     def get_many(self, keys: Columns) -> pa.RecordBatch:
         """The rows of keys, by the key's columns: the value's and `_timestamp`, all null where there is none."""
-        codec = RowCodec(self._rows.types)
-        columns, timestamps = codec.decode(self._rows.stored(self._keys.encoded_many(keys)))
-        there = timestamps > max(self._expired(), -1)
-        found = pa.RecordBatch.from_arrays([*columns, pa.array(timestamps)], names=[*codec.types, "_timestamp"])
-        return found if there.all() else found.take(pa.array(np.arange(len(there)), mask=~there))
+        return self._rows.get_columns(self._keys.encoded_many(keys), after=self._expired())
 
     def put_many(self, rows: Columns) -> None:
         """Set the rows of keys, given by the columns of key and value; of several of one key the last counts.
 
         `_timestamp`: of each row, ms; without it that of the last record at work.
         """
-        encoded = self._keys.encoded_many(rows)
-        times = (
-            to_numpy(column_of(rows, "_timestamp", pa.int64(), self.name))
-            if "_timestamp" in rows.schema.names
-            else np.full(len(encoded), self._moment.timestamp)
-        )
-        columns = [column_of(rows, name, kind, self.name) for name, kind in self._rows.types.items()]
-        values = RowCodec(self._rows.types).encode(columns, times)
-        for key, value, time in zip(encoded, values, times.tolist(), strict=True):
-            self._rows.put(key, value, time)
+        self._rows.put_columns(self._keys.encoded_many(rows), rows, self._moment.timestamp)
 
     def delete_many(self, keys: Columns) -> None:
         """Remove the rows of keys, given by the columns of the key."""
@@ -126,8 +126,8 @@ class KeyValueStore:
         """Give the epoch's changes to the store: the last one of each key."""
         self._rows.flush()
 
-    def _between(self, lower: bytes | None, upper: bytes | None) -> Iterator[tuple[Row, Row]]:
-        return self._typed(self._rows.between(lower, upper), self._expired())
+    def _between(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[Row, Row]]:
+        return self._typed(self._rows.between(lower, upper, reverse=reverse), self._expired())
 
     def _typed(self, found: Iterator[list[Found]], expired: int) -> Iterator[tuple[Row, Row]]:
         for batch in found:
@@ -138,9 +138,3 @@ class KeyValueStore:
         """The timestamp, ms, up to which rows have expired by now."""
         retention = self._store.retention_ms
         return -1 if retention is None else self._moment.stream_time - retention
-
-
-def _behind(prefix: bytes) -> bytes | None:
-    """The least bytes that are behind all that begin with `prefix`."""
-    cut = prefix.rstrip(b"\xff")
-    return cut[:-1] + bytes([cut[-1] + 1]) if cut else None

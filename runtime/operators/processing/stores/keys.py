@@ -10,7 +10,7 @@ import pyarrow as pa
 from ....python_functions.objects import Row, RowType
 from ....python_functions.results import normal, taken
 from ....python_functions.values import UnfitValueError
-from ....records.keys.encoding import encode_keys
+from ....records.keys.encoding import ESCAPE, encode_keys
 from ...keyed.codes import bytes_of
 from ..columns import Columns, column_of
 from .single_rows import SingleKeys
@@ -77,3 +77,11 @@ class StoreKeys:
         unknown = [key for key in keys if key not in self._given]
         read = dict(zip(unknown, self._single.decode(unknown), strict=True)) if unknown else {}
         return [self._given[key] if key in self._given else self._type.made(read[key]) for key in keys]
+
+
+def behind(key: bytes) -> bytes:
+    """Less than all keys behind an encoded key or its first columns, and greater than what begins with these.
+
+    What follows a column is the marker of the next one, or a time; only in a longer text is it this byte.
+    """
+    return key + bytes([ESCAPE])

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import pyarrow as pa
 
 from ....python_functions.objects import Row
 from ....python_functions.values import UnfitValueError
 from ....topology import Store
 from ...task_epoch import EpochStore
+from ..columns import Columns, column_of
 from ..moment import Moment
-from .timed_rows import EVER, TimedRows
+from ..unknown import SESSION
+from .timed_rows import END, EVER, START, TimedRows
 
 
 class SessionStore:
@@ -18,6 +22,12 @@ class SessionStore:
 
     A row is there while its session's end is later than stream time - `retention`.
     """
+
+    if not TYPE_CHECKING:  # a type checker knows which there are
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Say which words there are. Raises AttributeError."""
+            raise SESSION.unknown(name)
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
         self._name = store.name
@@ -35,27 +45,69 @@ class SessionStore:
         """The row of a key's session, or None."""
         return self._rows.get(key, *self._bounds(start, end))
 
-    def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[int, int, Row]]:
+    def find_sessions(
+        self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool = False
+    ) -> Iterator[tuple[int, int, Row]]:
         """(start, end, row) of the key's sessions that end at `earliest_end` or later, and start at `latest_start` or
-        earlier, in the order of their ends. What changes meanwhile is not seen.
+        earlier, in the order of their ends; `reverse`: the last one first. What changes meanwhile is not seen.
         """
-        found, latest = self._rows.of_key(key, earliest_end, EVER), self._rows.whole(latest_start)
+        found, latest = self._rows.of_key(key, earliest_end, EVER, reverse=reverse), self._rows.whole(latest_start)
         return ((start, end, row) for (end, start), row in found if start <= latest)
 
-    def fetch(self, key: Any) -> Iterator[tuple[int, int, Row]]:
-        """(start, end, row) of the key's sessions, in the order of their ends."""
-        return self.find_sessions(key, 0, EVER)
+    def find_all_sessions(
+        self,
+        earliest_end: int,
+        latest_start: int,
+        *,
+        from_key: Any = None,
+        to_key: Any = None,
+        reverse: bool = False,
+    ) -> Iterator[tuple[Row, int, int, Row]]:
+        """(key, start, end, row) of such sessions of all keys, or of those between two, in the order of `fetch_all`."""
+        latest = self._rows.whole(latest_start)
+        found = self.fetch_all(earliest_end, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
+        return (each for each in found if each[1] <= latest)
 
-    def fetch_all(self, first: int, last: int) -> Iterator[tuple[Row, int, int, Row]]:
+    def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[tuple[int, int, Row]]:
+        """(start, end, row) of the key's sessions, in the order of their ends; `reverse`: the last one first."""
+        return self.find_sessions(key, 0, EVER, reverse=reverse)
+
+    def fetch_all(
+        self, first: int, last: int, *, from_key: Any = None, to_key: Any = None, reverse: bool = False
+    ) -> Iterator[tuple[Row, int, int, Row]]:
         """(key, start, end, row) of the sessions of all keys that end from `first` to `last`, both included.
 
-        They come half a retention after another, and in each by key and end.
+        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come half a
+        retention after another, and in each by key and end; `reverse`: just the other way round.
         """
-        return ((key, start, end, row) for key, (end, start), row in self._rows.of_all(first, last))
+        found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
+        return ((key, start, end, row) for key, (end, start), row in found)
 
-    def all(self) -> Iterator[tuple[Row, int, int, Row]]:
-        """(key, start, end, row) of all sessions, in the order of `fetch_all`."""
-        return self.fetch_all(0, EVER)
+    def all(
+        self, *, from_key: Any = None, to_key: Any = None, reverse: bool = False
+    ) -> Iterator[tuple[Row, int, int, Row]]:
+        """(key, start, end, row) of all sessions, or of those of keys between two, in the order of `fetch_all`."""
+        return self.fetch_all(0, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
+
+    def get_many(self, keys: Columns) -> pa.RecordBatch:
+        """The rows of sessions, by the key's columns, `_start` and `_end`: the value's columns and `_timestamp`, all
+        null where there is none.
+        """
+        return self._rows.get_columns(keys, [END, START])
+
+    def put_many(self, rows: Columns) -> None:
+        """Set the rows of sessions, given by the columns of key and value, `_start` and `_end`.
+
+        `_timestamp`: of each row, ms; without it that of the last record at work.
+        """
+        ends = zip(*(column_of(rows, name, pa.int64(), self._name).to_pylist() for name in (START, END)), strict=True)
+        for start, end in ends:
+            self._bounds(start, end)
+        self._rows.put_columns(rows, [END, START])
+
+    def delete_many(self, keys: Columns) -> None:
+        """Remove the rows of sessions, given by the columns of the key, `_start` and `_end`."""
+        self._rows.delete_columns(keys, [END, START])
 
     @property
     def late(self) -> int:

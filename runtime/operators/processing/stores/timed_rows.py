@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NoReturn
+
+import numpy as np
+import pyarrow as pa
 
 from ....python_functions.objects import Row
 from ....python_functions.values import UnfitValueError
+from ....records.arrays import Int64s, to_numpy
 from ....records.keys.timed import (
     plain_key,
     segment_length,
@@ -21,12 +25,16 @@ from ....records.keys.windows import first_visible_start, first_window_key, rang
 from ....records.types import parse_columns
 from ....topology import Store
 from ...task_epoch import EpochStore
+from ..columns import Columns, column_of
 from ..moment import Moment
 from .epoch_rows import EpochRows, Found
-from .keys import StoreKeys
+from .keys import StoreKeys, behind
 
 EVER = 2**62
 """Later than all times, ms."""
+
+START, END = "_start", "_end"
+"""The columns of the times of windows and sessions, where many are given or asked for."""
 
 Times = tuple[int, ...]
 """The start of a window, or the end and the start of a session, ms."""
@@ -54,16 +62,12 @@ class TimedRows:
         """
         for time in times:
             if type(time) is not int or not 0 <= time < EVER:
-                what = f"a time in a key of the store {self._name!r}"
-                raise UnfitValueError(f"{what} is a whole number of ms since 1970, not {time!r}")
+                self._refuse_time(time)
         encoded, row = self._keys.encoded(key), self._rows.row(value)
         if times[0] < self._oldest():
             self.late += row is not None
             return
-        segments, segment = self._segments(), segment_of(times[0], self._length)
-        place = bisect_left(segments, segment)
-        if place == len(segments) or segments[place] != segment:
-            segments.insert(place, segment)
+        self._open(times[0])
         self._rows.put(timed_key(self._length, encoded, *times), row, self._moment.timestamp)
 
     def get(self, key: Any, *times: int) -> Row | None:
@@ -74,20 +78,50 @@ class TimedRows:
         found = self._rows.get(timed_key(self._length, encoded, *times))
         return None if found is None else found[0]
 
-    def of_key(self, key: Any, first: int, last: int) -> Iterator[tuple[Times, Row]]:
-        """(times, row) of a key whose first times are from `first` to `last`, in the order of times."""
+    def of_key(self, key: Any, first: int, last: int, *, reverse: bool = False) -> Iterator[tuple[Times, Row]]:
+        """(times, row) of a key whose first times are from `first` to `last`, in the order of times or in `reverse`."""
         encoded, first, last = self._keys.encoded(key), *self._span(first, last)
-        parts = [self._rows.between(*range_in_segment(at, encoded, first, last)) for at in self._between(first, last)]
+        bounds = [range_in_segment(at, encoded, first, last) for at in self._between(first, last, reverse)]
+        parts = [self._rows.between(*each, reverse=reverse) for each in bounds]
         return (
             (times_of(found, self._words), row) for found, row, _ in chain.from_iterable(chain.from_iterable(parts))
         )
 
-    def of_all(self, first: int, last: int) -> Iterator[tuple[Row, Times, Row]]:
-        """(key, times, row) of all keys, likewise: in the order of segments, and there of keys and times."""
+    def of_all(
+        self, first: int, last: int, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
+    ) -> Iterator[tuple[Row, Times, Row]]:
+        """(key, times, row) of all keys from `from_key` to `to_key`, likewise: in the order of segments, and there of
+        keys and times. A key that is None leaves its side open.
+        """
+        lowest = b"" if from_key is None else self._keys.encoded(from_key)
+        beyond = None if to_key is None else behind(self._keys.encoded(to_key))
         first, last = self._span(first, last)
-        segments = self._between(first, last)
-        parts = [self._rows.between(first_window_key(at), first_window_key(at + self._length)) for at in segments]
+        parts = []
+        for at in self._between(first, last, reverse):
+            segment = first_window_key(at)
+            upper = first_window_key(at + self._length) if beyond is None else segment + beyond
+            parts.append(self._rows.between(segment + lowest, upper, reverse=reverse))
         return self._typed(chain.from_iterable(parts), first, last)
+
+    def get_columns(self, keys: Columns, names: Sequence[str]) -> pa.RecordBatch:
+        """The rows of keys and times, see `EpochRows.get_columns`. `names`: of the columns of the times."""
+        times = self._times(keys, names)
+        there = (times >= 0).all(axis=1) & (times < EVER).all(axis=1) & (times[:, 0] >= self._oldest())
+        # A time that no row has is asked for as any other, so that there is a place for the answer.
+        return self._rows.get_columns(self._timed_keys(keys, np.where(there[:, np.newaxis], times, 0)), there)
+
+    def put_columns(self, rows: Columns, names: Sequence[str]) -> None:
+        """Set the rows of keys and times, by their columns and those of the value, see `EpochRows.put_columns`."""
+        given = len(rows)
+        rows, times = self._kept(rows, names)
+        self.late += given - len(rows)
+        self._rows.put_columns(self._timed_keys(rows, times), rows, self._moment.timestamp)
+
+    def delete_columns(self, keys: Columns, names: Sequence[str]) -> None:
+        """Delete the rows of keys and times, by their columns."""
+        keys, times = self._kept(keys, names)
+        for key in self._timed_keys(keys, times):
+            self._rows.put(key, None, self._moment.timestamp)
 
     def flush(self) -> None:
         """Give the epoch's changes to the store."""
@@ -115,13 +149,47 @@ class TimedRows:
             raise UnfitValueError(f"the store {self._name!r} is asked for times in whole ms, not for {time!r}")
         return time
 
-    def _between(self, first: int, last: int) -> list[int]:
+    def _between(self, first: int, last: int, reverse: bool) -> list[int]:
         """The segments that may have rows with first times from `first` to `last`."""
         if first > last:
             return []
         segments = self._segments()
         start = bisect_left(segments, segment_of(first, self._length))
-        return segments[start : bisect_right(segments, last)]
+        found = segments[start : bisect_right(segments, last)]
+        return found[::-1] if reverse else found
+
+    def _kept(self, rows: Columns, names: Sequence[str]) -> tuple[Columns, Int64s]:
+        """Those of some rows to change that have not expired, and their times. Notes their segments."""
+        times = self._times(rows, names)
+        wrong = times[(times < 0) | (times >= EVER)]
+        if len(wrong):
+            self._refuse_time(int(wrong[0]))
+        kept = times[:, 0] >= self._oldest()
+        for segment in np.unique(times[kept, 0] // self._length).tolist():
+            self._open(segment * self._length)
+        return rows.filter(pa.array(kept)), times[kept]
+
+    def _times(self, rows: Columns, names: Sequence[str]) -> Int64s:
+        """The times of keys, a row of them for each."""
+        columns = [column_of(rows, name, pa.int64(), self._name) for name in names]
+        if any(column.null_count for column in columns):
+            self._refuse_time(None)
+        return np.stack([to_numpy(column) for column in columns], axis=1)
+
+    def _timed_keys(self, rows: Columns, times: Int64s) -> list[bytes]:
+        pairs = zip(self._keys.encoded_many(rows), times.tolist(), strict=True)
+        return [timed_key(self._length, key, *each) for key, each in pairs]
+
+    def _refuse_time(self, time: Any) -> NoReturn:
+        what = f"a time in a key of the store {self._name!r}"
+        raise UnfitValueError(f"{what} is a whole number of ms since 1970, not {time!r}")
+
+    def _open(self, time: int) -> None:
+        """Note that the segment of a time has rows."""
+        segments, segment = self._segments(), segment_of(time, self._length)
+        place = bisect_left(segments, segment)
+        if place == len(segments) or segments[place] != segment:
+            segments.insert(place, segment)
 
     def _segments(self) -> list[int]:
         """The starts of the segments that have rows, or have had them in this epoch, in order."""
