@@ -317,11 +317,13 @@ class Once:
 
     def process(self, record):
         before = self.seen.put_if_absent(record.key, {"n": record.value.v, "every": []})
-        self.seen.put_all([({"k": "z"}, {"n": 1, "every": []}), ({"k": "z"}, None)])
-        rows = [key.k for key, _ in self.seen.range({"k": "b"})] + [key.k for key, _ in self.seen.prefix({"k": "a"})]
-        rows += [key.k for key, _ in self.seen.range({"k": "a"}, {"k": "c"}, reverse=True)] + [str(self.seen.count())]
+        longer = {"k": "b\\0"}
+        self.seen.put_all([({"k": "z"}, {"n": 1, "every": []}), ({"k": "z"}, None), (longer, {"n": 1, "every": []})])
         assert [*self.seen.all(reverse=True)] == [*self.seen.all()][::-1]
         assert [*self.seen.prefix({"k": "b"}, reverse=True)] == [*self.seen.range({"k": "b"}, {"k": "b"})]
+        self.seen.delete(longer)
+        rows = [key.k for key, _ in self.seen.range({"k": "b"})] + [key.k for key, _ in self.seen.prefix({"k": "a"})]
+        rows += [key.k for key, _ in self.seen.range({"k": "a"}, {"k": "c"}, reverse=True)] + [str(self.seen.count())]
         assert [*self.seen.range({"k": "c"}, {"k": "a"}, reverse=True)] == []
         n = before.n if before else None
         self.context.forward(Record(record.key, {"n": n, "text": "".join(rows)}, record.timestamp))
