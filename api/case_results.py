@@ -64,7 +64,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One case. `error`: why it could not be run to its end. `on_spark`: whether it ran on Spark."""
+    """One case. `error`: why it could not be run to its end, `hint`: what to do about it. `on_spark`: whether it ran on
+    Spark.
+    """
 
     name: str
     topology: str
@@ -75,6 +77,7 @@ class CaseResult:
     on_spark: bool = False
     differences: tuple[Difference, ...] = ()
     error: str | None = None
+    hint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As in `schemas/test_results.json`."""
@@ -87,6 +90,7 @@ class CaseResult:
             "seconds": round(self.seconds, 3),
             "on_spark": self.on_spark,
             "error": self.error,
+            "hint": self.hint,
             "differences": [each.to_json() for each in self.differences],
         }
 

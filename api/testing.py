@@ -108,7 +108,7 @@ class Testing:
         except InvalidProjectError as error:
             if not case.vars:
                 raise
-            return _result(case, error=f"the project has errors with these variables: {error.message}")
+            return _result(case, error=HeadwaterError(f"the project has errors with these variables: {error.message}"))
         if case.vars_node is not None:
             self._check_variables(case.vars_node, project, diagnostics)
         if graph is None:
@@ -150,7 +150,7 @@ class Testing:
             surface = Surface.of(project.graphs[name])
             every = [_difference(driven, surface, entry, each) for entry, each in checked.expected]
         except HeadwaterError as error:
-            return _result(case, time.monotonic() - started, on_spark, error=str(error))
+            return _result(case, time.monotonic() - started, on_spark, error=error)
         finally:
             driven.close()
         return _result(case, time.monotonic() - started, on_spark, tuple(each for each in every if each.wrong))
@@ -166,12 +166,21 @@ def _result(
     seconds: float = 0.0,
     on_spark: bool = False,
     differences: tuple[Difference, ...] = (),
-    error: str | None = None,
+    error: HeadwaterError | None = None,
 ) -> CaseResult:
     at = case.position
     status: Status = "error" if error is not None else "failed" if differences else "passed"
     return CaseResult(
-        case.name.text, case.topology.text, at.file, at.line, status, seconds, on_spark, differences, error
+        case.name.text,
+        case.topology.text,
+        at.file,
+        at.line,
+        status,
+        seconds,
+        on_spark,
+        differences,
+        None if error is None else error.message,
+        None if error is None else error.hint,
     )
 
 

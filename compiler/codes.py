@@ -334,11 +334,12 @@ REFERENCES: dict[str, Code] = {
     "HW304": Code(
         "an unknown store",
         "A step or a table names a store that `stores:` of this topology does not have.",
-        "Declare it under `stores:`, or leave `store` out: then a store with the defaults is made.",
+        "Declare it under `stores:`. Only a processor needs that: other steps that name no store get one with the "
+        "defaults.",
     ),
     "HW305": Code(
         "an unknown function",
-        "`functions.module:name` names a Python function that the project's `functions/` does not have.",
+        "`functions.module:name` names a Python function or class that the project's `functions/` does not have.",
         "Add it, or fix the name.",
     ),
     "HW306": Code(
@@ -524,19 +525,21 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW505": Code(
         "a window without its aggregate",
-        "A `window` step only says how the `aggregate` step that follows it groups.",
-        "Put an `aggregate` step right behind it.",
+        "A `window` step only says how the `aggregate` or `reduce` step that follows it groups.",
+        "Put an `aggregate` or a `reduce` step right behind it.",
     ),
     "HW506": Code(
         "a store of the wrong type for its step",
-        "A windowed aggregate and a join of streams need `window` stores, everything else a `key_value` store.",
+        "An aggregate in sessions needs a `session` store; one in other windows, and a join of streams, need `window` "
+        "stores; everything else needs a `key_value` store.",
         "Change the store's `type`, or leave it out.",
     ),
     "HW507": Code(
         "a retention that is too short",
         "A window is open until its end plus grace; its rows must be kept as long. Records of a join of streams must "
-        "be kept for before, after and grace together, rows of sliding windows for twice the difference and grace.",
-        "Set `retention` to the window's size plus grace at least, or leave it out: that is the default.",
+        "be kept for before, after and grace together, rows of sliding windows for twice the difference and grace, "
+        "sessions for gap and grace.",
+        "Set `retention` to what the hint says at least, or leave it out: that is the default.",
     ),
     "HW508": Code(
         "a reserved column name",
@@ -555,7 +558,8 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW511": Code(
         "an aggregate that a table cannot have",
-        "When a row of a table changes, its old value is taken back from its group. Only count, sum and avg can do so.",
+        "When a row of a table changes, its old value is taken back from its group. Only count, count_if, "
+        "sum and avg can do so.",
         "Put `to_stream` before, if every update should count.",
     ),
     "HW512": Code(
@@ -571,8 +575,9 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW514": Code(
         "a branch that is not the end",
-        "After a `branch` the flow has gone on as other flows; and a case behind the one without `when` gets nothing.",
-        "Put further steps into flows that read those of the branch.",
+        "After a `branch`, or a `process` with `flows`, the flow has gone on as other flows; and a case of a branch "
+        "behind the one without `when` gets nothing.",
+        "Put further steps, and `to`, into flows that read these.",
     ),
     "HW515": Code(
         "a window that is not possible",

@@ -28,7 +28,8 @@ def as_github(results: CaseResults, base: str) -> str:
     for case in results.failed:
         file = _file(base, case)
         if case.error is not None:
-            lines.append(annotation("error", {"file": file, "line": case.line, "title": case.name}, case.error))
+            said = case.error if case.hint is None else f"{case.error}\nhint: {case.hint}"
+            lines.append(annotation("error", {"file": file, "line": case.line, "title": case.name}, said))
         for difference in case.differences:
             name = "dropped" if difference.kind == "dropped" else f"{difference.kind} {difference.name}"
             for row in difference.wrong:
@@ -53,7 +54,8 @@ def as_junit(results: CaseResults, base: str) -> str:
 def details(case: CaseResult, width: int | None = None) -> str:
     """All that is wrong with a case, as plain text."""
     if case.error is not None:
-        return f"{visible(case.error, lines=True)}\n"
+        hint = f"hint: {visible(case.hint)}\n" if case.hint else ""
+        return f"{visible(case.error, lines=True)}\n{hint}"
     lines = []
     for difference in case.differences:
         lines.append(f"{heading(difference)}  ({difference.file}:{difference.line})")

@@ -25,6 +25,8 @@ def tell_case(case: CaseResult, base: str) -> None:
     if case.error is not None:
         for line in visible(case.error, lines=True).splitlines():
             click.echo(f"{_INDENT}{line}")
+        if case.hint is not None:
+            say(_INDENT, ("hint: ", "bold"), case.hint)
     screen = console()
     for difference in case.differences:
         at = os.path.normpath(os.path.join(base, f"{difference.file}:{difference.line}"))

@@ -172,7 +172,8 @@ class _ProjectCheck:
             context.default_stores.add(name)
         elif model is not None and model.type not in (None, "key_value"):
             message = f"A table needs a key_value store; '{store_name}' is a {model.type} store."
-            self._diagnostics.add("HW506", table.store.position, message)
+            hint = f"Write `type: key_value` at '{store_name}', or name another store."
+            self._diagnostics.add("HW506", table.store.position, message, hint)
         if model is not None:
             check_no_processors(model, "key_value", self._diagnostics)
         store = declared_store(store_name, model, "key_value", shape.key, shape.value, shape.partitions)

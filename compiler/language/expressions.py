@@ -48,6 +48,7 @@ class Scope:
     `open`: some columns are unknown because of an earlier error, so an unknown name is not reported. `joins`: what
     `table` is. Of a stream, its columns are also those of `other`, and those of the flow are those of `this`. `udfs`:
     the Python functions that it may call, by their names in lower case; None: with an error that has been reported.
+    `unseen`: a table whose columns are not there yet, as the expression says which of its rows is meant.
     """
 
     key: Types
@@ -59,6 +60,7 @@ class Scope:
     open: bool = False
     joins: OtherSide = "table"
     udfs: Mapping[str, Udf | None] = field(default_factory=dict)
+    unseen: str | None = None
 
     def type_of(self, ref: Ref) -> str | None:
         """The type of the column that a reference means."""
@@ -250,7 +252,8 @@ class _Name:
             self._report("HW404", message, f"Write key.{head} or value.{head}.")
         elif "table" in found and len(found) > 1:
             message = f"The column '{head}' is in the flow and in the {scope.joins} '{scope.table}'."
-            self._report("HW404", message, f"Write {next(iter(found))}.{head} or {scope.table}.{head}.")
+            mine, theirs = ("this", "other") if scope.joins == "stream" else (next(iter(found)), scope.table)
+            self._report("HW404", message, f"Write {mine}.{head} or {theirs}.{head}.")
         elif found:
             return self._ref(*next(iter(found.items())))
         elif not scope.open:
@@ -288,6 +291,9 @@ def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
         return f"'{head}' is not a column.", f"Name one of its columns: {head}.<column>."
     if head in ("None", "nil", "undefined") and len(names) == 1:
         return f"There is no column '{head}'.", "Write `null`, and `is null` or `is not null` to compare with it."
+    if len(names) == 2 and head == scope.unseen:
+        message = f"`by` says which row of '{head}' is meant, so the columns of '{head}' are not there."
+        return message, f"Write an expression over the flow's columns: {', '.join([*scope.key, *scope.value])}."
     known = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
     hint = did_you_mean(head, known) or f"The columns are {', '.join(known[:-1]) or 'none'}."
     return f"There is no column '{head}'.", hint

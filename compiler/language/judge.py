@@ -202,7 +202,10 @@ class Judge:
         except ValueError:
             position = expression.position
             message = f"The expression is of type {verdict}, which no column can hold."
-            self._diagnostics.add("HW411", position, message, "Cast it, to a string for example.")
+            hint = "Cast it, to a string for example."
+            if verdict.startswith("interval day"):
+                hint = "For milliseconds write `unix_millis(a) - unix_millis(b)`; or cast it, to a string for example."
+            self._diagnostics.add("HW411", position, message, hint)
             return None
 
 

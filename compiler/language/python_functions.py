@@ -17,6 +17,8 @@ from ..reading.nodes import Scalar
 
 _MOST_BYTES = 500_000
 """Of a module: `parse` must end soon and stay small, whatever a project contains."""
+_MOST_LISTED = 12
+"""Names of a module in a hint."""
 
 
 @dataclass(frozen=True)
@@ -108,10 +110,17 @@ def is_defined(function: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
     defined = set(_defined(body))
     if name not in defined and "*" not in defined:
         position = function.position_at(len(module) + 1, len(function.text))
-        message = f"The module '{module}' defines no function '{name}'."
-        diagnostics.add("HW305", position, message, did_you_mean(name, defined))
+        message = f"The module '{module}' defines no function or class '{name}'."
+        diagnostics.add("HW305", position, message, did_you_mean(name, defined) or _listed(body))
         return False
     return True
+
+
+def _listed(body: Sequence[ast.stmt]) -> str | None:
+    """What a module has that a flow could call, for a hint."""
+    kinds = (ast.FunctionDef, ast.ClassDef)
+    names = [each.name for each in body if isinstance(each, kinds) and not each.name.startswith("_")]
+    return f"It has {', '.join(names)}." if 0 < len(names) <= _MOST_LISTED else None
 
 
 def _defined(body: Sequence[ast.AST]) -> Iterator[str]:

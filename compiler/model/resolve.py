@@ -231,7 +231,7 @@ class _Resolver:
                 continue
             if name not in topology.stores:
                 message = f"There is no store '{name}'."
-                hint = did_you_mean(name, topology.stores) or "Declare it under `stores:`, or leave `store` out."
+                hint = did_you_mean(name, topology.stores) or _declared(user)
                 self._diagnostics.add("HW304", position, message, hint)
                 continue
             other = used.setdefault(name, user)
@@ -320,6 +320,13 @@ class _StoreUser:
     what: str
     step: int = -1
     shares: bool = False
+
+
+def _declared(user: _StoreUser) -> str:
+    """The way out for a store that nobody declares. Only a processor needs its stores named."""
+    if user.shares:
+        return "Declare it under `stores:`, with its `type`, `key` and `value`."
+    return "Declare it under `stores:`; or do not name it, then there is one with the defaults."
 
 
 def _store_users(topology: TopologyModel) -> Iterator[_StoreUser]:

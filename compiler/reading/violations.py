@@ -33,6 +33,7 @@ _TITLES = {
     "Name": "a name",
     "Plugin": "a plugin's name, or a mapping with its name and options",
     "TopicName": "a topic's name",
+    "Within": "a duration such as 10m, or a mapping with before and after",
     "Type": "a Spark SQL type such as string",
     "Word": "a name",
 }
@@ -128,7 +129,7 @@ def _kind(value: Any) -> str:
 def _type_hint(violation: Violation, types: list[str]) -> str | None:
     given = violation.given
     text = violation.node.text if isinstance(violation.node, Scalar) else ""
-    if violation.title == "Duration" and isinstance(given, int):
+    if violation.title in ("Duration", "Within") and isinstance(given, int):
         return f"Add a unit: {given}ms, {given}s, {given}m, {given}h or {given}d."
     if violation.title == "Expression" and given is None:
         return 'Write the expression; SQL\'s null is "null", in quotes.'

@@ -290,6 +290,7 @@ class ApplicationRun:
             waits_for=tally.waits_for,
             empty=tally.empty,
             error=said,
+            raised=error,
             assignment={} if assigned is None else assigned.by_client(),
             placement=None if assigned is None else assigned.summary(),
             lost=tuple(self._lost),

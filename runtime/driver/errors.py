@@ -83,6 +83,7 @@ class RecordError(HeadwaterError):
         self.task = task
         self.records = tuple(records)
         self.count = count
+        self.way_on = way_on
 
     @property
     def first(self) -> FailedRecord:
@@ -96,6 +97,7 @@ class RecordErrors(HeadwaterError):
     def __init__(self, errors: Sequence[RecordError]) -> None:
         super().__init__("\n".join(error.message for error in errors), errors[0].hint)
         self.errors = tuple(errors)
+        self.way_on = errors[0].way_on
 
 
 class DamagedAgainError(HeadwaterError):

@@ -21,6 +21,8 @@ import pyarrow.compute as pc
 from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..driver.cluster import Cluster
+from ..driver.errors import RecordError, RecordErrors
+from ..driver.reports.results import ApplicationResult
 from ..driver.runs import run_topologies
 from ..ingest.append import SOURCE, append_incoming
 from ..ingest.incoming import Incoming
@@ -45,8 +47,8 @@ from .rows import with_time, yaml_values
 class DrivenRunError(HeadwaterError):
     """The topology could not process what it was given: `application`, `cause`."""
 
-    def __init__(self, application: str, cause: str) -> None:
-        super().__init__(f"{application} has failed: {cause}")
+    def __init__(self, application: str, cause: str, hint: str | None = None) -> None:
+        super().__init__(cause, hint)
         self.application = application
         self.cause = cause
 
@@ -127,9 +129,9 @@ class DrivenTopology:
             for dropped, count in result.dropped.items():
                 self.dropped[dropped.rpartition(":")[2]] += count
             if result.error is not None:
-                raise DrivenRunError(result.application, result.error)
+                raise _failed(result)
             if result.waiting:  # no test may pass because nothing was taken
-                raise DrivenRunError(result.application, f"it has left {result.waiting} records")
+                raise DrivenRunError(result.application, f"{result.application} has left {result.waiting} records")
 
     def records(self, topic: Topic) -> list[Record]:
         """All records of a topic that it writes."""
@@ -171,6 +173,16 @@ class DrivenTopology:
                 latest = int(pc.max(piece.table["_timestamp"]).as_py())
                 self._time, self._latest = max(self._time, latest), max(self._latest, latest)
                 append_incoming(self._log, self._seeds, topic, piece)
+
+
+def _failed(result: ApplicationResult) -> DrivenRunError:
+    """What ended the topology, with what helps in a test: there is no log to look at, or to go on with."""
+    match result.raised:
+        case RecordError(message=message, way_on=way_on) | RecordErrors(message=message, way_on=way_on):
+            return DrivenRunError(result.application, message, way_on)
+        case HeadwaterError(message=message, hint=hint):
+            return DrivenRunError(result.application, message, hint)
+    return DrivenRunError(result.application, result.error or result.status)
 
 
 class _Feeding:

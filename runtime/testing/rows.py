@@ -99,7 +99,11 @@ def record_form(columns: Columns, row: Mapping[str, Any], *, given: bool = False
 def _of_record(columns: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if name not in (*_ROLES, *FIELDS, "offset"):
-            raise _unknown((name,), columns, name)
+            under = [role for role, each in zip(_ROLES, (columns.key, columns.value), strict=True) if name in each]
+            if not under:
+                raise _unknown((name,), columns, name)
+            cause = f"the column '{name}' stands beside `key` or `value`, which say all columns of theirs"
+            raise UnfitRowError((name,), cause, f"Write it under `{under[-1]}`.", unknown=True)
         if name in _ROLES and not isinstance(value, Mapping | None):
             raise UnfitRowError((name,), f"the {name} is neither columns nor null")
         known = columns.key if name == "key" else columns.value

@@ -309,7 +309,7 @@ def test_row_that_was_held_back_stops_its_task_and_takes_no_record_with_it(
         with pytest.raises(DrivenRunError) as failed:
             driver.pipe_input("a", records(("x", 4, 21), ("x", 1, 22)))
         assert driver.dropped == {}
-    said = failed.value.cause
+    said = str(failed.value)
     assert "yml:10: a row that was held back at topologies/failing.yml:9, and came out with record a[" in said
     assert "without this record, they would fail with the next one" in said
     assert said.count("cannot be processed") == 1

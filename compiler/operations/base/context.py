@@ -186,8 +186,9 @@ class FlowContext:
             step = {"window": "A windowed aggregate", "session": "An aggregate of sessions"}.get(type_, "This step")
             step = "A join of streams" if ending and type_ == "window" else step
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
-            what_else = {"changes": "Leave its `type` out.", "window_changes": "Leave its `type` out."}.get(type_)
-            self.report("HW506", named.position, message, what_else)
+            own = type_ in ("changes", "window_changes")  # types that no file can name
+            hint = "Leave its `type` out." if own else f"Write `type: {type_}` at '{name}', or name another store."
+            self.report("HW506", named.position, message, hint)
         if model is not None:
             check_no_processors(model, type_, self.diagnostics)
         return declared_store(name, model, type_, key, value, shape.partitions), model

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ...diagnostics import did_you_mean
 from ...language.expressions import Expression
 from ..base.context import FlowContext, complete, scope_of
@@ -13,7 +15,7 @@ def looked_up_by(context: FlowContext, join: WrittenJoin, shape: Shape, side: Sh
     """The expression for each key column of the table, in the order of its key; None if an error was reported."""
     if join.by is None:
         return None
-    found = context.columns(join.by, scope_of(shape))
+    found = context.columns(join.by, replace(scope_of(shape), unseen=join.table.text))
     for name, _ in join.by:
         if name.text not in side.key and not side.open:
             message = f"'{name.text}' is not a key column of the table '{join.table.text}'."

@@ -108,7 +108,13 @@ def co_partitioned(context: FlowContext, join: WrittenJoin, shape: Shape, side: 
     if mine != theirs:
         message = f"The flow's key is ({_signature(shape)}), that of {other} ({_signature(side)})."
         way = "`to_stream`, `key_by` and `to_table`" if shape.is_table else "`key_by`"
-        context.report("HW503", position, message, f"Give the flow the {join.other}'s key types with {way}.")
+        hint = f"Give the flow the {join.other}'s key types with {way}."
+        if side.windowed and not shape.windowed and join.other == "table":
+            hint = (
+                "A window is a part of that key. Join the last row of each key instead: a flow that reads "
+                f"'{join.table.text}', with `to_stream`, `key_by` without the window and `to_table`."
+            )
+        context.report("HW503", position, message, hint)
 
 
 def _signature(shape: Shape) -> str:

@@ -184,7 +184,14 @@ def test_record_that_cannot_be_processed_is_an_error_of_its_case(headwater: Run,
 
     (case,) = found["tests"]
     assert case["status"] == "error"
-    assert "orders" in case["error"]
+    assert case["error"].startswith("topologies/sales.yml:14: record orders[")
+    assert (
+        case["hint"]
+        == "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records"
+    )
+    told = headwater("test").stdout
+    assert f"  hint: {case['hint']}\n" in told
+    assert "headwater read" not in told  # the log of a case is gone
 
 
 def test_build_stops_where_a_test_fails(headwater: Run, failing: Path, shop: Path) -> None:

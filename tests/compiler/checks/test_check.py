@@ -368,6 +368,65 @@ def test_store_is_shared_by_processors_alone(compiled: Compile, steps: str, stor
     assert [(each.position.line, str(each.hint).startswith(hint)) for each in found] == [(7, True)]
 
 
+SESSIONS = "{window: {session: 5m}}, {aggregate: {emit: on_close, values: {n: count(*)}}}"
+BY = "{join: {table: others, by: {user: others.name}, values: {n: others.name}}}"
+WAYS_OUT = [
+    (
+        "stores: {s: {type: window}}",
+        f"from: clicks, steps: [{SESSIONS}]".replace("emit: on_close", "store: s"),
+        "HW506",
+        "Write `type: session` at 's', or name another store.",
+    ),
+    (
+        "",
+        "from: users, steps: [{join: {stream: users, within: 1m, values: {older: age}}}]",
+        "HW404",
+        "Write this.age or other.age.",
+    ),
+    (
+        "tables: {people: {topic: users}, others: {topic: users}}",
+        f"from: people, steps: [{BY}]",
+        "HW403",
+        "Write an expression over the flow's columns: user, name, age.",
+    ),
+    (
+        "",
+        f"from: clicks, steps: [{SESSIONS}, {{select: {{s: window_end - window_start}}}}]",
+        "HW411",
+        "For milliseconds write `unix_millis(a) - unix_millis(b)`; or cast it, to a string for example.",
+    ),
+    (
+        "",
+        "from: users, steps: [{process: {function: functions.f:F, stores: [s]}}]",
+        "HW304",
+        "Declare it under `stores:`, with its `type`, `key` and `value`.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("others", "flow", "code", "hint"), WAYS_OUT, ids=lambda each: each if "HW" in each else "")
+def test_hint_is_a_way_out_of_this_very_mistake(
+    compiled: Compile, others: str, flow: str, code: str, hint: str
+) -> None:
+    project = compiled(
+        TOPICS,
+        f"{others}\nflows:\n  f: {{{flow}, to: out}}\n",
+        functions__f="class F:\n    def process(self, record): ...\n",
+    )
+    assert [(each.code, each.hint) for each in project.diagnostics] == [(code, hint)]
+
+
+def test_table_with_windows_is_joined_by_a_stream_as_its_hint_says(compiled: Compile) -> None:
+    windows = "  s: {from: clicks, steps: [{window: {session: 5m}}, {aggregate: {values: {n: count(*)}}}]}\n"
+    (only,) = compiled(
+        TOPICS, f"flows:\n{windows}  f: {{from: users, steps: [{{join: {{table: s}}}}], to: out}}"
+    ).diagnostics
+    assert (only.code, "`to_stream`, `key_by` without the window and `to_table`" in str(only.hint)) == ("HW503", True)
+    last = "  l: {from: s, steps: [to_stream, {key_by: {user: user}}, to_table]}\n"
+    joined = "  f: {from: users, steps: [{join: {table: l}}], to: out}"
+    assert not compiled(TOPICS, f"flows:\n{windows}{last}{joined}").diagnostics
+
+
 def test_merge_of_unequal_partitions_is_repartitioned_before_state(compiled: Compile) -> None:
     topics = TOPICS + "moves: {partitions: 3, key: {user: string}, value: {name: string, age: int}}\n"
     steps = "[{aggregate: {values: {n: count(*)}}}]"

@@ -147,6 +147,14 @@ def test_everything_that_the_language_has_is_valid(schema, text):
         ("join: {table: a, stream: b, within: 1m}", ("HW210", 18, "'stream' cannot stand beside 'table'.")),
         ("join: {table: a, by: {x: y}, type: outer}", ("HW204", 36, "'type' must be inner or left, not 'outer'.")),
         ("join: {table: a, within: 1m}", ("HW210", 18, "'within' needs 'stream' beside it.")),
+        (
+            "join: {stream: a, within: 10}",
+            (
+                "HW203",
+                27,
+                "'within' must be a duration such as 10m, or a mapping with before and after, not the number 10.",
+            ),
+        ),
         ("window: {grace: 1m}", ("HW210", 1, "'window' needs one of these keys.")),
         ("window: {tumbling: 1h, session: 1h}", ("HW210", 24, "'session' cannot stand beside 'tumbling'.")),
         ("window: {tumbling: 1h, advance: 1m}", ("HW210", 24, "'advance' needs 'hopping' beside it.")),

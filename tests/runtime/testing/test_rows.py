@@ -49,6 +49,11 @@ def test_columns_called_key_and_value_are_columns() -> None:
         ({"carier": "9E"}, ("carier",), "there is no column 'carier' in t"),
         ({"both": 1}, ("both",), "the key and the value of t have a column 'both'"),
         ({"key": {"n": 1}, "value": {}}, ("key", "n"), "there is no column 'n' in the key of t"),
+        (
+            {"n": 1, "key": {"carrier": "a"}, "value": {}},
+            ("n",),
+            "the column 'n' stands beside `key` or `value`, which say all columns of theirs",
+        ),
         ({"key": {"carrier": "a"}, "valeu": {}}, ("valeu",), "there is no column 'valeu' in t"),
         ({"key": {"carrier": "a"}, "value": 3}, ("value",), "the value is neither columns nor null"),
         ({"carrier": "9E", "n": 1, "value": None}, ("value",), "the row has a value of null and columns of it"),
