@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from sqlglot import exp, parse_one
@@ -71,6 +72,7 @@ NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
 """The numeric types without parameters, which are all but decimals."""
 
 
+@lru_cache(maxsize=1000)  # columns of a project have few types between them
 def canonical(text: str) -> str:
     """The canonical spelling of a type. Raises ValueError for a text that is not a type that columns can have."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 from collections.abc import Iterator
@@ -80,6 +81,12 @@ def pytest_configure() -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm())
     if _takes_files_and_programs(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
+def pytest_collection_finish() -> None:
+    """Leave out of each search for garbage what is there until the end: modules and tests, which are most objects."""
+    gc.collect()
+    gc.freeze()
 
 
 def _takes_files_and_programs(folder: Path) -> bool:

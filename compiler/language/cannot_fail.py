@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 
-from sqlglot import exp, parse_one
+from sqlglot import exp
 
 from ..types import NUMBERS
 from .expressions import Expression, Ref
+from .sql import read
 
 _BROAD = frozenset({"float", "double"})
 _OPAQUE = "?"
@@ -24,7 +25,7 @@ def cannot_fail(expression: Expression, type_of: Callable[[Ref], str | None], po
     names = {f"c{number}": ref for number, ref in enumerate(expression.refs)}
     numbers = {ref: name for name, ref in names.items()}
     # Parsed as a SELECT, as in `parse_sql`: sqlglot may read a bare call as a statement with that name.
-    query = parse_one("SELECT " + expression.render(lambda ref: numbers[ref]), dialect="spark")
+    query = read("SELECT " + expression.render(lambda ref: numbers[ref]))
     return _Reading(names, type_of, positive).type(query.expressions[0]) is not None
 
 

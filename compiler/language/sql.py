@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from sqlglot import exp, parse_one
 from sqlglot.dialects import Dialect
@@ -31,6 +32,9 @@ _INSTEAD = {"&&": "Write `and`.", "===": "Write `=`.", "!==": "Write `<>`.", "=>
 
 _QUANTIFIED = frozenset({"like", "ilike"})
 """After these words, `any`, `some` and `all` begin a list of patterns."""
+
+_KEPT = 1000
+"""How many texts are kept with what has been read: a check reads the same ones again and again."""
 
 MOST_LEVELS = 300
 """How deeply an expression may be nested. The schema limits its length.
@@ -111,9 +115,9 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics, udfs: Collection[str] = ()) ->
     `udfs`: names of functions of the project, which the tree has under other names.
     """
     try:
-        tokens = tuple(_tokenize(sql.text))
+        tokens = _tokenize(sql.text)
         text = _unnamed(sql.text, tokens, udfs)
-        tree = parse_one(_SELECT + text, dialect="spark") if text else None
+        tree = read(_SELECT + text) if text else None
     except RecursionError:
         _too_large(sql.position(0, len(sql.text)), "too many levels of parentheses, calls or conditions", diagnostics)
         return None
@@ -237,9 +241,15 @@ def _tidy(scalar: Scalar) -> Sql:
     return Sql(scalar, "".join(text), tuple(offsets))
 
 
-def _tokenize(text: str) -> list[Token]:
-    tokens: list[Token] = Dialect.get_or_raise("spark").tokenize(text)
-    return tokens
+@lru_cache(maxsize=_KEPT)
+def read(text: str) -> exp.Expr:
+    """The tree of a text in Spark SQL, which is not to be changed: many have it. Raises ParseError."""
+    return parse_one(text, dialect="spark")
+
+
+@lru_cache(maxsize=_KEPT)
+def _tokenize(text: str) -> tuple[Token, ...]:
+    return tuple(Dialect.get_or_raise("spark").tokenize(text))
 
 
 def _single(tree: exp.Expression | None) -> exp.Expression | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from sqlglot import exp, parse_one, tokenize
+from sqlglot import exp, tokenize
 from sqlglot.errors import SqlglotError
 
 from ....runtime.expressions.misread import has_plus_in_front, is_bare_comparison
+from ..sql import read
 from .aggregates import AGGREGATES
 from .calls import CALLS, named
 from .forms import Form, name_of
@@ -42,7 +43,7 @@ def _parsed(sql: str) -> exp.Expr:
         if has_plus_in_front([token.token_type for token in tokenize(sql, read="spark")]):
             unproven("a plus in front of a value is only known to Spark")
         # sqlglot may read a bare call as a statement with that name.
-        query = parse_one(f"SELECT {sql}", read="spark")
+        query = read(f"SELECT {sql}")
     except SqlglotError:
         unproven("its syntax is only known to Spark")
     except RecursionError:
