@@ -33,7 +33,8 @@ _PLACING = "it counts for the next assignment of tasks"
 _UNSAID = "none"
 
 _OTHER_CODE = (
-    "has changed: it counts from the next record on; what is stored and written stays as the code of before has made it"
+    "or one that it imports, has changed: its code counts from the next record on; what is stored and written stays as "
+    "the code of before has made it"
 )
 
 
@@ -52,7 +53,7 @@ def setting_changes(
         was_code, is_code = _code(old.get(name, {})), _code(new[name])
         for function in is_code:
             if was_code.get(function, is_code[function]) != is_code[function]:
-                yield Change("flow.code", subject, Verdict.COMPATIBLE, f"the code of {function} {_OTHER_CODE}")
+                yield Change("flow.code", subject, Verdict.COMPATIBLE, f"the module of {function}, {_OTHER_CODE}")
         for setting in _differing(old.get(name, {}), new[name]):
             if _told_otherwise(setting, old.get(name, {}), new[name]):
                 continue
@@ -84,10 +85,11 @@ def _what(committed: TopologyDescription, current: TopologyDescription, name: st
 
 
 def _told_otherwise(setting: str, was: Mapping[str, str], is_: Mapping[str, str]) -> bool:
-    """Whether the steps and stores tell of it: that another function is named, or that `suppress` is new, gone, or
-    waits for something else.
+    """Whether the steps and stores tell of it: that another function is named, that `suppress` is new, gone, or waits
+    for something else, or that a flow has become a table, or is none any more.
     """
-    return setting.startswith(CODE_OF) or (setting.startswith("suppress") and not (setting in was and setting in is_))
+    only_one = (setting in was) != (setting in is_)
+    return setting.startswith(CODE_OF) or (only_one and (setting == "emit" or setting.startswith("suppress")))
 
 
 def _code(settings: Mapping[str, str]) -> dict[str, str]:

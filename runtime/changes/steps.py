@@ -9,12 +9,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from ..log.descriptions import TopologyDescription
 from ..log.state_parts.step_names import renamed_step
 from ..topology import StepText, StoreFiller
 from .model import Change, Subject, Verdict
-from .ways import ways_onward
+from .ways import ways_back, ways_onward
 
 STAYS = "what is there stays as it is"
 
@@ -22,6 +23,12 @@ _READS = "from flow "
 """How the step begins that says which flow is read. Older logs lack it: it is compared where the log has some."""
 
 _WRITES = "to "
+
+_ASKS = re.compile(r"(?:inner|left) join by (?P<of>.*)", re.DOTALL)
+"""A join by a foreign key, which keeps subscriptions: the columns of a row that say which other row it asks for."""
+
+_JOINS_STREAM = re.compile(r"(?P<before>\w+ join stream )(?:\w+\.)?(?P<of>\w+)(?P<after>, values .*)", re.DOTALL)
+"""A step that keeps records of another stream. Its edge is named after its reader too, where that has several."""
 
 _HARD_TO_READ = ("\\", "--", "/*")
 """In SQL: escapes and comments. Where words begin and end is not clear then."""
@@ -31,7 +38,7 @@ _WORDS = re.compile(r"""(?:'[^']*')+|(?:"[^"]*")+|(?:`[^`]*`)+|\w+|[(),\[\]]|[^\
 
 def flow_changes(application: str, committed: TopologyDescription, current: TopologyDescription) -> Iterator[Change]:
     """The flows whose steps have changed. Nothing is found in a log whose version did not record steps."""
-    old, new = committed.flows, current.flows
+    old, new = _flows(committed), _flows(current)
     if not old:
         return
     new = {name: [each for each in steps if _is_known(each, old)] for name, steps in new.items()}
@@ -40,7 +47,7 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
         for name in _with_writers(gone, old, new):
             yield _removed(Subject("flow", name, application), old[name], current)
         for name in _with_writers(come, new, old):
-            place = next((each.at for each in new[name] if each.at), None)
+            place = _place(new[name], new)
             yield _added(Subject("flow", name, application), place, committed, current)
         return
     names = {name: _former(name, old, new) for name in new}
@@ -48,7 +55,7 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
     old = {name: [renamed_step(each, renamed, of_flow=False) for each in steps] for name, steps in old.items()}
     for name in dict.fromkeys((*new, *(each for each in old if each not in names.values()))):
         subject, is_ = Subject("flow", name, application), new.get(name, ())
-        place = next((each.at for each in is_ if each.at), None)
+        place = _place(is_, new)
         if former := names.get(name):
             yield Change("flow.renamed", subject, Verdict.COMPATIBLE, f"it was called {former} so far", place=place)
         elif name not in old:
@@ -56,9 +63,48 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
         elif name not in new:
             yield _removed(subject, old[name], current)
         elif list(map(spelled, old[name])) != list(map(spelled, is_)):
-            lines, first = _diff(old[name], is_)
-            onward = f"they count from the next record on; {STAYS}"
-            yield _onward("flow.steps", subject, "its steps changed", onward, first or place, lines)
+            yield _changed(subject, old[name], is_, place)
+
+
+def _changed(subject: Subject, was: Sequence[StepText], is_: Sequence[StepText], place: str | None) -> Change:
+    """A flow with other steps. It cannot go on with them where they would mistake what its stores hold."""
+    lines, first = _diff(was, is_)
+    onward = f"they count from the next record on; {STAYS}"
+    found = _onward("flow.steps", subject, "its steps changed", onward, first or place, lines)
+    if _captured(_ASKS, was) != _captured(_ASKS, is_):
+        reason = "rows ask for others by now, and what they have asked for so far would still answer them"
+    elif _captured(_JOINS_STREAM, was) != _captured(_JOINS_STREAM, is_):
+        reason = "another stream is joined, and the records of the one before would be taken for its own"
+    else:
+        return found
+    return replace(found, what=f"{found.what}: {reason}", ways=ways_back(subject.application), onward="")
+
+
+def _captured(form: re.Pattern[str], steps: Sequence[StepText]) -> list[Sequence[str]]:
+    """What the steps of a form name, in words, in order."""
+    return [_WORDS.findall(found["of"]) for each in steps if (found := form.fullmatch(each.text))]
+
+
+def _flows(description: TopologyDescription) -> dict[str, list[StepText]]:
+    """Flow or table -> its steps. An edge by which a flow reads the topic that it joins is the flow's own."""
+    flows = description.flows
+    found = {name: [_by_stream(step) for step in steps] for name, steps in flows.items()}
+    for name, steps in flows.items():
+        flow, dot, _ = name.partition(".")
+        if dot and flow in flows and all(each.text == f"from {name[len(flow) + 1 :]}" for each in steps):
+            found[flow] += (replace(each, flow=flow) for each in found.pop(name))
+    return found
+
+
+def _by_stream(step: StepText) -> StepText:
+    found = _JOINS_STREAM.fullmatch(step.text)
+    return replace(step, text=f"{found['before']}{found['of']}{found['after']}") if found else step
+
+
+def _place(steps: Sequence[StepText], flows: Mapping[str, Sequence[StepText]]) -> str | None:
+    """Where a flow is: at its first step. What several flows read together is said to be where the first of them is."""
+    flows_at = Counter(at for each in flows.values() for at in {step.at for step in each})
+    return next((each.at for each in steps if each.at and flows_at[each.at] == 1), None)
 
 
 def _added(subject: Subject, place: str | None, committed: TopologyDescription, current: TopologyDescription) -> Change:

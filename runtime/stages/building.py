@@ -30,7 +30,6 @@ from ..operators.declarations import (
     Answer,
     Call,
     Declaration,
-    FinalResults,
     ForeignKeyJoin,
     Materialize,
     Place,
@@ -41,7 +40,6 @@ from ..operators.declarations import (
     StreamJoin,
     Suppress,
     Table,
-    TableTableJoin,
     stores_of,
 )
 from ..records.types import split_columns
@@ -223,15 +221,17 @@ _FILLING = (
     | Answer
     | StreamJoin
 )
-_EMITTING = Aggregate | AggregateSessions | AggregateSliding | Reduce | AggregateWith | Table | TableTableJoin
 
 
 def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
-    """Flow, setting and value of what operators are told beside their stores, for people; and which code they run."""
-    final = {node.flow for node in nodes if isinstance(node, FinalResults)}
+    """Flow, setting and value of what operators are told beside their stores, for people; and which code they run.
+
+    `emit` is as the topics are written: a table that is asked for one change an epoch gives all of them where something
+    behind it has to see them, or may fail.
+    """
     for node in nodes:
-        if isinstance(node, _EMITTING):
-            yield node.flow, "emit", "on_close" if node.flow in final else node.emit
+        if isinstance(node, Sink) and node.mode in ("each_update", "per_epoch"):
+            yield node.flow, "emit", node.mode
         if isinstance(node, Reduce | AggregateWith | Process):
             yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
         if isinstance(node, Call):

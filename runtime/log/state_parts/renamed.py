@@ -129,7 +129,7 @@ def _part(found: SubtopologyDescription, renames: Renames) -> SubtopologyDescrip
         sinks=_each(found.sinks, renames.topics),
         stores=_each(found.stores, renames.stores),
         answers=_each(found.answers, renames.topics),
-        steps=tuple(renamed_step(each, {**renames.tables, **renames.steps}) for each in found.steps),
+        steps=tuple(renamed_step(each, {**renames.tables, **renames.steps}, renames.stores) for each in found.steps),
         starts=tuple(replace(each, topic=renames.topics.get(each.topic, each.topic)) for each in found.starts),
         fillers=tuple(
             replace(

@@ -36,7 +36,7 @@ class OpenedStores:
             retention, store = declared.retention_ms, self.by_name[name]
             if retention is None:
                 continue
-            until, mark = self._origins.before - retention, f"{name} swept"
+            until, mark = self._origins.before - retention, f"{name}.swept"
             due = until >= 0 and self._origins.before >= self._epoch.clock(mark) + max(retention // 2, 1)
             if due and isinstance(store, KeyValueStore):
                 store.sweep(until)
