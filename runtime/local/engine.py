@@ -12,9 +12,9 @@ import pyarrow as pa
 from ...errors import HeadwaterError
 from ..operators.declarations import Flow
 from ..operators.node import Node
-from ..stages.failed_stage import StageFailedError, with_facts
+from ..stages.failed_stage import StageFailedError, StepError, with_facts
 from ..stages.sql_step import SqlStep
-from ..stages.stage import Stage, StepError, Worker
+from ..stages.stage import Stage, Worker
 from ..topology import Subtopology
 
 Batches = Iterator[pa.RecordBatch]

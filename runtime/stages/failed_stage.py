@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
 
 from ...errors import HeadwaterError, MachineError, shortened
 from ...plugins.errors import named
 from ..dataclass_json import to_plain
+from ..operators.aggregates.sums import SumOverflowError
+from ..operators.node import Node, RowFailedError, RowsFailedError
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from .numbering import TouchedRecordError
 from .pipe import TextError
-from .stage import StepError
 
 Given = TypeVar("Given")
+
+
+class StepError(HeadwaterError):
+    """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML.
+
+    `numbers`: of the records, where the step can tell, in the order of taking; in a trial as `EpochPlan.numbered` says.
+    """
+
+    def __init__(self, step: str, at: str, task: str, cause: Exception, numbers: Sequence[int] = ()) -> None:
+        super().__init__(f"{at or step}: {cause}")
+        self.step = step
+        self.at = at
+        self.task = task
+        self.cause = cause
+        self.numbers = tuple(numbers)
+
+
+@contextmanager
+def named_step(node: Node, task: str) -> Iterator[None]:
+    """What an operator raises for rows of a task is raised as a StepError. Errors of a store, of the log or of the
+    machine keep their own type.
+    """
+    step, at = type(node).__name__, str(node.at)
+    try:
+        yield
+    except RowsFailedError as error:
+        raise StepError(step, at, task, error, sorted({*error.orders.tolist()})) from error
+    except RowFailedError as error:
+        raise StepError(step, str(error.at or at), task, error.cause, [error.order]) from error
+    except SumOverflowError as error:
+        raise StepError(step, at, task, error) from error
+    except (HeadwaterError, OSError, MemoryError):
+        raise
+    except Exception as error:
+        raise StepError(step, at, task, error) from error
+
+
+def pieces_of(node: Node, task: str, pieces: Iterator[Given]) -> Iterator[Given]:
+    """The same rows, which an operator makes some at a time. An error on the way is one of its step."""
+    with named_step(node, task):
+        yield from pieces
 
 
 @dataclass(frozen=True)

@@ -17,15 +17,13 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ...errors import HeadwaterError
 from ..dataclass_json import from_json, to_json
 from ..log.commit_records import TaskCommit
 from ..log.errors import RangeMissingError
 from ..log.listed import Listed
 from ..log.log import Log, Writer
-from ..operators.aggregates.sums import SumOverflowError
 from ..operators.declarations import Flow, Process
-from ..operators.node import Edges, Node, RowFailedError, RowsFailedError
+from ..operators.node import Edges, Node, RowsFailedError
 from ..operators.order.origins import Origins
 from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
 from ..operators.order.passed_time import PassedTime
@@ -40,6 +38,7 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..timed_parts import now, timed
 from ..topology import GlobalTable, Store
 from .dead_letters import counted, letters_of, volume_of, write_letters
+from .failed_stage import StepError, named_step, pieces_of
 from .numbering import Numbering, refuse_touched
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken
@@ -47,21 +46,6 @@ from .writing import durable, write_records
 
 OUTCOME = pa.schema([("outcome", pa.string())])
 """The columns of the last stage's result: one row for each task, the JSON of its TaskOutcome."""
-
-
-class StepError(HeadwaterError):
-    """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML.
-
-    `numbers`: of the records, where the step can tell, in the order of taking; in a trial as `EpochPlan.numbered` says.
-    """
-
-    def __init__(self, step: str, at: str, task: str, cause: Exception, numbers: Sequence[int] = ()) -> None:
-        super().__init__(f"{at or step}: {cause}")
-        self.step = step
-        self.at = at
-        self.task = task
-        self.cause = cause
-        self.numbers = tuple(numbers)
 
 
 class Worker(Protocol):
@@ -310,23 +294,13 @@ class Stage:
         name = str(task.key)
         failed: list[int] = []
         for node in self._operators:
-            try:
-                with stopwatch.phase("operators"), timed(_named(node)):
-                    failed += work.run(node, epoch, leaves_out=leaves_out)
-            except RowsFailedError as error:
-                numbers = sorted({*error.orders.tolist()})
-                raise StepError(type(node).__name__, str(node.at), name, error, numbers) from error
-            except RowFailedError as error:
-                at = str(error.at or node.at)
-                raise StepError(type(node).__name__, at, name, error.cause, [error.order]) from error
-            except SumOverflowError as error:
-                raise StepError(type(node).__name__, str(node.at), name, error) from error
-            except HeadwaterError:  # errors of a store or of the log keep their own type
-                raise
-            except (OSError, MemoryError):  # so do errors of the machine
-                raise
-            except Exception as error:
-                raise StepError(type(node).__name__, str(node.at), name, error) from error
+            more, later = {*epoch.more}, len(epoch.later)
+            with stopwatch.phase("operators"), timed(_named(node)), named_step(node, name):
+                failed += work.run(node, epoch, leaves_out=leaves_out)
+            # What it makes as it is written may fail there, and is its own all the same.
+            for edge in epoch.more.keys() - more:
+                epoch.more[edge] = pieces_of(node, name, epoch.more[edge])
+            epoch.later[later:] = [(topic, pieces_of(node, name, parts)) for topic, parts in epoch.later[later:]]
         return tuple(failed)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from headwater.runtime.operators.joins.lookups import StreamTableJoin
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.operators.materialize import Materialize
 from headwater.runtime.operators.node import Edges
+from headwater.runtime.operators.rows import Rows
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.operators.table import Table
@@ -212,6 +214,32 @@ class _Failing:
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         raise self.error
+
+
+@dataclass(frozen=True)
+class _FailingLater:
+    """One that gives its rows some at a time, and raises behind the first ones."""
+
+    flow: str = "f"
+    at: str = "topologies/t.yml:12"
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        epoch.more[self.flow] = self._pieces(edges[self.flow])
+
+    def _pieces(self, rows: Rows) -> Iterator[Rows]:
+        yield rows
+        if len(rows):
+            raise ValueError("no such answer")
+
+
+def test_error_in_rows_that_are_made_as_they_are_written_names_the_step_and_the_record(application):
+    out = Topic("copy", 1, "carrier string", "name string", writer="test-app")
+    nodes = (Source(AIRLINES, ("f",)), _FailingLater(), Sink("f", out, at="topologies/t.yml:14"))
+    app = application(part("p", 1, ((nodes, {}, {}),)))
+    app.append(AIRLINES, [(("AA",), ("American",), 0)])
+    result = app.attempt()
+    expected = r"topologies/t.yml:12: record airlines\[0\]@0 cannot be processed: no such answer"
+    assert re.match(expected, result.error)
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), MemoryError()])

@@ -28,8 +28,7 @@ from headwater.runtime.progress.named_records import short_json
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.spark.worker_errors import facts_of
-from headwater.runtime.stages.failed_stage import Facts, StageFailedError, with_facts
-from headwater.runtime.stages.stage import StepError
+from headwater.runtime.stages.failed_stage import Facts, StageFailedError, StepError, with_facts
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.outcome import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
