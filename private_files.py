@@ -20,7 +20,7 @@ _OTHERS = 0o077
 
 def make_folder(path: Path) -> list[Path]:
     """Make a folder and the missing ones above it. Returns those that were made, from the top. Raises OSError."""
-    if path.is_dir():
+    if os.path.isdir(path):
         return []
     made = make_folder(path.parent)
     try:

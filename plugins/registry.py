@@ -15,6 +15,9 @@ from .errors import InvalidPluginError, OptionProblem, PluginConflictError, Plug
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
+_MOST_KNOWN = 64
+"""Options of a plugin that are known to fit. A process asks with the same ones again and again."""
+
 NO_OPTIONS: Mapping[str, Any] = {"type": "object", "additionalProperties": False}
 
 
@@ -86,11 +89,23 @@ class Registration:
         Draft7Validator.check_schema(dict(self.options_schema))
         return Draft7Validator(dict(self.options_schema))
 
+    @cached_property
+    def _fitting(self) -> set[str]:
+        """Options that were found to fit, as text: `True == 1`, which a schema tells apart."""
+        return set()
+
     def create(self, options: Mapping[str, Any]) -> Any:
-        """Check `options`, and make the plugin's object with them. Raises PluginOptionsError."""
+        """Check `options`, and make the plugin's object with them. Raises PluginOptionsError, InvalidPluginError."""
+        text = repr(options)
+        if text in self._fitting:
+            return self._made(self.load(), options)
         if problems := self.problems(options):
             raise PluginOptionsError(self.kind, self.name, problems)
-        return self.make(options)
+        made = self.make(options)
+        if len(self._fitting) >= _MOST_KNOWN:
+            self._fitting.clear()
+        self._fitting.add(text)
+        return made
 
     def make(self, options: Mapping[str, Any]) -> Any:
         """Make the plugin's object with `options` that were checked before. Raises InvalidPluginError."""
@@ -104,6 +119,9 @@ class Registration:
                 f"the {self.kind} {self.name!r} cannot be made: {problem}",
                 "the factory is called with the options, by name, as its schema allows them",
             )
+        return self._made(factory, options)
+
+    def _made(self, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
         try:
             return factory(**options)
         except SystemExit as error:

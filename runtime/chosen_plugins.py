@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +86,7 @@ def log_of(settings: Settings) -> PlacedLog:
 def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:
     """The object that a plugin makes. Raises InvalidPluginError if it lacks a method, before a run would need it."""
     made = plugins.create(name, _plain(options))
-    wanted = [method for method, of in vars(protocol).items() if callable(of) and not method.startswith("_")]
-    missing = [method for method in wanted if not callable(getattr(made, method, None))]
+    missing = [method for method in _methods_of(protocol) if not callable(getattr(made, method, None))]
     if missing:
         raise InvalidPluginError(
             f"the {plugins.kind} {name!r} ({plugins[name].origin}) has no method {', '.join(missing)}",
@@ -95,6 +94,11 @@ def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapp
             "was it written for another version of Headwater?",
         )
     return made
+
+
+@cache
+def _methods_of(protocol: type) -> tuple[str, ...]:
+    return tuple(method for method, of in vars(protocol).items() if callable(of) and not method.startswith("_"))
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

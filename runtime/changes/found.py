@@ -30,6 +30,8 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
     topologies, None if they are not known.
     """
     own = committed.own
+    if not any(committed.version):  # nothing is committed by anybody: the log is new
+        return ()
     topology = settled(topology, committed.described(), lambda topic: recorded_declaration(topic, committed.of(topic)))
     current = TopologyDescription.of(topology, committed.begun)
     unread = committed.half_done(topology)

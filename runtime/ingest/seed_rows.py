@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as parquet
 
 from ..records.bad_values import BadValueError
 from ..records.schema import key_columns, value_columns
@@ -61,6 +60,9 @@ def record_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[
 
 def parquet_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows of a Parquet file."""
+    # Imported only here: it brings Arrow's file systems along, and most commands read no Parquet.
+    import pyarrow.parquet as parquet
+
     first = 1
     with placed(path.name), parquet.ParquetFile(path) as file:
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, file.schema_arrow.names).values())

@@ -33,14 +33,14 @@ class DirectoryCommitStore:
 
     def place(self, number: int, *, snapshot: bool = False) -> str:
         """See `CommitStore.place`."""
-        return str(self._directory / (_snapshot(number) if snapshot else _commit(number)))
+        return f"{self._directory}/{_snapshot(number) if snapshot else _commit(number)}"
 
     @unusable_paths_told
     def create(self, number: int, data: bytes) -> str:
         """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
         if number == 1:
             make_directory(self._directory)
-        elif not self._path(number - 1).exists():
+        elif not os.path.exists(self.place(number - 1)):
             raise CommitGapError(self.application, number)
         # The content is on the disk before the name exists, so a commit that can be seen is whole even after a power
         # failure.
@@ -48,7 +48,7 @@ class DirectoryCommitStore:
         try:
             # The link is the same inode. Read here, as the commit may be replaced right after it was linked.
             identity = _identity(temporary)
-            link(temporary, self._path(number))
+            link(temporary, Path(self.place(number)))
         except FileExistsError:
             raise CommitExistsError(self.application, number) from None
         finally:
@@ -64,7 +64,8 @@ class DirectoryCommitStore:
     def read(self, number: int) -> bytes | None:
         """See `CommitStore.read`."""
         try:
-            data = self._path(number).read_bytes()
+            with open(self.place(number), "rb", buffering=0) as file:
+                data = file.read()
         except FileNotFoundError:
             return None
         # One of a folded number, whose writer ended before it could take it back, counts for nothing.
@@ -73,7 +74,7 @@ class DirectoryCommitStore:
     def identity(self, number: int) -> str | None:
         """See `CommitStore.identity`."""
         try:
-            return _identity(self._path(number))
+            return _identity(self.place(number))  # no Path: a driver asks it in every round
         except FileNotFoundError:
             return None
 
@@ -174,7 +175,7 @@ class DirectoryCommitStore:
     def _refuse_folded(self, number: int, data: bytes) -> None:
         """Take back a commit whose number was folded, while this process was suspended before it made the link."""
         if self._checksums.differ(number, crc32(data)):
-            self._path(number).unlink(missing_ok=True)
+            Path(self.place(number)).unlink(missing_ok=True)
             raise CommitExistsError(self.application, number)
 
     def _has_begun(self) -> bool:
@@ -201,9 +202,6 @@ class DirectoryCommitStore:
         finally:
             os.close(directory)
 
-    def _path(self, number: int) -> Path:
-        return self._directory / _commit(number)
-
     def _numbers(self, suffix: str) -> list[int]:
         try:
             return _numbered(os.listdir(self._directory), suffix)
@@ -229,8 +227,8 @@ def _numbered(names: Iterable[str], suffix: str) -> list[int]:
     return [int(stem) for stem in stems if re.fullmatch("[0-9]{12,}", stem)]
 
 
-def _identity(path: Path) -> str:
-    return _of_stat(path.stat())
+def _identity(path: str | Path) -> str:
+    return _of_stat(os.stat(path))
 
 
 def _identity_in(directory: int, number: int) -> str | None:

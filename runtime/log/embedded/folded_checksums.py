@@ -81,7 +81,7 @@ class FoldedChecksums:
         """The entry of a commit: no bytes if it is not needed any more, None without a file."""
         first = _file_of(number)
         try:
-            handle = os.open(self._directory / _name(first), os.O_RDONLY)
+            handle = os.open(f"{self._directory}/{_name(first)}", os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:

@@ -69,8 +69,9 @@ def mounts() -> list[tuple[str, str]]:
 
 def file_system(path: Path, mounted: Iterable[tuple[str, str]]) -> str:
     """The file system of `path`; empty if unknown. `mounted`: see `mounts`."""
-    path = path.resolve()
-    over = [(len(Path(point).parts), kind) for point, kind in mounted if path.is_relative_to(point)]
+    within = os.path.join(path.resolve(), "")
+    folders = ((os.path.join(point, ""), kind) for point, kind in mounted)
+    over = [(len(folder), kind) for folder, kind in folders if within.startswith(folder)]
     # Of two file systems mounted on the same point, the later one is visible.
     return max(reversed(over), key=lambda mount: mount[0])[1] if over else ""
 

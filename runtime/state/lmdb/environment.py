@@ -299,5 +299,5 @@ def _has(environment: Any, database: bytes, transaction: Any = None) -> bool:
 
 def _file(directory: Path) -> tuple[int, int, int]:
     # The file system does not reuse an inode while the file is open.
-    stat = (directory / lmdb_file.NAME).stat()
+    stat = os.stat(f"{directory}/{lmdb_file.NAME}")  # not by a Path: each use of a store asks this
     return stat.st_dev, stat.st_ino, stat.st_size
