@@ -112,6 +112,16 @@ def test_options_that_the_schema_refuses_are_all_listed(load: Load) -> None:
         greedy.create({"limit": "many", "speed": 1})
 
 
+def test_options_that_fitted_before_let_no_equal_ones_of_another_type_pass(load: Load) -> None:
+    greedy = load({"plugins.mine": MINE}).assignors["greedy"]
+
+    made = [greedy.create({"limit": 1}) for _ in range(2)]
+
+    assert made[0] is not made[1]
+    with pytest.raises(PluginOptionsError, match="limit: True is not of type 'integer'"):
+        greedy.create({"limit": True})
+
+
 def test_plugin_without_a_schema_takes_no_options(load: Load) -> None:
     manager = load({"p": "@hookimpl\ndef headwater_register_logs(register):\n    register('mine', object)"})
 
