@@ -49,8 +49,8 @@ Each is `command` in the module of its name, in `commands`.
 """
 
 _OBJECTS = 50_000
-"""After so many new objects garbage is looked for. A command imports a thousand modules, whose objects all stay: to look
-among them after every 700, as Python does, takes a tenth of a short command's time.
+"""After so many new objects garbage is looked for. A command imports a thousand modules, whose objects all stay: to
+look among them after every 700, as Python does, takes up to a tenth of a short command's time.
 """
 
 
