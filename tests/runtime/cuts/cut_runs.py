@@ -6,6 +6,7 @@ cut as soon as it is done.
 
 from __future__ import annotations
 
+import fnmatch
 import json
 import os
 import shutil
@@ -82,9 +83,11 @@ class Runs:
         assert self.ask("look", path) == self.expected, cut
         shutil.rmtree(path)
 
-    def look_after_each_call(self, side: str) -> None:
-        """Kill runs at all calls, each in a run of its own, and look; then once more with restored stores."""
+    def look_after_each_call(self, side: str, of: str = "*") -> None:
+        """Kill runs at all calls of such names, each in a run of its own, and look; then with restored stores."""
         for name, count in self.calls.items():
+            if not fnmatch.fnmatch(name, of):
+                continue
             for number in range(1, count + 1):
                 path, cut = self.new(), (name, number, side)
                 self.killed(path, cut)

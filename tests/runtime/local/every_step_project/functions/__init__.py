@@ -1,0 +1,1 @@
+"""The Python in the flows of the project."""

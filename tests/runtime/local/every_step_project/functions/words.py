@@ -1,0 +1,3 @@
+"""The words that functions say."""
+
+SEEN = "seen"
