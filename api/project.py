@@ -150,11 +150,17 @@ class Project:
         return self._selection.resources()
 
     def describe(self, style: str = "text") -> str:
-        """The selected topologies as `text` (as Kafka Streams does) or `mermaid`. Raises InvalidProjectError."""
+        """The selected topologies as `text` (as Kafka Streams does) or `mermaid`. Raises InvalidProjectError.
+
+        Where there are several, a comment says which one follows.
+        """
         from ..compiler.topology.topology_description import describe, mermaid
 
-        show = mermaid if style == "mermaid" else describe
-        return "\n".join(show(graph) for graph in self._selection.graphs())
+        show, comment = (mermaid, "%%") if style == "mermaid" else (describe, "#")
+        graphs = self._selection.graphs()
+        if len(graphs) == 1:
+            return show(graphs[0])
+        return "\n".join(f"{comment} {graph.name}, {graph.file}\n{show(graph)}" for graph in graphs)
 
     def step_engines(self) -> tuple[StepEngine, ...]:
         """Of each step with expressions of the selected topologies, whether tasks can compute it, or what keeps it with

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -26,13 +26,13 @@ def show(
 ) -> bool:
     """Print a table. Returns whether a cell was cut.
 
-    `right`: columns (from 0) that are aligned to the right, for numbers. Without `headed` only the rows are printed. If
-    the columns do not fit a terminal, cells are folded. If even their words do not fit, each row becomes a list of
-    names and values.
+    `right`: columns (from 0) that are aligned to the right, for numbers. Without `headed` only the rows are printed,
+    with room for the header: they may go on with a table whose header was printed before. If the columns do not fit a
+    terminal, cells are folded. If even their words do not fit, each row becomes a list of names and values.
     """
     cells = [[*map(visible, row)] for row in rows]
     if not is_terminal():
-        click.echo(_lines([header, *cells] if headed else cells, right), nl=False)
+        click.echo("".join(_lines([header, *cells], right)[0 if headed else 1 :]), nl=False)
         return False
     cut = any(len(cell) > LONGEST for row in cells for cell in row)
     cells = [[cell if len(cell) <= LONGEST else f"{cell[: LONGEST - 1]}…" for cell in row] for row in cells]
@@ -52,18 +52,18 @@ def note_cut() -> None:
     click.echo("long values are cut here; --format json has all of them", err=True)
 
 
-def _lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> str:
+def _lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
     """The rows as padded lines, without rich: for a whole topic, which goes to a pipe, rich takes ten times as long."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
-    lines = ""
+    lines = []
     for row in rows:
         padded = []
         for n, (width, cell) in enumerate(zip(widths, row, strict=True)):
             blank = " " * (width - cell_len(cell))
             padded.append(blank + cell if n in right else cell + blank)
-        lines += (" " * _GAP).join(padded).rstrip() + "\n"
+        lines.append((" " * _GAP).join(padded).rstrip() + "\n")
     return lines
 
 
@@ -79,7 +79,9 @@ def _table(
     table = Table(box=None, pad_edge=False, padding=(0, _GAP if fits else 1, 0, 0), show_header=headed)
     for n, column in enumerate(columns):
         no_wrap = not any(" " in cell or len(cell) > _LONGEST_WORD for cell in column)
-        table.add_column(column[0], justify="right" if n in right else "left", overflow="fold", no_wrap=no_wrap)
+        justify: Literal["left", "right"] = "right" if n in right else "left"
+        room = cell_len(column[0]) if fits else None
+        table.add_column(column[0], justify=justify, overflow="fold", no_wrap=no_wrap, min_width=room)
     for row in rows:
         table.add_row(*map(Text, row))
     return table

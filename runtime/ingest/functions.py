@@ -14,6 +14,7 @@ from typing import Any
 
 from ...errors import HeadwaterError
 from ..log.errors import SeedError
+from ..python_functions.loading import is_of_a_version
 
 
 @contextmanager
@@ -63,11 +64,12 @@ def _take_modules(root: str) -> dict[str, Any]:
 
 
 def _source_hash(project_dir: Path) -> str:
+    # What flows call has been loaded by some commands and not by others, and is nothing to a seed.
     folder = project_dir.resolve()
     files = {
         _resolved(file)
-        for module in list(sys.modules.values())
-        if (file := getattr(module, "__file__", None)) is not None
+        for name, module in list(sys.modules.items())
+        if (file := getattr(module, "__file__", None)) is not None and not is_of_a_version(name)
     }
     digest = hashlib.sha256()
     for file in sorted(file for file in files if file.is_relative_to(folder) and file.suffix == ".py"):

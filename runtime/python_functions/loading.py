@@ -8,6 +8,7 @@ projects, or two versions of one, can be in the same process, as Spark uses its 
 from __future__ import annotations
 
 import builtins
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from importlib.util import resolve_name
@@ -18,6 +19,7 @@ from typing import Any
 from .code import FOLDER, PythonCode, PythonFunction
 from .errors import FunctionLoadError
 
+_OF_A_VERSION = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")
 _LOADING = RLock()
 """Held while modules are made, as threads of a run may need the same ones."""
 
@@ -36,6 +38,11 @@ def load(function: PythonFunction) -> Any:
     except AttributeError:
         known = tuple(each for each in vars(module) if not each.startswith("_"))
         raise FunctionLoadError(function, None, known) from None
+
+
+def is_of_a_version(module: str) -> bool:
+    """Whether a module has one of the names under which `load` keeps those of a version."""
+    return _OF_A_VERSION.match(module) is not None
 
 
 class _Version:

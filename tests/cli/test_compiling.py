@@ -145,6 +145,19 @@ def test_describe_shows_subtopologies(headwater: Headwater) -> None:
     assert headwater("describe", "--format", "mermaid").stdout.startswith("flowchart TD\n")
 
 
+def test_describe_says_which_of_several_topologies_follows(headwater: Headwater, shop: Path) -> None:
+    (shop / "topologies" / "copies.yml").write_text("topology: copies\nflows: {all: {from: orders, to: copied}}\n")
+
+    lines = headwater("describe").stdout.splitlines()
+
+    assert [line for line in lines if not line.startswith(" ") and line] == [
+        "# copies, topologies/copies.yml",
+        "Topologies:",
+        "# sales, topologies/sales.yml",
+        "Topologies:",
+    ]
+
+
 def test_ls_lists_resources_with_their_places(
     headwater: Headwater, shop: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,6 +18,13 @@ def test_cells_of_different_widths_are_padded_to_columns(capsys: pytest.CaptureF
     assert capsys.readouterr().out.splitlines() == ["name  count", "a         1", "日本  1,000"]
 
 
+def test_rows_that_follow_a_printed_header_stay_below_it(capsys: pytest.CaptureFixture[str]) -> None:
+    tables.show(("partition", "key"), [("0", "a")], right=(0,))
+    tables.show(("partition", "key"), [("1", "b")], right=(0,), headed=False)
+
+    assert capsys.readouterr().out.splitlines() == ["partition  key", "        0  a", "        1  b"]
+
+
 def test_cells_with_control_characters_stay_on_their_line(capsys: pytest.CaptureFixture[str]) -> None:
     tables.show(("a",), [("x\ny\x1b[2J",)])
 

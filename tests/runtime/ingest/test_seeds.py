@@ -11,10 +11,12 @@ from pyarrow import parquet
 
 from headwater.compiler.reading.nodes import without_notes
 from headwater.runtime.ingest.append import append
-from headwater.runtime.ingest.seeds import SeedSpec, seed
+from headwater.runtime.ingest.seeds import SeedSpec, seed, seed_digest
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, SeedError, TopicChangedError
 from headwater.runtime.log.state import LogState
+from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.python_functions.loading import load
 from headwater.runtime.topology import Topic
 
 APPLICATION = "demo-seed"
@@ -224,6 +226,17 @@ def test_function_changed_in_a_module_it_imports_is_called_again_and_its_rows_de
         file.write("\nCOLUMNS['delay'] = [2.5, None, -2.0, 0.0]\n")
     with pytest.raises(SeedChangedError, match="other values of delay"):
         plant(flights, spec)
+
+
+def test_seed_stays_the_same_where_functions_of_flows_are_loaded_too(project, flights, monkeypatch):
+    spec = write_function(project)
+    (project / "functions" / "flows.py").write_text("def latest(old, new): return new")
+    monkeypatch.chdir(project)
+    alone = seed_digest(flights, spec, project)
+
+    load(PythonFunction("functions.flows:latest", PythonCode.of_project(project, ["functions.flows"])))
+
+    assert seed_digest(flights, spec, project) == alone
 
 
 @pytest.mark.parametrize(
