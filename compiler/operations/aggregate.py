@@ -22,7 +22,7 @@ from ..reading.nodes import Node, Scalar
 from ..types import canonical
 from .base.context import FlowContext, scope_of
 from .base.shape import UNKNOWN, Rekey, Shape
-from .base.step import References, Refusal, Step, StepAction, replaced_unknown
+from .base.step import References, Refusal, Step, StepAction
 from .parts.aggregation import AggregateArgument, Aggregation, Materialization
 from .parts.aggregator import AggregatingWith, aggregator
 from .parts.calls import calling
@@ -56,7 +56,7 @@ class AggregateStep(StepAction):
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        return replaced_unknown(word, shape)
+        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key and supported aggregates. On a table, the aggregates must be able to remove a row again."""

@@ -15,7 +15,7 @@ from .base.edge import columns_read
 from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
 from .base.shape import Shape
 from .base.site import Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction, replaced_unknown
+from .base.step import References, Refusal, Step, StepAction
 from .parts.calls import called, without_calls
 
 
@@ -35,7 +35,7 @@ class FilterStep(StepAction):
         return References()
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        return replaced_unknown(word, shape)
+        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a boolean."""

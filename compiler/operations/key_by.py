@@ -27,7 +27,7 @@ from .base.operation import (
 )
 from .base.shape import UNKNOWN, Rekey, Shape
 from .base.site import PythonLayout, Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction, replaced_unknown
+from .base.step import References, Refusal, Step, StepAction
 from .parts.calls import called
 
 
@@ -48,7 +48,7 @@ class KeyByStep(StepAction):
         return References()
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        return replaced_unknown(word, shape)
+        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a stream, or a table with `aggregate` as the next step."""

@@ -17,7 +17,7 @@ from .base.context import FlowContext
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.shape import UNKNOWN, Shape
 from .base.site import PythonLayout, Site
-from .base.step import References, Refusal, Step, StepAction, replaced_unknown
+from .base.step import References, Refusal, Step, StepAction
 
 _NAMED = "-suppress"
 """What follows the flow's name in that of a store which is not named."""
@@ -58,7 +58,7 @@ class SuppressStep(StepAction):
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         if shape.is_table:
-            return None if self.wait_ms is None else replaced_unknown(word, shape)
+            return None
         hint = "Put it right behind the aggregate" if shape.windowed else "Put `to_table` before it"
         return Refusal("HW501", f"'{word}' is for tables; this is a stream.", f"{hint}.")
 

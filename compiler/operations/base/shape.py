@@ -40,8 +40,7 @@ class Shape:
     partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
     filter, whose changes may delete rows that did not exist. `closes_ms`: how long after its end a window of the table
     is closed, None where nobody says. `store`: the table's own store; None if it has none. `dropped_windows`: those of
-    a table that was made of one with a windowed store. `forgets`: a table whose changes do not say which row they
-    replace.
+    a table that was made of one with a windowed store.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -57,7 +56,6 @@ class Shape:
     store: Store | None = None
     open: bool = False
     dropped_windows: Windows | None = None
-    forgets: bool = False
 
     @property
     def is_table(self) -> bool:

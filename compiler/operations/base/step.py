@@ -85,17 +85,6 @@ class Step(StepPlace):
     was: tuple[Scalar, ...] = ()
 
 
-def replaced_unknown(word: str, shape: Shape) -> Refusal | None:
-    """A refusal if the input is a table whose changes do not say which rows they replace."""
-    if not (shape.is_table and shape.forgets and shape.store is None):
-        return None
-    message = (
-        f"'{word}' needs the rows that changes replace, and a join of tables with windows may have forgotten what the "
-        "replaced row was made of."
-    )
-    return Refusal("HW501", message, "Put `to_stream` before it, or the step on both tables before the join.")
-
-
 def streams_only(word: str, shape: Shape) -> Refusal | None:
     """A refusal if the input is a table."""
     if not shape.is_table:

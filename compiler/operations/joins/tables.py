@@ -43,7 +43,6 @@ def _in_windows(plan: Plan, shape: Shape, side: Shape) -> Plan:
             each,
             dropped_windows=joined_windows(shape, side),
             closes_ms=joined_closing(shape, side),
-            forgets=True,
         )
         for each in (plan.found, plan.after)
     )
@@ -112,6 +111,9 @@ class JoinOfTables(Lookup):
         store, other_store = _declared(site, this), _declared(site, other)
         values = self._wanted(site.output.needed)
         emit, old = site.changes(frozenset(), True)
+        if old and this.shape.windowed:
+            # What it replaces depends on which rows are forgotten by then, so each change has to meet what filters it.
+            emit = "each_update"
         node = TableTableJoin(
             this.name,
             other.name,

@@ -12,7 +12,7 @@ from ...records.arrays import Bools, Int64s, typed
 from ...records.kinds import Kind
 from ...topology import Store
 from .. import declarations
-from ..keyed.changes import Versions, at_points, changes
+from ..keyed.changes import Versions, at_points, changes, changes_of
 from ..keyed.codes import by_key, group_codes
 from ..keyed.expiry import clock_at, expired
 from ..keyed.groups import Groups
@@ -75,13 +75,19 @@ class TableTableJoin(declarations.TableTableJoin):
         after = sides.joined(met.this[points], met.other[points])
         times = sides.times(met, triggers.timestamp)
         columns = {name: column.take(pa.array(of_group)) for name, column in columns.items()}
-        context = at_points(groups, triggers.take(giving), columns)
-        edges[self.flow] = changes(groups, context, before, replace(after, timestamp=times[points]), self.old)
+        context, after = at_points(groups, triggers.take(giving), columns), replace(after, timestamp=times[points])
+        if met.forgotten is None or not (self.old and groups.each):
+            edges[self.flow] = changes(groups, context, before, after, self.old)
+        else:
+            this_gone, other_gone = met.forgotten
+            mine = _replaced(groups, of_group, met.this[giving], this_gone[giving])
+            its = _replaced(groups, of_group, met.other[giving], other_gone[giving])
+            edges[self.flow] = changes_of(context, sides.joined(mine, its), after)
 
     def _without_expired(
         self, met: _Met, moments: Sequence[_Moments], columns: Mapping[str, pa.Array], epoch: TaskEpoch
     ) -> _Met:
-        """What was met, without the rows that the side that was looked up in has forgotten by then.
+        """What was met, without the rows that their side has forgotten by then, as if they had never been.
 
         `columns`: the key columns of each key.
         """
@@ -90,16 +96,21 @@ class TableTableJoin(declarations.TableTableJoin):
         key = {name: column.take(pa.array(met.key)) for name, column in columns.items()}
         order = path_order([each.rows for each in moments])
         triggers = np.concatenate([np.full(len(each.code), each.triggers) for each in moments])
-        gone = []
+        gone = list[Bools]()
         for of_this, store in ((True, self.store), (False, self.other_store)):
             moves = [each.sets and each.of_this == of_this for each in moments]
             times = [np.where(each, rows.rows.timestamp, -1) for each, rows in zip(moves, moments, strict=True)]
             clock = clock_at(store, order, np.concatenate(times), epoch)[order][triggers[order]]
             gone.append(expired(store, key, clock))
+        mine, its = gone
         return replace(
             met,
-            this=np.where(gone[0] & ~met.of_this, ABSENT, met.this),
-            other=np.where(gone[1] & met.of_this, ABSENT, met.other),
+            this=np.where(mine & ~met.of_this, ABSENT, met.this),
+            other=np.where(its & met.of_this, ABSENT, met.other),
+            this_before=np.where(mine, ABSENT, met.this_before),
+            other_before=np.where(its, ABSENT, met.other_before),
+            replaced=np.where(np.where(met.of_this, mine, its), ABSENT, met.replaced),
+            forgotten=(mine, its),
         )
 
 
@@ -113,7 +124,8 @@ class _Met:
 
     `trigger`: the number of the change, of this side's and then the other's. `key`: the number of the key. `of_this`:
     whether the change is one of this side. `this_before`, `other_before`: the rows that met at the change of the key
-    before, or at the start of the epoch. `replaced`: the row of its own side that the change replaces.
+    before, or at the start of the epoch. `replaced`: the row of its own side that the change replaces. `forgotten`: at
+    which changes this side, and the other one, have forgotten their rows of before; None of tables without windows.
     """
 
     trigger: Int64s
@@ -124,6 +136,7 @@ class _Met:
     this_before: Int64s
     other_before: Int64s
     replaced: Int64s
+    forgotten: tuple[Bools, Bools] | None = None
 
 
 @dataclass(frozen=True)
@@ -185,6 +198,15 @@ class _Sides:
         met_row = np.where(met.of_this, self.other.exists[met.other], self.this.exists[met.this])
         its_time = np.where(met.of_this, self.other.timestamp[met.other], self.this.timestamp[met.this])
         return np.where(met_row, np.maximum(own, its_time), own)
+
+
+def _replaced(groups: Groups, first: Int64s, given: Int64s, gone: Bools) -> Int64s:
+    """The version of a side in the row that each change replaces, none where it is forgotten by then (`gone`).
+
+    `first`: that of each group when the epoch began. `given`: those in the results.
+    """
+    previous = groups.previous
+    return np.where(gone, ABSENT, np.where(previous < 0, first[groups.code], given[previous]))
 
 
 def _new_rows(rows: Rows) -> Rows:

@@ -55,16 +55,14 @@ def changes(groups: Groups, context: Rows, before: Versions, after: Versions, ol
         kind = np.where(after.exists[point], Kind.VALUE, Kind.TOMBSTONE).astype(np.int8)
         return replace(_rows(context, point, after, point, kind), collapsed=not groups.each)
     # The pool of versions: those before the epoch by group, then those after each point.
-    pool = _both(before, after)
     replaced = np.where(previous < 0, groups.point_code[point], groups.count + previous)
-    pairs = np.stack([replaced, groups.count + point], axis=1).ravel()
-    kept = np.ones(len(pairs), np.bool_)
-    # A row that is new has no old row before it.
-    kept[0::2] = pool.exists[replaced]
-    is_new = np.tile([False, True], len(point))[kept]
-    index = pairs[kept]
-    kind = np.where(is_new, np.where(pool.exists[index], Kind.VALUE, Kind.TOMBSTONE), Kind.OLD).astype(np.int8)
-    return _rows(context, np.repeat(point, 2)[kept], pool, index, kind)
+    return _pairs(context, point, _both(before, after), replaced, groups.count + point)
+
+
+def changes_of(context: Rows, before: Versions, after: Versions) -> Rows:
+    """The changes of a table, each with the row that it replaces. `before`, `after`: the rows at each of `context`."""
+    point = np.arange(len(context))
+    return _pairs(context, point, _both(before, after), point, len(context) + point)
 
 
 def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
@@ -91,6 +89,18 @@ def _both(before: Versions, after: Versions) -> Versions:
         np.concatenate([before.timestamp, after.timestamp]),
         np.concatenate([before.exists, after.exists]),
     )
+
+
+def _pairs(context: Rows, point: Int64s, pool: Versions, replaced: Int64s, new: Int64s) -> Rows:
+    """The versions `replaced` and `new` of each of the points, one after another."""
+    pairs = np.stack([replaced, new], axis=1).ravel()
+    kept = np.ones(len(pairs), np.bool_)
+    # A row that is new has no old row before it.
+    kept[0::2] = pool.exists[replaced]
+    is_new = np.tile([False, True], len(point))[kept]
+    index = pairs[kept]
+    kind = np.where(is_new, np.where(pool.exists[index], Kind.VALUE, Kind.TOMBSTONE), Kind.OLD).astype(np.int8)
+    return _rows(context, np.repeat(point, 2)[kept], pool, index, kind)
 
 
 def _rows(context: Rows, point: Int64s, versions: Versions, index: Int64s, kind: Int8s) -> Rows:

@@ -43,7 +43,7 @@ class Regrouped(Node):
     def __init__(self, group: Callable[[Any], Key], number: Callable[[Any], int | None]) -> None:
         super().__init__()
         self._group, self._number = group, number
-        self._rows: dict[Key, tuple[int, list[int | None], int]] = {}
+        self._rows: dict[Key, tuple[int, int, int, int]] = {}
 
     def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
         old, new = (None if row is None else self._group(row) for row in (value.old, value.new))
@@ -57,15 +57,14 @@ class Regrouped(Node):
 
     def _change(self, group: Key, old: Any, new: Any, time: int, headers: Headers) -> None:
         before = self._rows.get(group)
-        count, numbers, latest = (0, [], time) if before is None else before
-        numbers, latest = list(numbers), max(latest, time)
-        if old is not None and before is not None:
-            numbers.remove(self._number(old))
-            count -= 1
-        if new is not None:
-            numbers.append(self._number(new))
-            count += 1
-        made = count, numbers, latest
+        count, known, total, latest = (0, 0, 0, time) if before is None else before
+        for row, sign in ((old if before is not None else None, -1), (new, 1)):
+            number = None if row is None else self._number(row)
+            count += 0 if row is None else sign
+            known += 0 if number is None else sign
+            total += sign * (number or 0)
+        made = count, known, total, max(latest, time)
+        latest = made[3]
         if count:
             self._rows[group] = made
         else:
@@ -73,10 +72,9 @@ class Regrouped(Node):
         self.send(group, Change(_row(made), None if before is None else _row(before)), latest, headers)
 
 
-def _row(state: tuple[int, list[int | None], int]) -> Value:
-    count, numbers, _ = state
-    known = [each for each in numbers if each is not None]
-    return {"rows": count, "total": sum(known) if known else None} if count else None
+def _row(state: tuple[int, int, int, int]) -> Value:
+    count, known, total, _ = state
+    return {"rows": count, "total": total if known else None} if count else None
 
 
 class Looked(Node):

@@ -77,8 +77,7 @@ def scenarios(sizes: Sizes) -> dict[str, Scenario]:
     for kind in KINDS:
         made |= {f"{kind}{ending}": each for ending, each in _windowed(sizes, kind)}
         made |= {f"{kind}{ending}": each for ending, each in _behind(sizes, kind)}
-        if kind != "sliding":  # functions in Python are not there yet in sliding windows
-            made |= {f"{kind}{ending}": each for ending, each in _by_functions(sizes, kind)}
+        made |= {f"{kind}{ending}": each for ending, each in _by_functions(sizes, kind)}
     return made | {"several windows of one stream": _several(sizes), "branched and merged": _branched(sizes)}
 
 
@@ -167,10 +166,11 @@ def _behind(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
 
 
 def _by_functions(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
-    """Classes and functions of the project. A row of a session cannot be deleted."""
+    """Classes and functions of the project. A row of a session, or of a sliding window, cannot be deleted."""
     window = {"window": sizes.yaml(kind)}
-    most = 10**6 if kind == "session" else 3
-    name = "functions.windows:" + ("Joined" if kind == "session" else "Capped")
+    stays = kind in ("session", "sliding")
+    most = 10**6 if stays else 3
+    name = "functions.windows:" + ("Joined" if stays else "Capped")
     by_class = {"function": name, "values": {"every": "array<bigint>"}}
     updates, on_close = ({"aggregate": {**by_class, "emit": emit}} for emit in ("each_update", "on_close"))
     reduce = {"reduce": {"function": "functions.windows:greater", "emit": "each_update"}}

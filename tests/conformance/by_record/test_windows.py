@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, deque
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ class InBothWays:
         files: Mapping[str, Any] = {
             "headwater.yml": {"name": "windows", "version": "1", "profile": "windows"},
             "profiles.yml": {"windows": profile},
-            "topics/inputs.yml": {"topics": {"A": columns, "B": columns}},
+            "topics/inputs.yml": {"topics": dict.fromkeys("ABC", columns)},
             "topologies/case.yml": {"topology": "case", **scenario.topology},
         }
         for path, content in files.items():
@@ -66,14 +66,23 @@ class InBothWays:
         sources, outputs = self._build()
         steps = set[Node]().union(*(source.steps() for source in sources.values()))
         for batch in batches:
-            for topic, records in batch.items():
-                for record in records:
-                    sources[topic].take(*record)
+            for topic, record in _as_taken(batch):
+                sources[topic].take(*record)
             for step in steps:
                 if isinstance(step, Collapsed):
                     step.flush()
         dropped = sum((step.dropped for step in steps), Counter[str]())
         return {topic: out.records for topic, out in outputs.items()}, +dropped
+
+
+def _as_taken(batch: Mapping[str, Sequence[Record]]) -> Iterator[tuple[str, Record]]:
+    """Records as a task takes them: of the heads of all topics the earliest, of equal ones the topic named first."""
+    left = {topic: deque(records) for topic, records in batch.items() if records}
+    while left:
+        topic = min(left, key=lambda each: left[each][0][2])
+        yield topic, left[topic].popleft()
+        if not left[topic]:
+            del left[topic]
 
 
 def _plain(key: Mapping[str, Any] | None) -> Key:

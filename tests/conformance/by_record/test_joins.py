@@ -1,0 +1,168 @@
+"""Joins of tables with windows, and what stands behind them, beside steps that take one record at a time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from conformance.by_record.facts import facts
+from conformance.by_record.groups import Regrouped
+from conformance.by_record.joins import HOWS, How, Joined, Kept
+from conformance.by_record.nodes import Node, Record, Rows, Suppressed, Written
+from conformance.by_record.scenarios import KINDS, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
+from conformance.by_record.test_windows import InBothWays
+from conformance.driving import WHOLE
+
+SIDES = {"a": Sizes(), "b": Sizes(grace=2), "c": Sizes(grace=20)}
+"""The tables that are joined, of the topics of these names. Their windows differ in grace alone."""
+
+Step = tuple[Mapping[str, Any], Callable[[], Node]]
+"""A step in YAML, and the same one."""
+
+
+def over(column: str, least: int) -> Step:
+    """A filter of the rows in which a column is greater."""
+
+    def passing(row: Any) -> Any:
+        return row if row[column] is not None and row[column] > least else None
+
+    return {"filter": f"{column} > {least}"}, lambda: Rows(passing)
+
+
+def pairs(group: Callable[[Any], Any]) -> Step:
+    """An aggregate of joined rows, in groups by what the function gives."""
+    values = {"rows": "count(*)", "total": "sum(theirs)"}
+    step = {"aggregate": {"emit": "each_update", "values": values}}
+    return step, lambda: Regrouped(group, lambda row: row["theirs"])
+
+
+BY_G: Step = {"key_by": {"g": "coalesce(by, '-')"}}, Node
+
+
+def by_g(row: Any) -> Any:
+    """The group of `BY_G`."""
+    return row["by"] or "-"
+
+
+WAITING: Step = WAITS[None], lambda: Suppressed(9)
+
+
+@dataclass
+class Joins:
+    """A topology of tables with windows of a kind. `ends`: for each flow the step that makes its rows. `joined`: the
+    flows that join.
+    """
+
+    kind: str
+    sources: dict[str, Node] = field(default_factory=dict)
+    outputs: dict[str, Written] = field(default_factory=dict)
+    flows: dict[str, dict[str, Any]] = field(default_factory=dict)
+    ends: dict[str, Node] = field(default_factory=dict)
+    joined: set[str] = field(default_factory=set)
+
+    def table(self, name: str) -> None:
+        """One of `SIDES`."""
+        sizes, source = SIDES[name], Node()
+        self.ends[name] = sizes.windows(self.kind)
+        self.sources[name.upper()] = source.then(self.ends[name])
+        self.flows[name] = {"from": name.upper(), "steps": [{"window": sizes.yaml(self.kind)}, aggregate()]}
+
+    def flow(self, name: str, source: str, *steps: Step) -> None:
+        """A flow that reads another one, written to a topic of its name in capitals."""
+        end = self.ends[source]
+        for _, make in steps:
+            end.then(made := make())
+            end = made
+        self.flows[name] = {"from": source, "steps": [step for step, _ in steps]}
+        self._write(name, end)
+
+    def join(self, name: str, this: str, other: str, how: How, kept: tuple[int, int]) -> None:
+        """A join of two flows. `kept`: for how long the rows of each are found."""
+        by_end = self.kind == "session"
+        mine, theirs = (Kept(each, by_end) for each in kept)
+        join = Joined(how, mine, theirs, "more" if this in self.joined else "theirs")
+        self.joined.add(name)
+        self.ends[this].then(mine, join)
+        self.ends[other].then(theirs, join.side)
+        added = {join.column: f"{other}.total"}
+        self.flows[name] = {"from": this, "steps": [{"join": {"table": other, "type": how, "values": added}}]}
+        self._write(name, join)
+
+    def _write(self, name: str, end: Node) -> None:
+        self.ends[name] = end
+        topic = name.upper()
+        out = self.outputs[topic] = Written()
+        end.then(out)
+        self.flows[name]["to"] = topic
+
+
+def kept(kind: str, name: str) -> int:
+    """For how long a row is found after the start of its window; of a session, after its end."""
+    sizes = SIDES[name]
+    return {"sliding": 2, "session": 1}.get(kind, 1) * sizes.size + sizes.grace
+
+
+def joins(kind: str) -> Joins:
+    """All joins of two tables, and of what a filter makes of them; and behind each what else there is."""
+    made = Joins(kind)
+    for name in SIDES:
+        made.table(name)
+    mine, theirs, third = (kept(kind, name) for name in SIDES)
+    made.flow("some_a", "a", over("total", 3))
+    made.flow("some_b", "b", over("total", 6), over("n", 1))
+    waits = (SIDES["a"].size if kind == "session" else 0) + max(SIDES[name].grace for name in "ab")
+    for how in HOWS:
+        made.join(f"{how}_ab", "a", "b", how, (mine, theirs))
+        _behind(made, f"{how}_ab", waits)
+    made.join("outer_some", "some_a", "some_b", "outer", (mine, theirs))
+    _behind(made, "outer_some", waits)
+    made.join("left_of_three", "left_ab", "c", "left", (max(mine, theirs), third))
+    made.flow("left_of_three_grouped", "left_of_three", over("more", 6), BY_G, pairs(by_g))
+    return made
+
+
+def _behind(made: Joins, source: str, waits: int) -> None:
+    made.flow(f"{source}_filtered", source, over("theirs", 6), over("total", 6))
+    made.flow(f"{source}_grouped", source, BY_G, pairs(by_g))
+    made.flow(f"{source}_grouped_over", source, over("theirs", 6), BY_G, pairs(by_g))
+    made.flow(f"{source}_waits", source, WAITING)
+    made.flow(f"{source}_waits_over", source, WAITING, over("theirs", 6))
+    made.flow(f"{source}_final", source, (UNTIL, lambda: Suppressed(waits, final=True)))
+    made.flow(f"{source}_final_over", source, over("theirs", 6), (UNTIL, lambda: Suppressed(waits, final=True)))
+
+
+def scenario(kind: str) -> Scenario:
+    """The same as a scenario."""
+
+    def build() -> Built:
+        made = joins(kind)
+        return made.sources, made.outputs
+
+    return Scenario({"flows": joins(kind).flows}, build)
+
+
+def given(seed: str, records: int) -> dict[str, list[Record]]:
+    """Records of all topics, of which half are those of another topic, so that there are windows of both."""
+    rng = random.Random(seed)
+    made: dict[str, list[Record]] = {"A": facts(seed, records, SIDES["a"].near)}
+    for topic in "BC":
+        other = facts(seed + topic, records, SIDES["a"].near)
+        made[topic] = [rng.choice([mine, its]) for mine, its in zip(made["A"], other, strict=True)]
+    return made
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_joined_tables_with_windows_are_tables_as_all_others(tmp_path: Path, kind: str) -> None:
+    both, made = InBothWays(tmp_path, scenario(kind)), 0
+    for number, most in ((12, 1), (40, 7), (90, WHOLE)):
+        records = given(f"{kind} {most}", number)
+        found, expected = both.by_runtime([records], most), both.by_record([records])
+        for topic, each in expected[0].items():
+            assert found[0][topic] == each, (topic, most)
+        assert found[1] == expected[1]
+        made += sum(map(len, found[0].values()))
+    assert made > 500
