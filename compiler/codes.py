@@ -653,6 +653,15 @@ TOPOLOGY: dict[str, Code] = {
         "So they have the same partitions, get single records, and what one forwards to another goes there directly.",
         "Bring them together as the hint says, or give each its own store.",
     ),
+    "HW544": Code(
+        "processors that share a store, with keys of other types",
+        "A task has the rows of its own partition of a store, and gets the records of its partition. Keys of other "
+        "types are spread otherwise: what one processor has stored for a thing may be in another task than the records "
+        "that the other one gets of it. Kafka Streams does not tell of that.",
+        "Put `key_by` and `repartition` before one of them, so that both have the same key; with one partition, all "
+        "records meet.",
+        Severity.WARNING,
+    ),
 }
 
 # HW6xx: plugins

@@ -206,7 +206,8 @@ class Subtopology:
     told beside that, for people. `processors`: the names of those that a project's Python is. `answers`: those of the
     sources that bring back answers, for which nobody waits. `never_left_out`: the sources of which no record is left
     out, as others depend on each. `held_back`: the places of steps that get rows which a step before gives up later ->
-    the place of that step.
+    the place of that step. `waited`: those of steps that get rows of a left or outer join of streams, some of which
+    have waited there -> the place of the join.
     """
 
     number: int
@@ -229,6 +230,7 @@ class Subtopology:
     answers: tuple[str, ...] = ()
     never_left_out: tuple[str, ...] = ()
     held_back: Mapping[str, str] = field(default_factory=dict)
+    waited: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def read(self) -> tuple[Topic, ...]:

@@ -20,7 +20,8 @@ MOST_NAMED = 20
 class FailedRecord:
     """A record that a step could not process. `value`: the record in JSON with its long values shortened. `step`: its
     place `file:line` in the YAML, empty if it could not be found. `held_at`: the place of the step that has held the
-    row back that fails, which came out with this record; empty if it is the record's own.
+    row back that fails, which came out with this record; empty if it is the record's own. `waited_at`: that of a join
+    of streams where the row may have waited for a match, and come out with this record; empty if it cannot.
     """
 
     topic: str
@@ -30,6 +31,7 @@ class FailedRecord:
     value: str
     cause: str
     held_at: str = ""
+    waited_at: str = ""
 
     @property
     def sentence(self) -> str:
@@ -38,6 +40,8 @@ class FailedRecord:
         named = f"{self.topic}[{self.partition}]@{self.offset}"
         if self.held_at:
             what = f"a row that was held back at {self.held_at}, and came out with record {named},"
+        elif self.waited_at:
+            what = f"record {named}, or a row that had waited in the join at {self.waited_at} and came out with it,"
         else:
             what = f"record {named}"
         return f"{where}{what} cannot be processed: {shortened(self.cause)}"
@@ -55,6 +59,10 @@ NO_CHANGE = (
 HELD_BACK = (
     "`on_error` does not count for rows that were held back: without this record, they would fail with the next one; "
     "write an expression that cannot fail (`try_divide`), or put it before the step that holds them back"
+)
+MAY_HAVE_WAITED = (
+    "if it is a row that had waited, `on_error` would leave out this record, and the row would fail with the next one; "
+    "write an expression that cannot fail (`try_divide`), or put it before the join"
 )
 NO_LEAVING_OUT = "`on_error` leaves out only records of which a step says that it cannot process them"
 

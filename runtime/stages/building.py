@@ -46,7 +46,7 @@ from ..records.types import split_columns
 from ..topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
 from .step_texts import flow_of, step_texts
-from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later
+from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later, waited
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,7 @@ def subtopology(
             answers=answers(nodes),
             never_left_out=_never_left_out(nodes),
             held_back=held_back(steps),
+            waited=waited(steps),
         )
 
     return of

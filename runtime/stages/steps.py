@@ -6,11 +6,11 @@ each edge (`columns.py`), the edges that later steps read, and the physical name
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from ..operators.declarations import Declaration, FinalResults, Flow, Process, Source, Suppress
+from ..operators.declarations import Declaration, FinalResults, Flow, Process, Source, StreamJoin, Suppress
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
 from .sql_step import SqlStep
@@ -166,19 +166,31 @@ def held_back(steps: Sequence[Step]) -> dict[str, str]:
     """The places of steps that get rows which a step before them gives up later, not with the record that has made
     them: -> the place of that step.
     """
+    return _behind(steps, lambda node: isinstance(node, FinalResults | Suppress))
+
+
+def waited(steps: Sequence[Step]) -> dict[str, str]:
+    """The places of steps that get rows of a left or outer join of streams: -> the place of the join. Some of these
+    rows have waited there for a match, and come out with another record.
+    """
+    return _behind(steps, lambda node: isinstance(node, StreamJoin) and node.unmatched is not None)
+
+
+def _behind(steps: Sequence[Step], gives: Callable[[Any], bool]) -> dict[str, str]:
+    """The places of steps that get rows of operators that are meant: -> the place of the last one."""
     by_edge: dict[str, str] = {}
     found: dict[str, str] = {}
     for step in steps:
         operators: Sequence[Any] = step.nodes if isinstance(step, PythonStep) else (step,)
         for each, (reads, makes) in zip(operators, _edges(step), strict=True):
-            holder = next((by_edge[edge] for edge in reads if edge in by_edge), None)
-            if holder is not None:
-                found.setdefault(str(each.at), holder)
-            if isinstance(each, FinalResults | Suppress):
-                holder = str(each.at)
+            giver = next((by_edge[edge] for edge in reads if edge in by_edge), None)
+            if giver is not None:
+                found.setdefault(str(each.at), giver)
+            if gives(each):
+                giver = str(each.at)
             by_edge = {edge: at for edge, at in by_edge.items() if edge not in makes}
-            by_edge |= dict.fromkeys(makes, holder) if holder is not None else {}
-    return {at: holder for at, holder in found.items() if at and at != holder}
+            by_edge |= dict.fromkeys(makes, giver) if giver is not None else {}
+    return {at: giver for at, giver in found.items() if at and at != giver}
 
 
 def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

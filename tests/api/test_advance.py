@@ -77,6 +77,16 @@ flows:
       - select: {share: n / v}
     to: shares
 """
+LONELY = """
+topology: lonely
+flows:
+  lonely:
+    from: a
+    steps:
+      - join: {stream: b, type: left, within: 10s}
+      - with_columns: {share: 10 / v}
+    to: lonely_out
+"""
 WAITING = """
 topology: waiting
 flows:
@@ -174,6 +184,7 @@ def project(tmp_path: Path) -> Path:
         "closed": CLOSED,
         "failing": FAILING,
         "waiting": WAITING,
+        "lonely": LONELY,
         "cascade": CASCADE,
         "ticking": TICKING,
     }
@@ -297,6 +308,21 @@ def test_row_that_fails_as_time_passes_is_the_fault_of_no_record(project: Path, 
             driver.advance("30s")
     assert "topologies/failing.yml:10: " in failed.value.cause
     assert "this came up as time passed, without a record" in failed.value.cause
+
+
+@ENGINES
+def test_row_that_had_waited_in_a_join_is_not_said_to_be_the_fault_of_the_record_that_it_came_out_with(
+    project: Path, engine: ExpressionEngine
+) -> None:
+    with TopologyTestDriver(project, "lonely", engine=engine) as driver:
+        driver.pipe_input("a", records(("x", 0, 1)))
+        with pytest.raises(DrivenRunError) as failed:
+            driver.pipe_input("a", records(("x", 4, 21)))
+    said = str(failed.value)
+    assert "lonely.yml:8: record a[" in said
+    assert ", or a row that had waited in the join at topologies/lonely.yml:7 and came out with it, cannot" in said
+    assert "the row would fail with the next one" in said
+    assert "goes on without such records" not in said
 
 
 @ENGINES

@@ -23,6 +23,14 @@ topics:
     partitions: 1
     key: {user: string}
     value: {step: string}
+  moves:
+    partitions: 3
+    key: {move: bigint}
+    value: {user: string}
+  logins:
+    partitions: 4
+    key: {user: string}
+    value: {at: int}
   device_failures:
     partitions: 1
     key: {device: string}
@@ -99,6 +107,24 @@ flows:
 """
 
 
+BROUGHT = """
+topology: brought
+stores:
+  seen: {type: key_value, key: {user: string}, value: {step: string}}
+flows:
+  moved:
+    from: moves
+    steps:
+      - key_by: {user: user}
+      - repartition: {partitions: 4}
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: m}, value: {step: string}}
+    to: moved_out
+  logged:
+    from: logins
+    steps:
+      - process: {function: functions.passing:Passing, stores: [seen], options: {name: l}, value: {step: string}}
+    to: logged_out
+"""
 PASSING = """
 from headwater import Record
 
@@ -154,7 +180,7 @@ def project(tmp_path: Path) -> Path:
     golden = ROOT / "tests" / "golden" / "windows" / "project"
     files = [(name, golden.joinpath(name).read_text()) for name in ("headwater.yml", "profiles.yml")]
     files += [("topics/topics.yml", TOPICS), ("functions/beating.py", BEATING), ("topologies/beats.yml", BEATS)]
-    files += [("functions/passing.py", PASSING), ("topologies/passed.yml", PASSED)]
+    files += [("functions/passing.py", PASSING), ("topologies/passed.yml", PASSED), ("topologies/brought.yml", BROUGHT)]
     files += [("functions/counting.py", COUNTING), ("topologies/counts.yml", COUNTS)]
     for path, text in (*files, *FILES):
         root.joinpath(path).parent.mkdir(parents=True, exist_ok=True)
@@ -263,6 +289,20 @@ def test_what_one_processor_forwards_another_one_sees_at_once(project: Path, eng
         "seconds": [("ann", "acbdeeacbd")],
     }
     assert kept == {"ann": "acbdeeacbde", "bob": "acbde"}
+
+
+def test_processors_share_a_store_where_a_topic_brings_the_records_of_one_to_the_keys_of_the_other(
+    project: Path,
+) -> None:
+    users = ["ann", "bob", "cid", "dan", "eve"]
+    with TopologyTestDriver(project, "brought") as driver:
+        for time, (number, user) in enumerate([(n, user) for n in range(2) for user in users]):
+            move = {"key": {"move": time}, "value": {"user": user}, "timestamp": 2 * time}
+            driver.pipe_input("moves", [move])
+            login = {"key": {"user": user}, "value": {"at": number}, "timestamp": 2 * time + 1}
+            driver.pipe_input("logins", [login])
+        kept = {row.key["user"]: row.value["step"] for row in driver.query("seen")}
+    assert kept == dict.fromkeys(users, "mlml")
 
 
 def test_wall_clock_goes_on_by_advance(project: Path) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from ...diagnostics import Diagnostics
 from ...model.project import TopologyModel
 from ...operations.base.checked import CheckedTopology
+from ...operations.base.shape import Shape
 from ...operations.process import Processing, ProcessStep
 from ...reading.nodes import Scalar
 from ..operation_graph import Vertex, Wired
@@ -62,6 +63,7 @@ class _Check:
                 where = f"of {mine} partitions here, and of {theirs} in the flow '{first.flow}'"
                 hint = f"Put `repartition: {{partitions: {theirs}}}` before this step."
                 self._report(vertex, f"The records are {where}, so there would not be the same tasks.", hint)
+        self._check_keys()
         reported: set[int] = set()
         for before, vertex in ways_around(self._wired, self._group):
             if vertex.number not in reported:
@@ -73,11 +75,37 @@ class _Check:
                 hint = "Let nothing stand between them: do in the class what the steps between them do."
                 self._report(vertex, message, hint)
 
+    def _check_keys(self) -> None:
+        """Warn of keys of other types. Records with a key that is not that of their partition are passed over."""
+        shapes = [(vertex, self._wired.shapes[vertex.inputs[0]]) for vertex in self._processors]
+        placed = [
+            (vertex, _key_text(shape)) for vertex, shape in shapes if shape.rekey is None and shape.partitions > 1
+        ]
+        for vertex, mine in placed:
+            first, theirs = placed[0]
+            if mine != theirs:
+                store = self._store(vertex)
+                message = (
+                    f"The store '{store.text}' is shared by records with a key of type {mine} here, and of type "
+                    f"{theirs} in the flow '{first.flow}': they are spread otherwise, so rows that belong together may "
+                    "be in two tasks."
+                )
+                hint = "Put `key_by` and `repartition` before one of them, so that both have the same key."
+                self._diagnostics.add("HW544", store.position, message, hint)
+
     def _report(self, vertex: Vertex, message: str, hint: str) -> None:
+        store = self._store(vertex)
+        self._diagnostics.add("HW543", store.position, f"The store '{store.text}' cannot be shared. {message}", hint)
+
+    def _store(self, vertex: Vertex) -> Scalar:
+        """The first store of a processor that it shares, as its step names it."""
         shared = _shared(self._processors)
         stores = [store for place, store in _uses(self._model) if place == vertex.at]
-        store = next((each for each in stores if each.text in shared), stores[0])
-        self._diagnostics.add("HW543", store.position, f"The store '{store.text}' cannot be shared. {message}", hint)
+        return next((each for each in stores if each.text in shared), stores[0])
+
+
+def _key_text(shape: Shape) -> str:
+    return ", ".join(str(kind) for kind in shape.plain_key.values()) or "none"
 
 
 def _shared(processors: Sequence[Vertex]) -> set[str]:

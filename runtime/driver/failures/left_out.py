@@ -18,6 +18,7 @@ from ..cluster import Failing
 from ..errors import (
     HELD_BACK,
     LEAVING_OUT,
+    MAY_HAVE_WAITED,
     MOST_NAMED,
     NO_CHANGE,
     NO_LEAVING_OUT,
@@ -108,6 +109,7 @@ def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], 
             each.json,
             by_number[each.number].cause,
             part.held_back.get(by_number[each.number].step, ""),
+            part.waited.get(by_number[each.number].step, ""),
         )
         for each in named_records(part, task, first, log)
     ]
@@ -123,5 +125,7 @@ def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
         return HELD_BACK
     if any(each.topic in part.never_left_out for each in deciding):
         return NO_CHANGE
+    if any(each.waited_at for each in deciding):
+        return MAY_HAVE_WAITED
     unknown = all(not each.step for each in deciding)
     return NO_STEP if unknown and set(part.on_error.values()) - {"fail"} else LEAVING_OUT

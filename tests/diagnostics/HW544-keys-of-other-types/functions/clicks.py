@@ -1,0 +1,3 @@
+class Counting:
+    def process(self, record):
+        pass
