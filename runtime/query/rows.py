@@ -32,8 +32,12 @@ class Row:
 
 
 def key_types(store: Store) -> dict[str, pa.DataType]:
-    """The key columns that a store declares, without those of its window."""
-    return {name: kind for name, kind in parse_columns(store.key).items() if name not in WINDOW_COLUMNS}
+    """The key columns that a store declares, without those of its own windows.
+
+    A key-value store may have the bounds of a window too: of rows that came with a windowed key.
+    """
+    own = WINDOW_COLUMNS if store.is_windowed else ()
+    return {name: kind for name, kind in parse_columns(store.key).items() if name not in own}
 
 
 def table_schema(store: Store) -> pa.Schema:

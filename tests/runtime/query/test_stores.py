@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -19,6 +20,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.query.global_tables import GlobalQuery
+from headwater.runtime.query.rows import moments
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.query.wanted import StoreKeyError
 from headwater.runtime.records.keys.encoding import encode_keys
@@ -211,6 +213,19 @@ def test_bounds_select_windows_by_their_start(totals: Shop, position: int) -> No
     assert windows(totals.query()) == [-100, 0, 100, 200]
     assert windows(totals.query(start=0, end=200)) == [0, 100]
     assert windows(totals.query(start=1, key={"product": "tea"})) == [200]
+
+
+def test_key_value_store_of_windowed_keys_gives_their_bounds_as_any_column(tmp_path: Path) -> None:
+    counted = Store("counted", 1, "product string, window_start timestamp, window_end timestamp", "n bigint")
+    shop = Shop(tmp_path, counted)
+    products, start, end = pa.array(["tea", "tin"]), moments(np.array([0, 100])), moments(np.array([100, 200]))
+    rows = RowCodec(stored_columns(counted)).encode([pa.array([1, 2])], np.array([7, 8]))
+    shop.commit(*zip(encode_keys([products, start, end]), rows, strict=True))
+    tea = ({"product": "tea", "window_start": 0, "window_end": 100}, {"n": 1}, 7)
+    assert shop.query() == [tea, ({"product": "tin", "window_start": 100, "window_end": 200}, {"n": 2}, 8)]
+    assert shop.query(key={"window_start": "1970-01-01T00:00:00Z"}) == [tea]
+    query = StoreQuery(APPLICATION, "sales", counted, shop.log, None, LmdbBackend().open)
+    assert query.to_table().column_names == ["product", "window_start", "window_end", "n", "timestamp"]
 
 
 def test_windows_that_expired_by_the_committed_clock_are_not_seen(totals: Shop) -> None:
