@@ -124,7 +124,8 @@ def find_store(graphs: Sequence[TopologyGraph], name: str) -> OwnedStore:
     ]
     found = [owned for graph, owned in every if owned.store.name == bare and topology in ("", graph.name)]
     if not found:
-        raise UnknownNameError("store", name, did_you_mean(bare, [owned.store.name for _, owned in every]))
+        hint = did_you_mean(bare, [owned.store.name for _, owned in every])
+        raise UnknownNameError("store", name, hint or "`headwater ls --type store` lists those that there are")
     if len({owned.application for owned in found}) > 1:
         raise UnknownNameError("single store", name, "several topologies have one: write topology.store")
     return found[0]

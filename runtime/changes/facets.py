@@ -15,6 +15,9 @@ TOPIC_KEY = ("partitions", "key")
 TOPIC_VALUE = ("columns", "windowed")
 """What else decides what a record of a topic is."""
 
+_SUPPRESSED = {"window_changes": "that of `suppress` with `until`", "changes": "that of `suppress` with `for`"}
+"""Types of stores that no file can name."""
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -29,7 +32,8 @@ def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[
     """What differs between a store as it was committed and as it is declared now."""
     yield from _counted(was.partitions, is_.partitions)
     if was.type != is_.type:
-        yield Difference("type", f"its type was {was.type}, is {is_.type}")
+        types = (_SUPPRESSED.get(each.type, each.type) for each in (was, is_))
+        yield Difference("type", "its type was {}, is {}".format(*types))
     yield from _columns("key", "its key", was.key, is_.key)
     yield from _columns("columns", "its columns", was.value, is_.value)
     if was.aggregates != is_.aggregates:

@@ -230,6 +230,7 @@ def test_query_before_any_run_has_no_rows(headwater: Headwater) -> None:
 
 def test_query_of_an_unknown_store_or_key_column_is_wrong_use(headwater: Headwater) -> None:
     assert headwater("query", "sales_by_dya").exit_code == 2
+    assert "hint: `headwater ls --type store` lists those that there are" in headwater("query", "x").stderr
     assert headwater("query", "sales_by_day", "-k", "item=tea").exit_code == 2
     assert headwater("query", "sales_by_day", "-k", "tea").exit_code == 2
     assert headwater("query", "sales_by_day", "--from", "noon").exit_code == 2

@@ -61,6 +61,7 @@ def test_before_anything_was_consumed_everything_may_change() -> None:
         ({"partitions": 4}, "store totals: its partition count was 2, is 4"),
         ({"key": "j string"}, "store totals: its key changed | + j string | - k string"),
         ({"value": "n int"}, "store totals: its columns changed | ~ n bigint -> int"),
+        ({"type": "changes"}, "store totals: its type was window, is that of `suppress` with `for`"),
         ({"window": Window(20, 20, 5)}, "store totals: its window was tumbling 10ms, is tumbling 20ms"),
         ({"window": None}, "store totals: its window was tumbling 10ms, is none"),
         ({"window": SlidingWindow(10, 5)}, "store totals: its window was tumbling 10ms, is sliding 10ms"),
