@@ -268,6 +268,10 @@ class _Name:
             why = "it is what is looked up" if self.scope.joins == "table" else "both keys are equal"
             self._report("HW403", message, f"Use the flow's own column: {why}.", 1)
             return
+        if role == "table" and name == "_timestamp":
+            message = f"Of the {self.scope.joins} '{head}' columns are there, and `_timestamp` is none."
+            self._report("HW403", message, "Write it into a column before, with `with_columns`.", 1)
+            return
         side = f"the {self.scope.joins} '{head}'" if role == "table" else f"the {head}"
         self._report("HW403", f"There is no column '{name}' in {side}.", did_you_mean(name, columns), 1)
 

@@ -59,8 +59,10 @@ class SuppressStep(StepAction):
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         if shape.is_table:
             return None
-        hint = "Put it right behind the aggregate" if shape.windowed else "Put `to_table` before it"
-        return Refusal("HW501", f"'{word}' is for tables; this is a stream.", f"{hint}.")
+        hint = "Put `to_table` before it."
+        if shape.windowed:
+            hint = "Put it right behind the aggregate; or leave it out, if that has `emit: on_close`."
+        return Refusal("HW501", f"'{word}' is for tables; this is a stream.", hint)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require windows of which it is known when they are closed, if it waits for that."""

@@ -186,8 +186,10 @@ class FlowContext:
             step = {"window": "A windowed aggregate", "session": "An aggregate of sessions"}.get(type_, "This step")
             step = "A join of streams" if ending and type_ == "window" else step
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
-            own = type_ in ("changes", "window_changes")  # types that no file can name
-            hint = "Leave its `type` out." if own else f"Write `type: {type_}` at '{name}', or name another store."
+            hint = f"Write `type: {type_}` at '{name}', or name another store."
+            if type_ in ("changes", "window_changes"):  # types that no file can name
+                message = f"What waits has a store of a type of its own; '{name}' is a {model.type} store."
+                hint = "Leave its `type` out."
             self.report("HW506", named.position, message, hint)
         if model is not None:
             check_no_processors(model, type_, self.diagnostics)

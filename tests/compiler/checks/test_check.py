@@ -393,6 +393,18 @@ WAYS_OUT = [
     ),
     (
         "",
+        "from: clicks, steps: [{join: {stream: users, within: 1m, values: {then: users._timestamp}}}]",
+        "HW403",
+        "Write it into a column before, with `with_columns`.",
+    ),
+    (
+        "",
+        f"from: clicks, steps: [{SESSIONS}, {{suppress: {{until: window_closes}}}}]",
+        "HW501",
+        "Put it right behind the aggregate; or leave it out, if that has `emit: on_close`.",
+    ),
+    (
+        "",
         "from: users, steps: [{process: {function: functions.f:F, stores: [s]}}]",
         "HW304",
         "Declare it under `stores:`, with its `type`, `key` and `value`.",
