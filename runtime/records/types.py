@@ -59,6 +59,8 @@ class TypeSyntaxError(HeadwaterError):
         self.reason = reason
 
 
+# Every task asks in every epoch, always for the same few texts: here and below.
+@lru_cache(maxsize=1024)
 def arrow_type(text: str) -> pa.DataType:
     """The Arrow type of a Spark SQL type (`array<int>`, `decimal(10,2)`). Raises TypeSyntaxError."""
     parser = _Parser(text)
@@ -72,7 +74,6 @@ def parse_columns(text: str) -> dict[str, pa.DataType]:
     return dict(_parsed(text))
 
 
-# Every task asks in every epoch, always for the same few texts.
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> Mapping[str, pa.DataType]:
     parser = _Parser(text)

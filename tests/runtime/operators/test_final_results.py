@@ -9,6 +9,7 @@ from operator import itemgetter
 
 import pytest
 from local_application import WHOLE, LocalApplication, Part, part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
 from headwater.runtime.operators.aggregate import Aggregate
@@ -140,8 +141,7 @@ def written(app, topic=OUT):
 
 
 @pytest.mark.parametrize("name", WINDOWS)
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_each_row_comes_out_once_when_its_window_closes(application, name, seed, max_records):
     records, window = facts(seed), WINDOWS[name]
     app = application(*topology(store_of(window)))
@@ -155,7 +155,7 @@ def test_each_row_comes_out_once_when_its_window_closes(application, name, seed,
 
 @pytest.mark.parametrize("max_records", [1, 7, WHOLE])
 def test_session_that_is_kept_longer_may_come_out_again_with_what_it_is_joined_with(application, max_records):
-    records = facts(4)
+    records = facts(4, 120)
     app = application(*topology(store_of(SESSIONS, 200)))
     app.append(FACTS, records, headers=headers_of(records))
     app.run(max_records)
@@ -203,8 +203,8 @@ def test_columns_over_aggregates_are_those_of_the_closed_row(tmp_path, name, max
         return rows.process(Materialize("f", store), FinalResults("f", store), Sink("f", out))
 
     app = LocalApplication(tmp_path, [Part(subtopology(0, "f", file="t.yml")(steps))])
-    app.append(FACTS, facts(8))
+    app.append(FACTS, facts(8, 120))
     app.run(max_records)
     found = [(row["value.n"], row["value.twice"], row["_timestamp"]) for row in app.read(out)]
-    expected = final_of(facts(8), WINDOWS[name]).final
+    expected = final_of(facts(8, 120), WINDOWS[name]).final
     assert found == [(values[0], 2 * values[0], time) for _, values, time, _ in expected]

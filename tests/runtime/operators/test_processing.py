@@ -8,6 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 import pytest
 from local_application import WHOLE, LocalApplication, Part, part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import subtopology
 from headwater.runtime.operators.declarations import Flow
@@ -111,8 +112,7 @@ def counted(records, step=1, interval=10):
     return made
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_records_are_those_of_one_after_another(application, seed, max_records):
     app = application(*topology(options={"step": 1}))
     app.append(FACTS, facts(seed))
@@ -236,8 +236,7 @@ def words(seed, records=80):
     return made
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_punctuations_go_on_in_the_next_run_and_stay_cancelled(application, seed, max_records):
     app = application(*topology(ALARMS, "Alarms", (LEFT,)))
     for first in range(0, 80, 20):
@@ -524,8 +523,7 @@ class Batching:
 """
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_batches_end_where_punctuations_are_due(application, seed, max_records):
     app = application(*topology(BATCHING, "Batching"))
     app.append(FACTS, facts(seed), headers=['{"h":"1"}'] * 120)

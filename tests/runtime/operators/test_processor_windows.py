@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from local_application import WHOLE, part
+from local_application import part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.processing.context import ProcessorContext
@@ -227,8 +228,7 @@ def written(app):
 
 
 @pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_rows_are_those_of_a_dict_also_after_a_restart_and_a_lost_store(
     application, name, store, model, seed, max_records
 ):

@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from local_application import APPLICATION, WHOLE, LocalApplication, part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.operators.folding.reduce import Reduce
 from headwater.runtime.operators.sink import Sink
@@ -120,9 +121,8 @@ def written(app, window):
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 @pytest.mark.parametrize("window", WINDOWS.values(), ids=WINDOWS)
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
 def test_updates_are_those_of_one_record_after_another(tmp_path, seed, window, max_records):
     records = facts(seed)
     app = LocalApplication(tmp_path, [topology(window)])
@@ -253,8 +253,7 @@ def session_rows(app):
     return found
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_sessions_are_joined_by_the_same_function(tmp_path, seed, max_records):
     records = facts(seed, most=12)
     app = LocalApplication(tmp_path, [topology(SESSIONS)])

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 from local_application import WHOLE, LocalApplication, Part, part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
 from headwater.runtime.operators.aggregate import Aggregate
@@ -128,8 +129,7 @@ def written(app):
     return found
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(4))
 def test_updates_are_those_of_one_record_after_another(application, seed, max_records):
     app = application(*topology())
     app.append(FACTS, facts(seed))
@@ -145,10 +145,10 @@ def test_updates_are_those_of_one_record_after_another(application, seed, max_re
 def test_longer_retention_finds_closed_sessions_until_they_expire(application, max_records):
     store = replace(STORE, retention_ms=200)
     app = application(*topology(store=store))
-    app.append(FACTS, facts(5))
+    app.append(FACTS, facts(26, 100))
     app.run(max_records)
-    updates, dropped = sessions_of(facts(5), retention=200)
-    assert written(app) == updates != sessions_of(facts(5))[0]
+    updates, dropped = sessions_of(facts(26, 100), retention=200)
+    assert written(app) == updates != sessions_of(facts(26, 100))[0]
     assert app.dropped.total() == dropped
 
 
@@ -214,10 +214,10 @@ def test_deleted_sessions_are_taken_back_from_the_groups_of_their_rows(applicati
         Sink("f", COUNTS, "each_update"),
     )
     app = application(part("a", 1, ((first, {}, {}),), (STORE,)), part("b", 1, ((second, {}, {}),), (OF_COUNTS,)))
-    app.append(FACTS, facts(7))
+    app.append(FACTS, facts(7, 100))
     app.run(max_records)
     there = {}
-    for key, start, end, values in sessions_of(facts(7))[0]:
+    for key, start, end, values in sessions_of(facts(7, 100))[0]:
         there[key, start, end] = values
     expected = Counter(values[0] for values in there.values() if values is not None)
     found = {row["key.n"]: row["value.sessions"] for row in app.read(COUNTS)}
@@ -235,11 +235,11 @@ def test_columns_over_aggregates_are_stored_beside_the_state(tmp_path, max_recor
         return rows.process(Materialize("f", store), Sink("f", out, "each_update"))
 
     app = LocalApplication(tmp_path, [Part(subtopology(0, "f", file="t.yml")(steps))])
-    app.append(FACTS, facts(8))
+    app.append(FACTS, facts(8, 100))
     app.run(max_records)
     expected = [
         (k, s, e, None if values is None or values[1] is None else values[1] // values[0], values is None)
-        for k, s, e, values in sessions_of(facts(8))[0]
+        for k, s, e, values in sessions_of(facts(8, 100))[0]
     ]
     found = [(*bounds_of(row), row["value.each"], row["_kind"] == Kind.TOMBSTONE) for row in app.read(out)]
     assert found == expected
@@ -248,9 +248,9 @@ def test_columns_over_aggregates_are_stored_beside_the_state(tmp_path, max_recor
 @pytest.mark.parametrize("max_records", [1, WHOLE])
 def test_store_shows_the_sessions_that_have_not_expired(application, max_records):
     app = application(*topology())
-    app.append(FACTS, [(key, value, time) for key, value, time in facts(9) if value is not None])
+    app.append(FACTS, [(key, value, time) for key, value, time in facts(9, 100) if value is not None])
     app.run(max_records)
-    records = [each for each in facts(9) if each[1] is not None]
+    records = [each for each in facts(9, 100) if each[1] is not None]
     there = {each[:3]: each[3] for each in sessions_of(records)[0]}
     clock = max(time for key, _, time in records if key is not None)
     expected = {at: row[0] for at, row in there.items() if row is not None and at[2] > clock - GAP - GRACE}
@@ -278,11 +278,11 @@ def test_join_finds_the_row_of_the_session_with_these_bounds(application, max_re
         Sink("asked", ANSWERED),
     )
     app = application(part("only", 1, ((nodes, {}, {}),), (store,)))
-    updates = sessions_of(facts(10), retention=1_000_000)[0]
+    updates = sessions_of(facts(10, 100), retention=1_000_000)[0]
     there = {each[:3]: each[3] and each[3][0] for each in updates}
     asked = [*there, ("a", 0, 1_000_000), ("nobody", *updates[0][1:3])]
-    app.append(FACTS, facts(10))
-    last = max(time for _, _, time in facts(10))
+    app.append(FACTS, facts(10, 100))
+    last = max(time for _, _, time in facts(10, 100))
     keys = [*((k, start * 1000, end * 1000) for k, start, end in asked), None]  # timestamps are microseconds
     app.append(ASKED, [(key, (number,), last + 1) for number, key in enumerate(keys)])
     app.run(max_records)

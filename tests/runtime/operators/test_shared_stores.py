@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 from local_application import WHOLE, part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.edges import Fork
@@ -144,8 +145,7 @@ EVERY = {"A": 20, "B": 35, "C": 20}
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(2))
 def test_each_sees_what_the_others_have_stored(application, shape, seed, max_records):
     nodes, ends, behind = SHAPES[shape]
     app = application(built(*nodes, *(Sink(end, topic) for end, topic in zip(ends, OUTS, strict=False))))

@@ -9,6 +9,7 @@ from fractions import Fraction
 
 import pytest
 from local_application import WHOLE, LocalApplication, Part, part
+from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
 from headwater.runtime.operators.aggregate import Aggregate
@@ -187,8 +188,7 @@ def written(app, difference=DIFFERENCE, topic=OUT):
     return found
 
 
-@pytest.mark.parametrize("seed", range(6))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(6))
 def test_updates_are_those_of_one_record_after_another(application, seed, max_records):
     app = application(*topology())
     records = facts(seed, start=(0, 1000)[seed % 2])
@@ -214,7 +214,7 @@ def test_any_difference_and_grace_give_what_one_record_after_another_gives(appli
 
 @pytest.mark.parametrize("max_records", [1, 7, WHOLE])
 def test_windows_of_records_in_order_hold_the_records_between_their_bounds(application, max_records):
-    records = [each for each in facts(3, start=50, back=(0,)) if None not in each[:2]]
+    records = [each for each in facts(3, 100, start=50, back=(0,)) if None not in each[:2]]
     app = application(*topology())
     app.append(FACTS, records)
     app.run(max_records)
@@ -258,8 +258,7 @@ def test_random_cuts_clients_and_failures_change_nothing(application, seed):
     assert written(app) == results(Model().of(facts(seed)).updates)
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+@pytest.mark.parametrize(("seed", "max_records"), streams_in_cuts(3))
 def test_final_rows_come_out_once_when_their_windows_close(application, seed, max_records):
     nodes = (Source(FACTS, ("f",)), AggregateSliding("f", STORE), FinalResults("f", STORE), Sink("f", OUT))
     app = application(part("only", 1, ((nodes, {}, {}),), (STORE,)))
@@ -282,9 +281,9 @@ def test_columns_over_aggregates_are_stored_beside_the_state(tmp_path, max_recor
         return rows.process(Materialize("f", store), Sink("f", out, "each_update"))
 
     app = LocalApplication(tmp_path, [Part(subtopology(0, "f", file="t.yml")(steps))])
-    app.append(FACTS, facts(8))
+    app.append(FACTS, facts(8, 100))
     app.run(max_records)
-    updates = results(Model().of(facts(8)).updates)
+    updates = results(Model().of(facts(8, 100)).updates)
     assert written(app, topic=out) == [(k, s, (v[0], v[6], v[0] * 2), time) for k, s, v, time in updates]
 
 
@@ -306,9 +305,9 @@ def test_groups_of_rows_take_back_the_rows_that_are_replaced(application, max_re
     )
     second = (Source(BY_COUNT, ("f",)), Aggregate("f", OF_COUNTS, of="table"), Sink("f", COUNTS, "each_update"))
     app = application(part("a", 1, ((first, {}, {}),), (STORE,)), part("b", 1, ((second, {}, {}),), (OF_COUNTS,)))
-    app.append(FACTS, facts(7))
+    app.append(FACTS, facts(7, 100))
     app.run(max_records)
-    last = {each[:2]: len(each[2]) for each in Model().of(facts(7)).updates}
+    last = {each[:2]: len(each[2]) for each in Model().of(facts(7, 100)).updates}
     found = {row["key.n"]: row["value.windows"] for row in app.read(COUNTS)}
     assert {n: count for n, count in found.items() if count} == Counter(last.values())
 
@@ -316,9 +315,9 @@ def test_groups_of_rows_take_back_the_rows_that_are_replaced(application, max_re
 @pytest.mark.parametrize("max_records", [1, WHOLE])
 def test_store_shows_the_windows_that_have_not_expired(application, max_records):
     app = application(*topology())
-    app.append(FACTS, facts(9))
+    app.append(FACTS, facts(9, 100))
     app.run(max_records)
-    model = Model().of(facts(9))
+    model = Model().of(facts(9, 100))
     oldest = model.clock - 2 * DIFFERENCE - GRACE + 1
     expected = {at: len(values) for at, (values, _) in model.rows.items() if at[1] >= oldest}
     query = StoreQuery("test-app", "only", STORE, app.log, app.path / "state", LmdbBackend().open_to_read)

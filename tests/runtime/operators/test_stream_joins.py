@@ -134,9 +134,16 @@ def written(app):
     return [(row["key.k"], row["value.l"], row["value.r"], row["_timestamp"]) for row in app.read(OUT)]
 
 
-@pytest.mark.parametrize("how", ["inner", "left", "outer"])
+JOINS_IN_CUTS = [
+    *((how, most) for how in ("inner", "left", "outer") for most in (7, WHOLE)),
+    ("outer", 1),
+    *(pytest.param(how, 1, marks=pytest.mark.soak) for how in ("inner", "left")),
+]
+"""An outer join has the results of the others, too: it is enough in epochs of one record, which take longest."""
+
+
+@pytest.mark.parametrize(("how", "max_records"), JOINS_IN_CUTS)
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
-@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
 def test_results_are_those_of_one_record_after_another(application, how, window, max_records):
     left, right = records(1), records(2, first=1000)
     app = application(*topology(join(window, how)))
@@ -170,7 +177,7 @@ def test_few_records_find_theirs_among_many_of_other_keys(application, max_recor
 @pytest.mark.parametrize("how", ["inner", "left"])
 @pytest.mark.parametrize("max_records", [1, WHOLE])
 def test_longer_retention_lets_late_records_find_more(application, how, max_records):
-    left, right = records(3), records(4, first=1000)
+    left, right = records(3, 60), records(4, 60, first=1000)
     app = application(*topology(join(WINDOWS[0], how, retention_ms=200)))
     app.append(LEFT, left)
     app.append(RIGHT, right)
@@ -181,7 +188,7 @@ def test_longer_retention_lets_late_records_find_more(application, how, max_reco
 
 @pytest.mark.parametrize("max_records", [1, WHOLE])
 def test_records_of_far_segments_are_dropped_and_counted_as_kafkas_stores_do(application, max_records):
-    left, right = records(5, step=(0, 1, 40_000)), records(6, step=(0, 1, 40_000), first=1000)
+    left, right = records(5, 60, step=(0, 1, 40_000)), records(6, 60, step=(0, 1, 40_000), first=1000)
     left += [(("a",), (number,), 5) for number in range(3)]
     app = application(*topology(join(WINDOWS[0], "outer")))
     app.append(LEFT, left)
@@ -205,7 +212,7 @@ def self_join():
 
 @pytest.mark.parametrize("max_records", [1, 7, WHOLE])
 def test_record_of_a_self_join_is_taken_once_for_each_side(application, max_records):
-    left = records(7)
+    left = records(7, 60)
     app = application(*self_join())
     app.append(LEFT, left)
     app.run(max_records)
@@ -220,7 +227,7 @@ def test_record_of_a_self_join_is_taken_once_for_each_side(application, max_reco
 @pytest.mark.parametrize("how", ["inner", "outer"])
 @pytest.mark.parametrize("max_records", [1, WHOLE])
 def test_stores_show_the_records_that_can_be_found_and_those_that_wait(application, how, max_records):
-    left, right = records(8), records(9, first=1000)
+    left, right = records(8, 60), records(9, 60, first=1000)
     node = join(JoinWindow(10, 20, 15), how)
     app = application(*topology(node))
     app.append(LEFT, left)
