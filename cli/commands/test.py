@@ -64,7 +64,6 @@ def _progress(style: str, base: str) -> Callable[[CaseResult], None]:
 
 
 def _show(results: CaseResults, style: str, base: str) -> None:
-    from ..testing import reports
     from ..testing.told import tell_results
 
     if not results.cases:
@@ -73,5 +72,7 @@ def _show(results: CaseResults, style: str, base: str) -> None:
         if results.cases:
             tell_results(results)
         return
+    from ..testing import reports
+
     form = {"json": reports.as_json, "github": reports.as_github, "junit": reports.as_junit}[style]
     click.echo(form(results, base), nl=False)

@@ -27,8 +27,8 @@ def tell_case(case: CaseResult, base: str) -> None:
             click.echo(f"{_INDENT}{line}")
         if case.hint is not None:
             say(_INDENT, ("hint: ", "bold"), case.hint)
-    screen = console()
     for difference in case.differences:
+        screen = console()
         at = os.path.normpath(os.path.join(base, f"{difference.file}:{difference.line}"))
         say(f"{_INDENT}{heading(difference)}  ", (at, "dim"))
         for row in table(difference, screen.width - 2 * len(_INDENT) if is_terminal() else None):

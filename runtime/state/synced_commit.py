@@ -14,7 +14,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from zlib import crc32
 
@@ -95,7 +94,7 @@ def _read(handle: int) -> CommitMark:
 
 
 def _text(commit: CommitMark) -> str:
-    return json.dumps({**asdict(commit), "crc32": _checksum(commit)}).ljust(_BYTES)
+    return json.dumps({**vars(commit), "crc32": _checksum(commit)}).ljust(_BYTES)
 
 
 def _commit(text: bytes) -> CommitMark:
@@ -110,7 +109,7 @@ def _commit(text: bytes) -> CommitMark:
 
 
 def _checksum(commit: CommitMark) -> int:
-    return crc32(json.dumps(asdict(commit)).encode())
+    return crc32(json.dumps(vars(commit)).encode())
 
 
 def keep_note(store: Path) -> None:

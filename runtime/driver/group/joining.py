@@ -209,5 +209,7 @@ class Joining:
 
 def for_each(given: Sequence[Given], work: Callable[[Given], Found]) -> list[Found]:
     """Do the same for all clients at once: most of it is waiting for them."""
+    if len(given) == 1:  # nobody else waits: no thread is started for it
+        return [work(given[0])]
     with ThreadPoolExecutor(max(1, len(given))) as pool:
         return list(pool.map(work, given))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import time
 import uuid
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -104,7 +104,8 @@ class ProcessFile:
         Fields of later versions are ignored. Raises NewerStateError.
         """
         try:
-            content = json.loads((directory / _NAME).read_text())
+            with open(f"{directory}/{_NAME}", "rb") as file:  # each epoch of each task asks it
+                content = json.loads(file.read())
             if content.get("format", 1) not in range(1, FORMAT + 1):
                 raise NewerStateError(directory, content["format"])
             owner = content["owner"]
@@ -132,7 +133,8 @@ class ProcessFile:
     def written(self, directory: Path) -> Self:
         """Write this to the file of a directory in one step."""
         make_folder(directory)
-        write_whole(directory / _NAME, json.dumps({"format": FORMAT, **asdict(self)}))
+        content = {"format": FORMAT, **vars(self), "owner": vars(self.owner)}
+        write_whole(directory / _NAME, json.dumps(content))
         return self
 
     @classmethod
