@@ -81,7 +81,8 @@ class EmbeddedLog:
 
     def commits(self, application: str) -> DirectoryCommitStore:
         """See `Log.commits`."""
-        return DirectoryCommitStore(application, self.root / "commits" / application, self._entry(application))
+        directory = self.root.joinpath("commits", application)
+        return DirectoryCommitStore(application, directory, self._entry(application))
 
     @unusable_paths_told
     def write(
@@ -225,13 +226,13 @@ class EmbeddedLog:
         sync_directory(target.parent)
 
     def _pause(self, application: str) -> Path:
-        return self.root / "paused" / application
+        return self.root.joinpath("paused", application)
 
     def _status(self, application: str) -> Path:
-        return self.root / "status" / f"{application}.json"
+        return self.root.joinpath("status", f"{application}.json")
 
     def _entry(self, application: str) -> Path:
-        return self.root / "applications" / application
+        return self.root.joinpath("applications", application)
 
     @unusable_paths_told
     def _read(self, file: FileRange, batch: int) -> memoryview:

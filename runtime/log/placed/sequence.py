@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import cached_property
 from threading import Lock
 
 from ..commit_json import decode_commit, encode_commit
 from ..commit_records import PlacesRecord
+from ..commits import CommitStore
 from ..errors import CommitDamagedError, CommitExistsError, CommitFormatError
 from ..log import Log
 from ..state import LogState
@@ -26,10 +28,14 @@ class PlacesSequence:
 
     def __init__(self, log: Log) -> None:
         self._log = log
-        self._commits = log.commits(PLACES)
         self._number = -1
         self._places = Places()
         self._lock = Lock()
+
+    @cached_property
+    def _commits(self) -> CommitStore:
+        """Asked for at the first look: an epoch's tasks are told where things lie, and never look."""
+        return self._log.commits(PLACES)
 
     def known(self) -> Places:
         """As they were at the last look; the first call looks. Raises LogError."""
