@@ -6,6 +6,11 @@ from ....runtime.durations import duration_text
 from ....runtime.windows import SessionWindow, SlidingWindow
 from ..base.shape import Shape, Windows
 
+_AS_STREAM = (
+    "Put `to_stream` and `key_by` with the foreign key before it: each update is then joined with the row of that "
+    "moment. Or make a plain table of it first, which keeps its rows: `to_stream`, `key_by` with the key and "
+    "`window_start` under another name, `to_table`."
+)
 _PLAIN = (
     "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
     "`to_table`."
@@ -29,7 +34,7 @@ def windows_apart(shape: Shape, side: Shape, table: str, by_foreign_key: bool) -
             if by_foreign_key
             else "which are part of its key; the other table's rows have a key alone."
         )
-        return f"{what} windows, {why}", _PLAIN
+        return f"{what} windows, {why}", _AS_STREAM if by_foreign_key and not side.windowed else _PLAIN
     mine, theirs = shape.windows, side.windows
     if _measure(mine) == _measure(theirs):
         return None

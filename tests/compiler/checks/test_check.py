@@ -323,6 +323,16 @@ def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
         ("{join: {table: hourly}}, {filter: n > 1}, {join: {table: people_by_hour}}", ""),
         ("{join: {table: hourly}}, {suppress: {for: 1m}}, {filter: m > 1}", ""),
         ("{join: {table: hourly, by: {user: user}}}", "HW525 Both tables have windows, whose rows are forgotten"),
+        (
+            "{join: {table: people, type: left, by: {user: user}}}",
+            "HW525 The flow has windows, whose rows are forgotten",
+        ),
+        ("to_stream, {key_by: {user: user}}, {join: {table: people, type: left}}", ""),
+        (
+            "to_stream, {key_by: {user: user, hour: window_start}}, {to_table: {store: kept}}, "
+            "{join: {table: people, type: left, by: {user: user}}}",
+            "",
+        ),
     ],
 )
 def test_tables_in_the_same_windows_are_joined(compiled: Compile, steps: str, found: str) -> None:
@@ -330,7 +340,8 @@ def test_tables_in_the_same_windows_are_joined(compiled: Compile, steps: str, fo
     aggregate = "{aggregate: {values: {%s: count(*)}}}"
     by_hour = f"  people_by_hour: {{from: users, steps: [{window}, {aggregate % 'p'}]}}\n"
     visits = f"  visits: {{from: users, steps: [{window}, {aggregate % 'm'}, {steps}], to: out}}\n"
-    diagnostics = compiled(TOPICS, f"flows:\n{HOURLY}{by_hour}{visits}").diagnostics
+    flows = f"stores:\n  kept: {{}}\ntables:\n  people: {{topic: users}}\nflows:\n{HOURLY}{by_hour}{visits}"
+    diagnostics = compiled(TOPICS, flows).diagnostics
     errors = (each for each in diagnostics if each.severity is Severity.ERROR)
     assert [f"{each.code} {each.message}"[: len(found)] for each in errors] == ([found] if found else [])
 
