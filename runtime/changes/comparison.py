@@ -17,7 +17,7 @@ from .inputs import OTHER_WRITER
 from .model import Change, Subject, SubjectKind, Verdict, Way
 from .recompute.repartition import REPARTITIONED
 from .settings import setting_changes
-from .steps import STAYS, fillers, flow_changes
+from .steps import RENAMED, STAYS, fillers, flow_changes
 from .topic_columns import CATCH_UP, COLUMNS_CHANGED, columns_change
 from .ways import ways_back, ways_onward
 
@@ -83,6 +83,8 @@ class Comparison:
             *self._starts(),
             *flow_changes(self.application, self.committed, self.current),
         )
+        if any(each.verdict is Verdict.REFUSES for each in found):
+            found = tuple(map(_with_former_name, found))
         if not self.committed.settings:  # of a version that has not recorded them
             return found or tuple(self._something_else())
         return (*found, *setting_changes(self.application, self.committed, self.current, self.places))
@@ -272,6 +274,13 @@ class Comparison:
         place = self.places.get(name) if what == "store" else None
         ways = ways_back(self.application)
         return Change(kind, Subject(what, name, self.application), Verdict.REFUSES, sentence, lines, place, ways)
+
+
+def _with_former_name(change: Change) -> Change:
+    """A flow with another name, beside changes that have the result computed again, perhaps only for that name."""
+    if change.kind != RENAMED:
+        return change
+    return replace(change, what=f"{change.what}; say so with `was`, and what is named after it goes on")
 
 
 def _kept_in(description: TopologyDescription) -> dict[str, str]:

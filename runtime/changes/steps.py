@@ -19,6 +19,9 @@ from .ways import ways_back, ways_onward
 
 STAYS = "what is there stays as it is"
 
+RENAMED = "flow.renamed"
+"""The kind of a change: a flow has another name, and the same steps."""
+
 _READS = "from flow "
 """How the step begins that says which flow is read. Older logs lack it: it is compared where the log has some."""
 
@@ -44,9 +47,9 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
     new = {name: [each for each in steps if _is_known(each, old)] for name, steps in new.items()}
     gone, come = _without(_ways(old), _ways(new)), _without(_ways(new), _ways(old))
     if bool(gone) != bool(come):  # all others are as they were, even if they share fewer or more steps
-        for name in _with_writers(gone, old, new):
+        for name in _told(_with_writers(gone, old, new), old):
             yield _removed(Subject("flow", name, application), old[name], current)
-        for name in _with_writers(come, new, old):
+        for name in _told(_with_writers(come, new, old), new):
             place = _place(new[name], new)
             yield _added(Subject("flow", name, application), place, committed, current)
         return
@@ -57,13 +60,24 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
         subject, is_ = Subject("flow", name, application), new.get(name, ())
         place = _place(is_, new)
         if former := names.get(name):
-            yield Change("flow.renamed", subject, Verdict.COMPATIBLE, f"it was called {former} so far", place=place)
+            yield Change(RENAMED, subject, Verdict.COMPATIBLE, f"it was called {former} so far", place=place)
+        elif not _told([name], new if name in new else old):
+            continue
         elif name not in old:
             yield _added(subject, place, committed, current)
         elif name not in new:
             yield _removed(subject, old[name], current)
         elif list(map(spelled, old[name])) != list(map(spelled, is_)):
             yield _changed(subject, old[name], is_, place)
+
+
+def _told(names: Sequence[str], flows: Mapping[str, Sequence[StepText]]) -> list[str]:
+    """Without the edges by which a flow reads another flow or table: they come and go with the steps of flows."""
+    return [each for each in names if "." not in each or not all(map(_reads, flows[each]))]
+
+
+def _reads(step: StepText) -> bool:
+    return step.text.startswith(_READS)
 
 
 def _changed(subject: Subject, was: Sequence[StepText], is_: Sequence[StepText], place: str | None) -> Change:

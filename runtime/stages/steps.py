@@ -166,12 +166,13 @@ def held_back(steps: Sequence[Step]) -> dict[str, str]:
     """The places of steps that get rows which a step before them gives up later, not with the record that has made
     them: -> the place of that step.
     """
-    return _behind(steps, lambda node: isinstance(node, FinalResults | Suppress))
+    found = _behind(steps, lambda node: isinstance(node, FinalResults | Suppress))
+    return {at: holder for at, holder in found.items() if at != holder}
 
 
 def waited(steps: Sequence[Step]) -> dict[str, str]:
-    """The places of steps that get rows of a left or outer join of streams: -> the place of the join. Some of these
-    rows have waited there for a match, and come out with another record.
+    """The places of steps that get rows of a left or outer join of streams, and of its own expressions: -> the place of
+    the join. Some of these rows have waited there for a match, and come out with another record.
     """
     return _behind(steps, lambda node: isinstance(node, StreamJoin) and node.unmatched is not None)
 
@@ -190,7 +191,7 @@ def _behind(steps: Sequence[Step], gives: Callable[[Any], bool]) -> dict[str, st
                 giver = str(each.at)
             by_edge = {edge: at for edge, at in by_edge.items() if edge not in makes}
             by_edge |= dict.fromkeys(makes, giver) if giver is not None else {}
-    return {at: giver for at, giver in found.items() if at and at != giver}
+    return {at: giver for at, giver in found.items() if at}
 
 
 def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:

@@ -196,6 +196,22 @@ def test_changed_join_does_not_go_on_with_what_it_would_mistake(built: Shop, tmp
     assert CONTINUE not in {way for each in shop.project().plan().changes for way in each.ways}
 
 
+def test_flow_that_is_gone_is_told_without_the_edges_by_which_it_read_tables(built: Shop, tmp_path: Path) -> None:
+    both = """  both:
+    from: bought
+    steps:
+      - join: {table: settled, type: inner, values: {paid: settled.paid}}
+    to: both_out
+"""
+    again = "  both_again:\n    from: settled\n    to: settled_out\n"
+    shop = built.copied(tmp_path / "shop").edit(SALES, both, both + again).judge()
+    shop.run()
+
+    plan = shop.edit(SALES, both, "").judge().project().plan()
+
+    assert [str(each.subject) for each in plan.changes if each.kind == "flow.removed"] == ["flow both"]
+
+
 def test_tables_and_streams_of_joins_keep_their_rows_under_other_names(built: Shop, tmp_path: Path) -> None:
     shop = built.copied(tmp_path / "shop")
     for name in ("settled", "made"):

@@ -217,8 +217,9 @@ class _Search:
     def _stop(self, plan: EpochPlan, task: TaskKey, failing: Sequence[Failing]) -> None:
         """Note the error of a task that stops. It names all records of the epoch of which the job can tell."""
         failing = list(failing)
-        # A row that was held back would come out with the next record, and fail again.
-        found = failing if all(each.step not in self.part.held_back for each in failing) else []
+        # A row that was held back, or has waited, would come out with the next record, and fail again.
+        later = self.part.held_back.keys() | self.part.waited.keys()
+        found = failing if later.isdisjoint(each.step for each in failing) else []
         while found and len(failing) < MOST_NAMED:
             plan = plan.without(left_out(self.part, plan, found, self._log))
             try:

@@ -210,7 +210,8 @@ class Running:
         except (HeadwaterError, MemoryError):
             raise
         except (Exception, SystemExit) as error:
-            raise FunctionRaisedError(self.step.function, error, what) from error
+            at = f", {self.step.at}" if self.step.at else ""
+            raise FunctionRaisedError(self.step.function, error, f"{what}{at}") from error
 
     def _objects(self, rows: Rows) -> tuple[list[Any], list[Any]]:
         """The keys and values of the rows, None where they are null. Raises RowFailedError."""

@@ -473,7 +473,7 @@ def test_punctuation_that_fails_blames_no_record(application):
     app = application(*topology(text, "Failing", (LEFT,)))
     app.append(replace(FACTS, on_error="skip"), [(("a",), (1,), 5), (("a",), (2,), 6)])
     error = app.attempt().error
-    assert "functions.code:Failing (tick, a punctuation) raised KeyError: 5" in error
+    assert "functions.code:Failing (tick, a punctuation, process) raised KeyError: 5" in error
     assert "functions/code.py:" in error
     assert written(app) == []
 
