@@ -25,6 +25,7 @@ import delays
 from processes import command_lines
 from waiting import wait_until
 
+from headwater.runtime.driver.group import group
 from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import (
     ClientJoined,
@@ -53,6 +54,8 @@ QUICK_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 
 def start(master: str) -> Any:
+    """A session. Its runs wait for an executor as long as it takes: on a busy machine one needs minutes to start."""
+    group.ALONE_SECONDS = float("inf")
     return start_session(
         {
             "master": master,
