@@ -48,8 +48,11 @@ class Failing:
 
 def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:
     """The records that the error of a trial names, with the step that cannot process them."""
-    places = [plan.numbered(number) for number in facts.numbers]
-    return tuple(Failing(task, number, facts.at, facts.cause, facts.stateless) for task, number in places)
+    causes = facts.causes or (facts.cause,) * len(facts.numbers)
+    return tuple(
+        Failing(*plan.numbered(number), facts.at, cause, facts.stateless)
+        for number, cause in zip(facts.numbers, causes, strict=True)
+    )
 
 
 class EpochJob(Protocol):

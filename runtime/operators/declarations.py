@@ -394,7 +394,8 @@ class Call:
     """Calls a Python function of an expression for each row: its result is the value column `column`.
 
     `arguments`: the columns that it is given. `null_values`: whether it is called for records with a null value too,
-    whose columns are all null; otherwise the column is null there.
+    whose columns are all null; otherwise the column is null there. `by_itself`: whether nothing is kept from row to row
+    before it, so that it fails for a row whichever others are left out; known once the stages are (`stages/steps.py`).
     """
 
     flow: str
@@ -403,6 +404,7 @@ class Call:
     arguments: tuple[str, ...]
     null_values: bool = False
     at: Place = ""
+    by_itself: bool = False
 
 
 @dataclass(frozen=True)

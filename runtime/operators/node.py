@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Protocol
 
 from ...errors import HeadwaterError
@@ -35,6 +36,19 @@ class RowFailedError(HeadwaterError):
         self.order = order
         self.cause = cause
         self.at = at
+
+
+class EachFailedError(HeadwaterError):
+    """An operator cannot process some rows, for a reason of each. `rows`: their `_order`, and what it raised for them.
+
+    `by_itself`: whether it fails for each of them whichever others there are.
+    """
+
+    def __init__(self, rows: Sequence[tuple[int, HeadwaterError]], by_itself: bool) -> None:
+        first = rows[0][1]
+        super().__init__(first.message, first.hint)
+        self.rows = tuple(rows)
+        self.by_itself = by_itself
 
 
 class RowsFailedError(HeadwaterError):

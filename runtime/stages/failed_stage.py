@@ -12,27 +12,43 @@ from ...errors import HeadwaterError, MachineError, shortened
 from ...plugins.errors import named
 from ..dataclass_json import to_plain
 from ..operators.aggregates.sums import SumOverflowError
-from ..operators.node import Node, RowFailedError, RowsFailedError
+from ..operators.node import EachFailedError, Node, RowFailedError, RowsFailedError
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from .numbering import TouchedRecordError
 from .pipe import TextError
 
 Given = TypeVar("Given")
 
+_MOST_TOLD = 1000
+"""The most rows that fail of which an error tells, each with its cause: the next trial tells of more."""
+
 
 class StepError(HeadwaterError):
     """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML.
 
     `numbers`: of the records, where the step can tell, in the order of taking; in a trial as `EpochPlan.numbered` says.
+    `causes`: of each of them, or none where `cause` is that of all. `by_itself`: whether each of them fails whichever
+    others there are.
     """
 
-    def __init__(self, step: str, at: str, task: str, cause: Exception, numbers: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        step: str,
+        at: str,
+        task: str,
+        cause: Exception,
+        numbers: Sequence[int] = (),
+        causes: Sequence[Exception] = (),
+        by_itself: bool = False,
+    ) -> None:
         super().__init__(f"{at or step}: {cause}")
         self.step = step
         self.at = at
         self.task = task
         self.cause = cause
         self.numbers = tuple(numbers)
+        self.causes = tuple(causes)
+        self.by_itself = by_itself
 
 
 @contextmanager
@@ -47,6 +63,10 @@ def named_step(node: Node, task: str) -> Iterator[None]:
         raise StepError(step, at, task, error, sorted({*error.orders.tolist()})) from error
     except RowFailedError as error:
         raise StepError(step, str(error.at or at), task, error.cause, [error.order]) from error
+    except EachFailedError as error:
+        told = dict(reversed(error.rows[:_MOST_TOLD]))  # of several rows of a record the first
+        numbers, causes = [*told][::-1], [*told.values()][::-1]
+        raise StepError(step, at, task, causes[0], numbers, causes, error.by_itself) from error
     except SumOverflowError as error:
         raise StepError(step, at, task, error) from error
     except (HeadwaterError, OSError, MemoryError):
@@ -70,7 +90,8 @@ class Facts:
     record can be the cause, but a file, the log or the machine. `crashed`: the worker was ended by the system. `ended`:
     what executes the job is gone. `unknown`: anything else. `cause`, `hint`: for people. `numbers`: in a trial, the
     records that the step cannot process, as it numbers them (`EpochPlan.numbered`); none if it does not tell.
-    `stateless`: whether the step has looked at each record alone.
+    `causes`: of each of these, or none where `cause` is that of all. `stateless`: whether the step has looked at each
+    record alone.
     """
 
     kind: Literal["step", "corrupted", "missing", "outside", "crashed", "ended", "unknown"]
@@ -79,6 +100,7 @@ class Facts:
     hint: str = ""
     path: str = ""
     numbers: tuple[int, ...] = ()
+    causes: tuple[str, ...] = ()
     stateless: bool = False
 
 
@@ -107,9 +129,15 @@ def facts_of(error: Exception) -> Facts:
     """The facts about an error."""
     match error:
         case StepError():
-            own = error.cause
-            cause = str(own) if isinstance(own, HeadwaterError | ValueError) else named(own)
-            return Facts("step", shortened(cause), error.at, numbers=error.numbers, stateless=error.step == "Source")
+            causes = tuple(map(_told, error.causes))
+            return Facts(
+                "step",
+                _told(error.cause),
+                error.at,
+                numbers=error.numbers,
+                causes=causes,
+                stateless=error.by_itself,
+            )
         case TextError() | TouchedRecordError():  # of a step in Spark SQL, which is found later
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
         case RecordsMissingError():
@@ -123,3 +151,7 @@ def facts_of(error: Exception) -> Facts:
         case HeadwaterError():
             return Facts("outside", shortened(error.message), hint=error.hint or "")
     return Facts("unknown", shortened(named(error)))
+
+
+def _told(error: Exception) -> str:
+    return shortened(str(error) if isinstance(error, HeadwaterError | ValueError) else named(error))

@@ -204,7 +204,7 @@ class Stage:
             at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
             first = worker.plan.first_number(task.key)
             numbers = [first + number for number in error.numbers]
-            raise StepError("Source", at, str(task.key), error, numbers) from error
+            raise StepError("Source", at, str(task.key), error, numbers, by_itself=True) from error
         except RangeMissingError as error:
             raise RecordsMissingError(error.message, error.path, way_out=error.hint) from error
         with stopwatch.phase("write"):

@@ -41,8 +41,7 @@ class _Stages:
         yields: Mapping[str, Flow],  # noqa: ARG002
     ) -> Any:
         """Note whether an operator has a store."""
-        # What a processor remembers may be no store.
-        self.stores.append(any(isinstance(node, Process) or _has_store(node) for node in nodes))
+        self.stores.append(any(map(keeps, nodes)))
         return rows
 
     def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
@@ -50,5 +49,7 @@ class _Stages:
         return rows
 
 
-def _has_store(node: Node) -> bool:
-    return getattr(node, "store", None) is not None or bool(getattr(node, "stores", ()))
+def keeps(node: Any) -> bool:
+    """Whether an operator keeps something from one record to the next. What a processor remembers may be no store."""
+    has_store = getattr(node, "store", None) is not None or bool(getattr(node, "stores", ()))
+    return has_store or isinstance(node, Process)

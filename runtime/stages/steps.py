@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
-from ..operators.declarations import Declaration, FinalResults, Flow, Process, Source, StreamJoin, Suppress
+from ..operators.declarations import Call, Declaration, FinalResults, Flow, Process, Source, StreamJoin, Suppress
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
 from .sql_step import SqlStep
+from .stateless import keeps
 
 if TYPE_CHECKING:
     from ..operators.node import Node
@@ -63,6 +64,7 @@ Step = PythonStep | SqlStep
 def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
     """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
     stage: _Stage | None = None
+    kept = False
     sources = tuple(
         node for step in steps if isinstance(step, PythonStep) for node in step.nodes if isinstance(node, Source)
     )
@@ -73,9 +75,10 @@ def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
             stage = _Stage.going_on(stage, each.before, each.operators, each.behind)
         else:
             if stage is not None:
-                rows = engine.process(rows, stage.told(sources), stage.reads, each.before)
+                rows = engine.process(rows, stage.told(sources, kept), stage.reads, each.before)
+                kept = kept or any(map(keeps, stage.nodes))
             stage, rows = None, engine.sql(rows, each.step.kind, sql_arguments(each.step, each.before, each.behind))
-    return rows if stage is None else engine.process(rows, stage.told(sources), stage.reads, {})
+    return rows if stage is None else engine.process(rows, stage.told(sources, kept), stage.reads, {})
 
 
 @dataclass(frozen=True)
@@ -133,11 +136,20 @@ class _Stage:
     nodes: tuple[Any, ...]
     made: Flows
 
-    def told(self, sources: tuple[Source, ...]) -> tuple[Any, ...]:
-        """The operators; processors behind the stage that reads the sources are told of them."""
-        if not self.reads:
-            return self.nodes
-        return tuple(replace(node, sources=sources) if isinstance(node, Process) else node for node in self.nodes)
+    def told(self, sources: tuple[Source, ...], kept: bool) -> tuple[Any, ...]:
+        """The operators; calls are told if nothing is kept before them, and processors behind the stage that reads the
+        sources of these. `kept`: whether a stage before keeps anything from record to record.
+        """
+        nodes: list[Any] = []
+        for node in self.nodes:
+            if isinstance(node, Call) and not kept:
+                nodes.append(replace(node, by_itself=True))
+            elif isinstance(node, Process) and self.reads:
+                nodes.append(replace(node, sources=sources))
+            else:
+                nodes.append(node)
+            kept = kept or keeps(node)
+        return tuple(nodes)
 
     @classmethod
     def going_on(cls, stage: _Stage | None, flows: Flows, nodes: tuple[Any, ...], made: Flows) -> _Stage:

@@ -11,7 +11,7 @@ from ...python_functions.calling import CallFailedError, called
 from ...records.arrays import Bools
 from ...records.kinds import Kind
 from .. import declarations
-from ..node import Edges, RowFailedError
+from ..node import EachFailedError, Edges
 from ..task_epoch import TaskEpoch
 
 
@@ -23,7 +23,7 @@ class Call(declarations.Call):
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:  # noqa: ARG002 - a call sees nothing of the epoch
-        """See `Node`. Raises RowFailedError, FunctionLoadError."""
+        """See `Node`. Raises EachFailedError, FunctionLoadError."""
         rows = edges[self.flow]
         asked = rows.kind >= (Kind.TOMBSTONE if self.null_values else Kind.VALUE)
         places = np.flatnonzero(asked)
@@ -33,8 +33,8 @@ class Call(declarations.Call):
         try:
             found = called(self.udf)(arguments, len(places))
         except CallFailedError as error:
-            row, cause = next(iter(error.failed.items()))
-            raise RowFailedError(int(rows.order[places[row]]), cause) from error
+            orders = rows.order[places[list(error.failed)]].tolist()
+            raise EachFailedError([*zip(orders, error.failed.values(), strict=True)], self.by_itself) from error
         edges[self.flow] = rows.with_columns(None, {**rows.values, self.column: _spread(found, asked)})
 
 

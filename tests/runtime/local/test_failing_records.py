@@ -6,15 +6,20 @@ import threading
 from dataclasses import replace
 
 import pytest
-from local_application import APPLICATION, LocalApplication, part
+from local_application import APPLICATION, LocalApplication, Part, part
 from summing import PARTITIONS, TOTALS, WORDS
 
+from headwater.runtime import subtopology
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.operators.aggregate import Aggregate
+from headwater.runtime.operators.calling.call import Call
+from headwater.runtime.operators.processing.process import Process
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
+from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.python_functions.udf import Udf
 from headwater.runtime.topology import Agg, Store, Topic, dead_letter_topic
 
 MOST = 2**63 - 1
@@ -208,3 +213,43 @@ def test_lasting_run_goes_on_with_the_tasks_that_have_not_stopped(tmp_path) -> N
     ).applications
     assert result.status == "failed"
     assert sums(app)[-1] == ("b", 50, 50)
+
+
+CODE = PythonCode(
+    (
+        ("functions/facts.py", "def half(n):\n    if n % 3 == 0:\n        raise ValueError(n)\n    return n // 2\n"),
+        (
+            "functions/passing.py",
+            "class Passing:\n    def init(self, context):\n        self.context = context\n"
+            "    def process(self, record):\n        self.context.forward(record)\n",
+        ),
+    )
+)
+HALVES = Topic("halves", 1, "k string", "x bigint, h bigint", writer=APPLICATION)
+
+
+@pytest.mark.parametrize("behind", [False, True], ids=["first", "behind a processor"])
+@pytest.mark.parametrize("max_records", [4, 100])
+def test_all_records_that_a_function_fails_for_are_left_out_at_once_each_with_its_reason(
+    tmp_path, behind, max_records
+) -> None:
+    numbers = replace(PAIRS, value="x bigint", on_error="dead_letter")
+    letters = dead_letter_topic("t_pairs_dead_letter", numbers, APPLICATION)
+    udf = Udf("half", PythonFunction("functions.facts:half", CODE), {"x": "bigint"}, "bigint")
+    passing = Process("f", PythonFunction("functions.passing:Passing", CODE), "p", at=3)
+
+    def steps(rows):
+        before = (Source(numbers, "f", dead_letter=letters), *([passing] if behind else []))
+        return rows.process(*before, Call("f", "h", udf, ("x",), at=4), Sink("f", HALVES))
+
+    app = LocalApplication(tmp_path, [Part(subtopology(0, "halves", file="t.yml")(steps), {})])
+    app.append(numbers, [(("a",), (n,), n) for n in range(20)])
+    app.run(max_records)
+
+    assert [row["value.h"] for row in app.read(HALVES)] == [n // 2 for n in range(20) if n % 3]
+    said = "functions.facts:half raised ValueError: {}\n  functions/facts.py:3, in half: raise ValueError(n)"
+    assert [row["value.error"] for row in app.read(letters)] == [said.format(n) for n in range(0, 20, 3)]
+    # Attempt 0 fails before it writes a file, and the next one has left out all: one after another is for steps behind
+    # others that keep something, as what these have kept of one record may be why the next one fails.
+    attempts = {each.stem.rpartition("-")[2] for each in (app.path / "log").rglob("*-halves-*.seg")}
+    assert attempts == {"a1"} or behind

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.operators.calling.call import Call
-from headwater.runtime.operators.node import RowFailedError
+from headwater.runtime.operators.node import EachFailedError
 from headwater.runtime.operators.rows import Rows
 from headwater.runtime.python_functions.calling import CallFailedError, called
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
@@ -175,12 +175,14 @@ def test_function_is_called_for_values_and_for_rows_that_others_replace(null_val
 def test_record_without_a_value_reaches_a_function_only_where_its_step_looks_at_such_records() -> None:
     rows = rows_of([Kind.TOMBSTONE], [None])
     assert run(rows, "leaves").columns["leaves(n)"].to_pylist() == [None]
-    with pytest.raises(RowFailedError) as failed:
+    with pytest.raises(EachFailedError) as failed:
         run(rows, "leaves", null_values=True)
-    assert failed.value.order == 100
+    assert [order for order, _ in failed.value.rows] == [100]
 
 
-def test_first_row_that_fails_is_named_by_its_record() -> None:
-    with pytest.raises(RowFailedError, match="3 is odd") as failed:
+def test_all_rows_that_fail_are_named_by_their_records_each_with_its_error() -> None:
+    with pytest.raises(EachFailedError, match="3 is odd") as failed:
         run(rows_of([Kind.TOMBSTONE, Kind.VALUE, Kind.VALUE, Kind.VALUE], [None, 2, 3, 5]), "half")
-    assert failed.value.order == 102
+    named = [(order, str(cause).split("\n")[0]) for order, cause in failed.value.rows]
+    said = "functions.facts:half raised ValueError: {} is odd"
+    assert named == [(102, said.format(3)), (103, said.format(5))]
