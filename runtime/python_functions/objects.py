@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
+from ...suggestions import guess
 from ..records.arrays import Bools
 from .results import normal, taken
 from .values import UnfitValueError, to_column, to_python
@@ -18,7 +19,10 @@ Row = Any
 
 
 class RowType:
-    """What rows with these columns are. Rows are equal if their columns are; they show as `Row(a=1, b=None)`."""
+    """What rows with these columns are. Rows are equal if their columns are; they show as `Row(a=1, b=None)`.
+
+    As of named tuples, `_replace` gives a copy of one with other values, and `_asdict` a dict by column.
+    """
 
     def __init__(self, columns: Mapping[str, pa.DataType]) -> None:
         self.columns = dict(columns)
@@ -114,5 +118,32 @@ def _row_class(columns: tuple[tuple[str, pa.DataType], ...]) -> type[tuple[Any, 
     def shown(self: tuple[Any, ...]) -> str:
         return f"Row({', '.join(f'{name}={value!r}' for name, value in zip(names, self, strict=True))})"
 
-    places: Iterable[tuple[str, Any]] = ((name, property(itemgetter(place))) for place, name in enumerate(names))
-    return type("Row", (tuple,), {"__slots__": (), "__repr__": shown, **dict(places)})
+    def as_dict(self: tuple[Any, ...]) -> dict[str, Any]:
+        return dict(zip(names, self, strict=True))
+
+    def replaced(self: tuple[Any, ...], **values: Any) -> Row:
+        return RowType(dict(columns)).of({**as_dict(self), **values})
+
+    methods = {"__repr__": shown, "_asdict": as_dict, "_replace": replaced, **_refusing(names)}
+    # The places of a named tuple are read without `__getitem__`, which is one in Python here.
+    plain = namedtuple("plain", [f"place{number}" for number in range(len(names))])  # type: ignore[misc]
+    places = {name: getattr(plain, f"place{number}") for number, name in enumerate(names)}
+    return type("Row", (tuple,), {"__slots__": (), **methods, **places})
+
+
+def _refusing(names: Sequence[str]) -> dict[str, Callable[..., Any]]:
+    """The methods of a row with these columns that say what is wrong with how it is used."""
+
+    def unknown(_: tuple[Any, ...], name: str) -> NoReturn:
+        raise AttributeError(f"the row has no column {name!r}: {guess(name, names, 'it has ' + ', '.join(names))}")
+
+    def read_only(_: tuple[Any, ...], name: str, value: Any) -> NoReturn:  # noqa: ARG001 - what it would be set to
+        raise AttributeError(f"a row is read-only: `row._replace({name}=...)` gives a copy with another value")
+
+    def item(self: tuple[Any, ...], place: Any) -> Any:
+        if isinstance(place, str):
+            word = f"`row.{place}`" if place.isidentifier() else f"`getattr(row, {place!r})`"
+            raise TypeError(f"the columns of a row are its attributes: {word}")
+        return tuple.__getitem__(self, place)
+
+    return {"__getattr__": unknown, "__setattr__": read_only, "__getitem__": item}

@@ -181,7 +181,10 @@ def taken(value: Any, names: Iterable[str]) -> list[Any]:
         return [getattr(value, name) for name in wanted]
     except AttributeError:
         missing = [name for name in wanted if not hasattr(value, name)]
-        raise UnfitValueError(f"{type(value).__name__} {value!r:.100} has no {', '.join(missing)}") from None
+        lacking = f"{value!r:.100} has no {', '.join(missing)}"
+        if missing == wanted:
+            lacking += f"; give a mapping by column, {{{wanted[0]!r}: ...}}, or an object with these attributes"
+        raise UnfitValueError(lacking) from None
 
 
 def _mismatch(missing: Sequence[str], unknown: Sequence[Any]) -> str:

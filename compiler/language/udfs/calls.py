@@ -92,7 +92,7 @@ class Calls:
         if not _is_in_lambda(self.parsed.tokens, call.index):
             return True
         message = f"'{call.name}' is called for each element; a Python function is called once for a row."
-        hint = "Give it the whole array, or `explode` the array before."
+        hint = "Declare one that takes and returns the whole array, or `explode` the array before."
         self.diagnostics.add("HW422", self.parsed.sql.position(call.start, call.end), message, hint)
         return False
 

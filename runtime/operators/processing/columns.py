@@ -15,6 +15,8 @@ Columns: TypeAlias = Any
 
 def column_of(rows: Columns, name: str, kind: pa.DataType, what: str) -> pa.Array:
     """A column by name, as an array of its type. `what`: it is of, for people. Raises UnfitValueError."""
+    if not isinstance(rows, pa.RecordBatch | pa.Table):
+        raise UnfitValueError(f"{what!r} takes many rows as an Arrow RecordBatch or Table, not {type(rows).__name__}")
     if name not in rows.schema.names:
         raise UnfitValueError(f"a batch for {what!r} lacks the column {name!r}; it has {', '.join(rows.schema.names)}")
     column = rows.column(name)

@@ -76,12 +76,13 @@ class Forwarded:
 
     def add(self, record: Any, flow: str | None) -> None:
         """Take a record that is forwarded now. Raises UnfitValueError."""
-        output = self._only if flow is None and self._only is not None else self._named_output(flow)
-        moment = self._moment
         try:
             key, value, timestamp, headers = record.key, record.value, record.timestamp, record.headers
         except AttributeError:
-            raise UnfitValueError(f"`forward` takes a `headwater.Record`, not {record!r:.100}") from None
+            what = "`forward` takes a `headwater.Record(key, value, timestamp)`"
+            raise UnfitValueError(f"{what}, and perhaps the name of a flow, not {record!r:.100}") from None
+        output = self._only if flow is None and self._only is not None else self._named_output(flow)
+        moment = self._moment
         if type(timestamp) is not int or not 0 <= timestamp < _LATEST:
             raise UnfitValueError(f"the timestamp of a record is a whole number of ms since 1970, not {timestamp!r}")
         key = None if key is None else _row(output.key, key, "key")

@@ -6,7 +6,7 @@ processed in the order in which the task takes them, and whatever one forwards c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from ....errors import HeadwaterError
 from ...python_functions.errors import FunctionRaisedError
 from ...python_functions.loading import load
 from ...python_functions.objects import RowType, UnfitRowError
+from ...python_functions.values import UnfitValueError
 from ...records.kinds import Kind
 from .. import declarations
 from ..declarations import Flow
@@ -155,12 +156,12 @@ class Running:
         moment.at, moment.timestamp, moment.stream_time = due.at, due.time, self._origins.time(number)
         moment.order = int(self._origins.order_of(np.array([number]))[0])
         name = getattr(due.schedule.callback, "__name__", "punctuate")
-        self._called(f"{name}, a punctuation", lambda: due.schedule.callback(due.time))
+        self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
         self._refuse_failed()
 
     def _process(self, record: Record) -> None:
         try:
-            self._object.process(record)
+            _refuse_lost("process", self._object.process(record))
         except (HeadwaterError, MemoryError):  # of a store or of the machine
             raise
         except (Exception, SystemExit) as error:
@@ -223,3 +224,15 @@ class Running:
         except UnfitRowError as error:
             cause = HeadwaterError(f"{self.step.function.name} cannot be given this record: {error.cause}")
             raise RowFailedError(int(rows.order[error.row]), cause, self.step.at) from error
+
+
+def _refuse_lost(method: str, returned: Any) -> None:
+    """Raise UnfitValueError where a method of a processor gives records in a way in which they would be lost."""
+    if returned is None:
+        return
+    if isinstance(returned, Generator | Coroutine):
+        word = "yield" if isinstance(returned, Generator) else "async"
+        raise UnfitValueError(f"`{method}` has `{word}` in it, so nothing of it runs: forward with `context.forward`")
+    listed = isinstance(returned, list | tuple) and bool(returned) and isinstance(returned[0], Record)
+    if listed or isinstance(returned, Record):
+        raise UnfitValueError(f"`{method}` returns records, which are lost: forward each with `context.forward`")

@@ -552,6 +552,47 @@ def test_batch_that_does_not_fit_is_told(application, made, error):
     assert error in found
 
 
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("record.value['v']", "the columns of a row are its attributes: `row.v`"),
+        ("record.value.w", "the row has no column 'w': it has v"),
+        ("record.value.v = 5", "a row is read-only: `row._replace(v=...)` gives a copy with another value"),
+        ("record.value._replace(v='x')", "v: 'x' is no bigint"),
+        ("self.seen.get('a')", "a key of the store 'seen': 'a' has no k; give a mapping by column, {'k': ...}"),
+        ("self.seen.get(None)", "a key of the store 'seen' cannot be null"),
+        ("self.seen.put(record.key, record.value)", "a row of the store 'seen': Row(v=1) has no n, every;"),
+        ("self.seen.put_all({record.key: {'n': 1, 'every': 1}})", "every: 1 is no array<bigint>"),
+        ("self.seen.put_many({'k': ['a']})", "'seen' takes many rows as an Arrow RecordBatch or Table, not dict"),
+        (
+            "self.seen.putIfAbsent(record.key, None)",
+            "has no `putIfAbsent`: did you mean `put_if_absent`?",
+        ),
+        ("self.context.getStateStore('seen')", "the context has no `getStateStore`: did you mean `store`?"),
+        ("self.context.store('sen')", "'sen' is none of the step's `stores`: did you mean 'seen'?"),
+        (
+            "self.context.forward(record.key, record.value)",
+            "`forward` takes a `headwater.Record(key, value",
+        ),
+        ("return record", "`process` returns records, which are lost: forward each with `context.forward`"),
+        ("yield record", "`process` has `yield` in it, so nothing of it runs"),
+    ],
+)
+def test_mistake_is_told_as_what_it_is(application, line, error):
+    text = f"""
+class Wrong:
+    def init(self, context):
+        self.context, self.seen = context, context.store("seen")
+
+    def process(self, record):
+        assert record.value._replace(v=2)._asdict() == {{"v": 2}}
+        {line}
+"""
+    app = application(*topology(text, "Wrong"))
+    app.append(FACTS, [(("a",), (1,), 5)])
+    assert error in app.attempt().error
+
+
 @pytest.mark.parametrize("max_records", [1, 7, WHOLE])
 def test_record_for_which_a_batch_fails_is_left_out(application, max_records):
     text = """

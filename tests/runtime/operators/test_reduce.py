@@ -167,7 +167,7 @@ def test_record_for_which_the_function_fails_stops_its_task_and_is_named(tmp_pat
     [
         ("{'v': 'x', 'x': None, 'seen': None}", "v: 'x' is no bigint (its columns are v, x, seen)"),
         ("{'v': 1, 'x': None}", "it lacks seen"),
-        ("7", "returned 7: int 7 has no v, x, seen"),
+        ("7", "returned 7: 7 has no v, x, seen; give a mapping by column, {'v': ...}, or an object"),
     ],
 )
 def test_result_that_does_not_fit_the_columns_names_the_record(tmp_path, returns, said):

@@ -107,8 +107,8 @@ def test_a_result_that_a_column_cannot_hold_is_refused(ddl: str, given: Any, sai
     [
         ({"x": 1}, "it lacks y"),
         ({"x": 1, "y": 2, "z": 3}, "'z' is no column"),
-        (SimpleNamespace(x=1), "SimpleNamespace namespace(x=1) has no y"),
-        (3, "int 3 has no x, y"),
+        (SimpleNamespace(x=1), "namespace(x=1) has no y"),
+        (3, "3 has no x, y; give a mapping by column, {'x': ...}, or an object with these attributes"),
     ],
 )
 def test_a_result_has_all_columns_and_no_others(given: Any, said: str) -> None:

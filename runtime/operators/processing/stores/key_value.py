@@ -56,9 +56,9 @@ class KeyValueStore:
         encoded = self._keys.encoded(key)
         self._rows.put(encoded, self._rows.row(value), self._moment.timestamp)
 
-    def put_all(self, rows: Iterable[tuple[Any, Any]]) -> None:
-        """Set the rows of several keys, given as pairs of key and row; None deletes one."""
-        for key, value in rows:
+    def put_all(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
+        """Set the rows of several keys, given as pairs of key and row, or as a dict; None deletes one."""
+        for key, value in rows.items() if isinstance(rows, Mapping) else rows:
             self.put(key, value)
 
     def put_if_absent(self, key: Any, value: Any) -> Row | None:

@@ -40,6 +40,8 @@ class StoreKeys:
 
     def encoded(self, key: Any) -> bytes:
         """The bytes of a key, which is not null."""
+        if key is None:
+            raise UnfitValueError(f"a key of the store {self._store!r} cannot be null")
         try:
             row = self._type.of(key)
         except UnfitValueError as error:
