@@ -84,7 +84,10 @@ def show_run(results: RunResults) -> None:
         tables.show(RUN_HEADER, spent, RUN_RIGHT)
     for each in results.applications:
         if each.error:
-            say(ERROR, named(each.application, each.error), err=True)
+            raised = each.raised
+            say(ERROR, named(each.application, each.error if raised is None else raised.message), err=True)
+            if raised is not None and raised.hint is not None:
+                say(("  hint: ", "bold"), raised.hint, err=True)
     done = (each.status == "caught_up" and not each.waiting and not each.empty for each in results.applications)
     if not results.records and all(done):
         click.echo("nothing to do: every application had consumed all its input")

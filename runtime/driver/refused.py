@@ -40,7 +40,7 @@ def refused(
         return None
     errors = [_refusal(each, settings, until_caught_up, judged.known(each.application)) for each in topologies]
     results = tuple(
-        ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error))
+        ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error), raised=error)
         for topology, error in zip(topologies, errors, strict=True)
         if error is not None
     )

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headwater.cli.printing.results import show_run
+from headwater.errors import HeadwaterError
 from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
 from headwater.runtime.driver.reports.status import RunStatus
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure
@@ -74,6 +75,19 @@ def test_error_says_once_of_which_application_it_is(capsys: pytest.CaptureFixtur
     said = capsys.readouterr().err
     assert said.count("a-b") == 1
     assert error in said
+
+
+def test_way_out_of_an_error_stands_on_a_line_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    raised = HeadwaterError("t.yml:6: record a[0]@0 cannot be processed\n  record: {}", "fix the step and run again")
+    failed = ApplicationResult("a-b", "failed", 1, 2, 3, 3.0, error=str(raised), raised=raised)
+
+    show_run(RunResults(0, 3.0, (failed,)))
+
+    assert capsys.readouterr().err.splitlines() == [
+        "error: a-b: t.yml:6: record a[0]@0 cannot be processed",
+        "  record: {}",
+        "  hint: fix the step and run again",
+    ]
 
 
 def test_run_is_told_where_its_time_went(capsys: pytest.CaptureFixture[str]) -> None:
