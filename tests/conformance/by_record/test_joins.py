@@ -165,7 +165,7 @@ def given(seed: str, records: int) -> dict[str, list[Record]]:
 @pytest.mark.parametrize("kind", KINDS)
 def test_joined_tables_with_windows_are_tables_as_all_others(tmp_path: Path, kind: str) -> None:
     both, made = InBothWays(tmp_path, scenario(kind)), 0
-    for number, most in ((12, 1), (40, 7), (60, WHOLE)):
+    for number, most in ((8, 1), (28, 7), (80, WHOLE)):
         records = given(f"{kind} {most}", number)
         found, expected = both.by_runtime([records], most), both.by_record([records])
         for topic, each in expected[0].items():
