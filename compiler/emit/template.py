@@ -16,8 +16,10 @@ from jinja2 import Environment, StrictUndefined, Template
 from ..topology.graph import TopologyGraph
 from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
 
-_APART = frozenset({"at", "file", "about", "notes", "readers"})
-"""Fields that name a place in the YAML, or other topologies. They do not count for the content hash."""
+_APART = frozenset({"at", "file", "about", "notes", "readers", "turn"})
+"""Fields that name a place in the YAML, or follow from it, or name other topologies. They do not count for the content
+hash.
+"""
 
 
 def render(template: str, data: Any) -> str:

@@ -374,8 +374,8 @@ class Process:
 
     `name`: of the processor, in its topology: by it the times of its punctuations are kept. `into`: the columns of the
     records that it forwards, by edge; without any that is the flow, and their columns are those that come. `named`:
-    whether it says to which of these edges each one goes. `options`: arguments of the class. `sources`: what
-    the task reads, where another stage does that; the pipe adds them.
+    whether it says to which of these edges each one goes. `options`: arguments of the class. The pipe adds `sources`,
+    what the task reads, where another stage does that, and `turn`, its place among the processors of the subtopology.
     """
 
     flow: str
@@ -387,6 +387,7 @@ class Process:
     options: Mapping[str, Any] = field(default_factory=dict)
     at: Place = ""
     sources: tuple[Source, ...] = ()
+    turn: int = 0
 
 
 @dataclass(frozen=True)

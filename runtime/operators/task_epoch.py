@@ -109,7 +109,6 @@ class TaskEpoch:
         self.task = task
         self.origins = origins
         self.scheduled = tuple(scheduled)
-        self.processors = 0
         self.passed = passed
         self._places = 0
         self.now = now

@@ -46,7 +46,7 @@ from ..records.types import split_columns
 from ..topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
 from .step_texts import flow_of, step_texts
-from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later, waited
+from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later, waited, with_turns
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ def subtopology(
     """
 
     def of(function: Callable[[Pipe], Pipe]) -> Subtopology:
-        steps = tuple(_placed(step, file) for step in function(Pipe()).steps)
+        steps = tuple(_placed(step, file) for step in with_turns(function(Pipe()).steps))
         read_later(steps)
 
         def build(rows: Any, engine: Engine) -> Any:

@@ -174,6 +174,24 @@ def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
     return found[::-1]
 
 
+def with_turns(steps: Sequence[Step]) -> list[Step]:
+    """The steps, with processors told their place among all of them, by their lines; those without one as they come.
+
+    It decides where punctuations of several are due for one time. In Kafka Streams processors are initialised, and so
+    make their schedules, in the order in which they are declared.
+    """
+    found = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes if isinstance(node, Process)]
+    found.sort(key=lambda node: node.at if isinstance(node.at, int) else 0)
+    turns = {node.name: turn for turn, node in enumerate(found)}
+
+    def told(node: Any) -> Any:
+        return replace(node, turn=turns[node.name]) if isinstance(node, Process) else node
+
+    return [
+        replace(step, nodes=tuple(map(told, step.nodes))) if isinstance(step, PythonStep) else step for step in steps
+    ]
+
+
 def held_back(steps: Sequence[Step]) -> dict[str, str]:
     """The places of steps that get rows which a step before them gives up later, not with the record that has made
     them: -> the place of that step.

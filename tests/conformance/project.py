@@ -25,7 +25,10 @@ CASES = Path(__file__).parent / "cases"
 
 @dataclass(frozen=True)
 class Case:
-    """A file of `cases/`: batches of input, the records of each output topic, the number of dropped records."""
+    """A file of `cases/`: batches of input, the records of each output topic, the number of dropped records.
+
+    `functions` of the content are modules of the project, as text.
+    """
 
     name: str
     content: Mapping[str, Any]
@@ -62,10 +65,12 @@ class Case:
             "topics/inputs.yml": {"topics": {name: dict(columns) for name in inputs}},
             "topologies/case.yml": {"topology": "case", **self.content["topology"]},
         }
-        for name, content in files.items():
+        texts = {name: yaml.safe_dump(content, sort_keys=False) for name, content in files.items()}
+        texts |= {f"functions/{name}.py": text for name, text in self.content.get("functions", {}).items()}
+        for name, text in texts.items():
             path = root / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(yaml.safe_dump(content, sort_keys=False))
+            path.write_text(text)
 
     def run(
         self, root: Path, session: SparkSession, engine: ExpressionEngine = "spark"

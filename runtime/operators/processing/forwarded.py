@@ -72,7 +72,7 @@ class Forwarded:
         self._moment = moment
         self._from: tuple[int | None, Position] | None = None
         self._place = 0
-        self._punctuations: list[tuple[Position, int]] = []
+        self._punctuations: list[Position] = []
 
     def add(self, record: Any, flow: str | None) -> None:
         """Take a record that is forwarded now. Raises UnfitValueError."""
@@ -91,7 +91,7 @@ class Forwarded:
         if self._from != (moment.row, moment.at):
             self._from, self._place = (moment.row, moment.at), 0
             if moment.row is None:
-                self._punctuations.append((moment.at, len(self._punctuations)))
+                self._punctuations.append(moment.at)
         output.rows.append(-len(self._punctuations) if moment.row is None else moment.row)
         output.places.append(self._place)
         output.timestamps.append(timestamp)
@@ -170,9 +170,9 @@ class Forwarded:
         if of_row.all():
             levels = tuple(level[source] for level in rows.path)
             return (*levels, places), np.zeros(len(source), np.int64), rows.order[source]
-        width = max(len(rows.path), max(len(at) for at, _ in self._punctuations) + 1)
-        punctuated = [(*at, number) for at, number in self._punctuations]
-        padded = np.array([[*at, *[-1] * (width - len(at))] for at in punctuated], np.int64)
+        lengths = np.array([len(at) for at in self._punctuations])
+        width = max(len(rows.path), int(lengths.max()))
+        padded = np.array([[*at, *[-1] * (width - len(at))] for at in self._punctuations], np.int64)
         number = padded[-1 - source[~of_row], 0]
         padded[:, 0] = origins.levels_of(padded[:, 0])
         table = np.full((len(source), width + 1), -1)
@@ -184,9 +184,7 @@ class Forwarded:
         numbers = np.zeros(len(source), np.int64)
         numbers[~of_row] = number
         # The place among what was forwarded stands behind the path that it goes on from.
-        ends = np.where(
-            of_row, len(rows.path), np.array([len(at) for at in punctuated])[np.where(of_row, 0, -1 - source)]
-        )
+        ends = np.where(of_row, len(rows.path), lengths[np.where(of_row, 0, -1 - source)])
         table[np.arange(len(source)), ends] = places
         return tuple(table.T), numbers, order
 

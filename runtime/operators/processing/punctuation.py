@@ -29,11 +29,15 @@ CANCELLED = -1
 """The time of a schedule of `init` that was cancelled."""
 
 Position = tuple[int, ...]
-"""Where in the epoch something happens: the number of the record, then `BEHIND` for what happens after that record;
-then 0 for stream time and 1 for the wall clock, the time for which it was due, and the processor's number."""
+"""Where in the epoch something happens: the number of the record. For a punctuation that follows it, and for what comes
+of that, then `BEHIND`, 0 for stream time and 1 for the wall clock, the time for which it was due, the processor's turn
+and the schedule's place. One that runs next, as it has only just been scheduled, has the same behind that again."""
 
 BEHIND = 2**62
-"""The second level of paths of what punctuations forward: behind everything that comes of the record itself."""
+"""The level of paths of what punctuations forward: behind everything that comes of the record itself."""
+
+_LEVELS = 5
+"""How many levels a punctuation adds to a position."""
 
 
 class Cancellable:
@@ -51,7 +55,8 @@ class Cancellable:
         self.number = number
         self.due = 0
         self.cancelled = False
-        self.tie: tuple[int, int] = (0, 0)
+        self.place = 0
+        """Among all of the processor, in the order in which they were made."""
 
     def cancel(self) -> None:
         """Run it no more."""
@@ -77,23 +82,23 @@ class Schedules:
     def __init__(
         self,
         processor: str,
-        rank: int,
+        turn: int,
         before: Iterable[Scheduled],
         origins: Origins,
         now: int,
         held: bool = False,
     ) -> None:
-        """`rank`: of the processor among those of its stage. `before`: what the epoch before has left behind. `held`:
-        whether nothing runs in this epoch.
+        """`turn`: of the processor in its subtopology. `before`: what the epoch before has left behind. `held`: whether
+        nothing runs in this epoch.
         """
         self._processor = processor
-        self._rank = rank
+        self._turn = turn
         self._before = [each for each in before if each.processor == processor]
         self._origins = origins
         self._now = now
         self._held = held
         self._all: list[Cancellable] = []
-        self._queue: list[tuple[Position, tuple[int, int], Cancellable]] = []
+        self._queue: list[tuple[Position, Cancellable]] = []
         self._made: Counter[tuple[str, int]] = Counter()
         self._next_number = max((each.number for each in self._before if each.callback), default=-1) + 1
         self._at: Position = (-1,)
@@ -146,13 +151,13 @@ class Schedules:
 
     def next_at(self) -> Position | None:
         """Where in the epoch the next one runs; None if none is left."""
-        while self._queue and self._queue[0][2].cancelled:
+        while self._queue and self._queue[0][1].cancelled:
             heappop(self._queue)
         return self._queue[0][0] if self._queue else None
 
     def take(self) -> Due:
         """The next one, which is to run now. There is one (`next_at`)."""
-        at, _, schedule = heappop(self._queue)
+        at, schedule = heappop(self._queue)
         self._at = at
         return Due(schedule, at, self._now if schedule.kind == "wall_clock" else self._origins.time(at[0]))
 
@@ -174,8 +179,8 @@ class Schedules:
 
     def _begin(self, schedule: Cancellable, due: int) -> None:
         schedule.due = due
-        # Those of `init` are made in the same order in every epoch, and the others are numbered.
-        schedule.tie = (1, schedule.number) if schedule.method else (0, len(self._all))
+        # Those of `init` are made in the same order in every epoch, and the others follow by their numbers.
+        schedule.place = len(self._all)
         self._all.append(schedule)
         if not schedule.cancelled:
             self._enter(schedule)
@@ -198,9 +203,22 @@ class Schedules:
             self._push(schedule, number, 0)
 
     def _push(self, schedule: Cancellable, number: int, clock: int) -> None:
-        # One that is due for an earlier time than what runs now comes behind that, so that positions never fall.
-        at = (number, BEHIND, clock, schedule.due, self._rank)
-        heappush(self._queue, (max(at, self._at), schedule.tie, schedule))
+        punctuation = (BEHIND, clock, schedule.due, self._turn, schedule.place)
+        at: Position = (number, *punctuation)
+        # One that is due for an earlier time than what runs now comes directly behind that: positions never fall.
+        for depth in range(1, len(self._at) + 1, _LEVELS):
+            at = (*self._at[:depth], *punctuation) if number == self._at[0] else at
+            if at > self._at:
+                break
+        heappush(self._queue, (at, schedule))
+
+
+def position_of(number: int, path: Iterable[int]) -> Position:
+    """Where in the epoch a row stands. `number`: of the record that it comes from; `path`: the levels behind that."""
+    levels, end = tuple(path), 0
+    while levels[end : end + 1] == (BEHIND,):
+        end += _LEVELS
+    return (number, *levels[:end])
 
 
 def _checked(interval: str, kind: str) -> int:

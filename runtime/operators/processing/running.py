@@ -6,7 +6,7 @@ processed in the order in which the task takes them, and whatever one forwards c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from ...python_functions.errors import FunctionRaisedError
 from ...python_functions.loading import load
 from ...python_functions.objects import RowType, UnfitRowError
 from ...python_functions.values import UnfitValueError
+from ...records.arrays import Int64s
 from ...records.kinds import Kind
 from .. import declarations
 from ..declarations import Flow
@@ -27,12 +28,12 @@ from .batches import batch_of
 from .context import ProcessorContext
 from .forwarded import Forwarded, Output, headers_of
 from .moment import Moment
-from .punctuation import BEHIND, Due, Position, Schedules
+from .punctuation import BEHIND, Due, Position, Schedules, position_of
 from .record import Record
 from .stores.any_store import AnyStore
 
-Given = tuple[int, int, int, int, Record]
-"""A record: its row, its number, stream time with it, its `_order`, and what the processor gets of it."""
+Given = tuple[int, Position, int, int, Record]
+"""A record: its row, its position, stream time with it, its `_order`, and what the processor gets of it."""
 
 
 class BatchFailedError(ValueError):
@@ -57,7 +58,7 @@ class Running:
         self.step = step
         self.into = step.into or {step.flow: came}
         self.schedules = Schedules(
-            step.name, epoch.processors, epoch.scheduled, epoch.origins, epoch.now, held=epoch.passed is not None
+            step.name, step.turn, epoch.scheduled, epoch.origins, epoch.now, held=epoch.passed is not None
         )
         self.forwarded = Forwarded({name: Output.of(flow) for name, flow in self.into.items()}, step.named, moment)
         self._epoch = epoch
@@ -66,7 +67,6 @@ class Running:
         self._stores = stores
         self._object: Any = None
         self._taken = 0
-        epoch.processors += 1
 
     def begin(self) -> None:
         """Make the object, and have it take its stores and make its schedules."""
@@ -92,8 +92,8 @@ class Running:
             self._process_batches(rows, self._object.process_batch)
         else:
             for given in self.records(rows):
-                if self.schedules.next_record <= given[1]:
-                    self._punctuate(self.position(rows, given[0], given[1]))
+                if self.schedules.next_record <= given[1][0]:
+                    self._punctuate(given[1])
                 self.give(given)
         self._punctuate(None)
 
@@ -114,7 +114,7 @@ class Running:
         keys, values = self._objects(rows)
         headers = [None] * len(rows) if rows.headers is None else headers_of(rows.headers.to_pylist())
         found = zip(
-            numbers.tolist(),
+            self._positions(rows, numbers),
             times,
             rows.order.tolist(),
             keys,
@@ -123,14 +123,15 @@ class Running:
             headers,
             strict=True,
         )
-        for row, (number, time, order, key, value, timestamp, header) in enumerate(found):
-            yield row, number, time, order, Record(key, value, timestamp, header or {})
+        for row, (at, time, order, key, value, timestamp, header) in enumerate(found):
+            yield row, at, time, order, Record(key, value, timestamp, header or {})
 
     def give(self, given: Given) -> None:
         """Have it process a record. Raises RowFailedError."""
         moment = self._moment
-        moment.row, number, moment.stream_time, moment.order, record = given
-        moment.record, moment.at = number if len(self._origins) else None, (number,)
+        moment.row, moment.at, moment.stream_time, moment.order, record = given
+        # What comes of a punctuation is of no record.
+        moment.record = moment.at[0] if len(self._origins) and len(moment.at) == 1 else None
         moment.timestamp = record.timestamp
         self._process(record)
 
@@ -143,12 +144,6 @@ class Running:
         self._process(record)
         moment.row, moment.timestamp = row, timestamp
 
-    def position(self, rows: Rows, row: int, number: int) -> Position:
-        """Where in the epoch a row stands that comes from the record with this number."""
-        if len(rows.path) < 2 or rows.path[1][row] != BEHIND:
-            return (number,)
-        return (number, *(int(level[row]) for level in rows.path[1:5]))
-
     def run(self, due: Due) -> None:
         """Run a punctuation."""
         moment, number = self._moment, due.at[0]
@@ -158,6 +153,14 @@ class Running:
         name = getattr(due.schedule.callback, "__name__", "punctuate")
         self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
         self._refuse_failed()
+
+    def _positions(self, rows: Rows, numbers: Int64s) -> Sequence[Position]:
+        """Where in the epoch the rows stand. `numbers`: of the records that they come from."""
+        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
+        found: list[Position] = [(number,) for number in numbers.tolist()]
+        for row in np.flatnonzero(behind).tolist():
+            found[row] = position_of(int(numbers[row]), (int(level[row]) for level in rows.path[1:]))
+        return found
 
     def _process(self, record: Record) -> None:
         try:
@@ -179,16 +182,17 @@ class Running:
         """Give the rows up to the next punctuation at once, as often as it takes."""
         moment, start = self._moment, 0
         numbers = self._origins.numbers_of(rows)
+        positions = self._positions(rows, numbers)
         behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
         while start < len(rows):
-            self._punctuate(self.position(rows, start, int(numbers[start])))
+            self._punctuate(positions[start])
             due = self.schedules.next_record
             later = (numbers > due) | ((numbers == due) & behind)
             later[: start + 1] = False
             end = int(np.argmax(later)) if later.any() else len(rows)
             last = int(numbers[end - 1])
             moment.record = moment.row = None
-            moment.at, moment.timestamp = (last,), int(rows.timestamp[end - 1])
+            moment.at, moment.timestamp = positions[end - 1], int(rows.timestamp[end - 1])
             moment.stream_time, moment.in_batch = self._origins.time(last), True
             try:
                 made = process(batch_of(rows, start, end))

@@ -129,9 +129,9 @@ class _Group:
         self._stores.sweep()
         for _, rows in self._outer:
             self._stores.expect(rows)
-        for running, rows, given in self._records():
-            if any(each.schedules.next_record <= given[1] for each in self._members):
-                self._punctuate(running.position(rows, given[0], given[1]))
+        for running, given in self._records():
+            if any(each.schedules.next_record <= given[1][0] for each in self._members):
+                self._punctuate(given[1])
             running.give(given)
         self._punctuate(None)
         for running in self._members:
@@ -165,13 +165,13 @@ class _Group:
         self._inner.append(running)
         self._forwarding.update({name: _Way(running, name) for name in running.into})
 
-    def _records(self) -> Iterator[tuple[Running, Rows, Given]]:
+    def _records(self) -> Iterator[tuple[Running, Given]]:
         """The records that come from outside, in the order in which the task takes them."""
         parts = [rows for _, rows in self._outer]
         given = [running.records(rows) for running, rows in self._outer]
         ends = np.cumsum([len(rows) for rows in parts])
         for number in np.searchsorted(ends, path_order(parts), side="right").tolist():
-            yield (*self._outer[number], next(given[number]))
+            yield self._outer[number][0], next(given[number])
 
     def _punctuate(self, until: Position | None) -> None:
         """Run the punctuations that are due before something; None: all of the epoch."""

@@ -27,8 +27,23 @@ class Joined:
         return {"every": [*first.every, *second.every]}
 
 
+class Signed:
+    def initial(self):
+        return {"text": "0"}
+
+    def add(self, state, key, value):
+        return {"text": f"{state.text}+{value.v}"[-30:]}
+
+    def subtract(self, state, key, value):
+        return None if (value.v or 0) % 5 == 0 else {"text": f"{state.text}-{value.v}"[-30:]}
+
+
 def greater(old, new):
     return new if (new.v or 0) >= (old.v or 0) else old
+
+
+def until_seven(old, new):
+    return None if (new.v or 0) % 7 == 0 else {"v": new.v, "g": (old.g or "") + (new.g or "")}
 """
 
 
@@ -54,6 +69,48 @@ class Capped:
     def row(self, state: tuple[Any, ...]) -> Value:
         """None without values."""
         return {"every": list(state)} if state else None
+
+
+class Signed:
+    """`Signed`: the text of a state, None for no row."""
+
+    def initial(self) -> Any:
+        """Before the first one."""
+        return "0"
+
+    def add(self, state: Any, key: Key, value: Any) -> Any:
+        """With a row of the table."""
+        return f"{state}+{value['v']}"[-30:]
+
+    def subtract(self, state: Any, key: Key, value: Any) -> Any:
+        """Without one."""
+        return None if (value["v"] or 0) % 5 == 0 else f"{state}-{value['v']}"[-30:]
+
+    def row(self, state: Any) -> Value:
+        """It is its row."""
+        return None if state is None else {"text": state}
+
+
+class UntilSeven:
+    """`until_seven`: the first value, and then what the function makes of it and of each other one."""
+
+    def initial(self) -> Any:
+        """No value yet."""
+        return None
+
+    def add(self, state: Any, key: Key, value: Any) -> Any:
+        """The first value is not given to the function."""
+        if state is None:
+            return value
+        return None if (value["v"] or 0) % 7 == 0 else {"v": value["v"], "g": (state["g"] or "") + (value["g"] or "")}
+
+    def merge(self, first: Any, second: Any) -> Any:
+        """Of no use: rows of sessions cannot be deleted."""
+        raise NotImplementedError
+
+    def row(self, state: Any) -> Value:
+        """The value itself."""
+        return state  # type: ignore[no-any-return]
 
 
 class Greatest:

@@ -72,6 +72,37 @@ class Regrouped(Node):
         self.send(group, Change(_row(made), None if before is None else _row(before)), latest, headers)
 
 
+class RegroupedBy(Node):
+    """`KTableRepartitionMap` and `KTableAggregate` with an adder and a subtractor, as Kafka Streams has them."""
+
+    def __init__(self, group: Callable[[Any], Key], aggregate: Any) -> None:
+        super().__init__()
+        self._group, self._aggregate = group, aggregate
+        self._rows: dict[Key, tuple[Any, int]] = {}
+
+    def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
+        old, new = (None if row is None else self._group(row) for row in (value.old, value.new))
+        if old is not None and old == new:
+            self._change(old, value.old, value.new, time, headers)
+            return
+        if old is not None:
+            self._change(old, value.old, None, time, headers)
+        if new is not None:
+            self._change(new, None, value.new, time, headers)
+
+    def _change(self, group: Key, old: Any, new: Any, time: int, headers: Headers) -> None:
+        before = self._rows.pop(group, None)
+        state, latest = (None, time) if before is None else (before[0], max(time, before[1]))
+        if old is not None and state is not None:
+            state = self._aggregate.subtract(state, group, old)
+        if new is not None:
+            state = self._aggregate.add(self._aggregate.initial() if state is None else state, group, new)
+        if state is not None:
+            self._rows[group] = state, latest
+        row = self._aggregate.row
+        self.send(group, Change(row(state), None if before is None else row(before[0])), latest, headers)
+
+
 def _row(state: tuple[int, int, int, int]) -> Value:
     count, known, total, _ = state
     return {"rows": count, "total": total if known else None} if count else None

@@ -92,24 +92,24 @@ def _windowed(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     def made(**more: Any) -> Callable[[], Node]:
         return lambda: sizes.windows(kind, **more)
 
-    yield "", _line([window, updates], made())
-    yield ", per epoch", _line([window, per_epoch], made(), Collapsed)
-    yield ", filtered per epoch", _line([window, per_epoch, PASSING], made(), lambda: Rows(passing), Collapsed)
-    yield " on close", _line([window, on_close], made(on_close=True))
-    yield " suppressed", _line([window, per_epoch, UNTIL], made(), sizes.suppressed(kind))
+    yield "", line([window, updates], made())
+    yield ", per epoch", line([window, per_epoch], made(), Collapsed)
+    yield ", filtered per epoch", line([window, per_epoch, PASSING], made(), lambda: Rows(passing), Collapsed)
+    yield " on close", line([window, on_close], made(on_close=True))
+    yield " suppressed", line([window, per_epoch, UNTIL], made(), sizes.suppressed(kind))
     yield (
         " filtered and suppressed",
-        _line([window, updates, PASSING, UNTIL], made(), lambda: Rows(passing), sizes.suppressed(kind)),
+        line([window, updates, PASSING, UNTIL], made(), lambda: Rows(passing), sizes.suppressed(kind)),
     )
-    yield " of which two wait", _line([window, per_epoch, WAITS[2]], made(), lambda: Suppressed(9, most=2))
-    yield " kept for longer", _line([window, aggregate(store="rows")], made(kept=sizes.longer), **longer)
+    yield " of which two wait", line([window, per_epoch, WAITS[2]], made(), lambda: Suppressed(9, most=2))
+    yield " kept for longer", line([window, aggregate(store="rows")], made(kept=sizes.longer), **longer)
     yield (
         " on close kept for longer",
-        _line([window, aggregate(store="rows", emit="on_close")], made(kept=sizes.longer, on_close=True), **longer),
+        line([window, aggregate(store="rows", emit="on_close")], made(kept=sizes.longer, on_close=True), **longer),
     )
     yield (
         " behind a filter and a new key",
-        _line([{"filter": "v > 5"}, {"key_by": {"k": "g"}}, window, updates], over_five, by_g, made()),
+        line([{"filter": "v > 5"}, {"key_by": {"k": "g"}}, window, updates], over_five, by_g, made()),
     )
 
 
@@ -126,11 +126,11 @@ def _behind(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
 
     yield (
         " regrouped",
-        _line([window, every, {"key_by": {"n": "n"}}, GROUPS], made(), groups(lambda row: row["n"]), **SECOND),
+        line([window, every, {"key_by": {"n": "n"}}, GROUPS], made(), groups(lambda row: row["n"]), **SECOND),
     )
     yield (
         " as a stream in hopping windows",
-        _line(
+        line(
             [
                 window,
                 every,
@@ -154,7 +154,7 @@ def _behind(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     ):
         yield (
             f"{ending}, then in sessions",
-            _line(
+            line(
                 [window, aggregate(emit=emit), *steps, {"key_by": {"k": "k"}}, SELECTED, sessions, second],
                 made(on_close=emit == "on_close"),
                 *last,
@@ -174,13 +174,13 @@ def _by_functions(sizes: Sizes, kind: str) -> Iterator[tuple[str, Scenario]]:
     by_class = {"function": name, "values": {"every": "array<bigint>"}}
     updates, on_close = ({"aggregate": {**by_class, "emit": emit}} for emit in ("each_update", "on_close"))
     reduce = {"reduce": {"function": "functions.windows:greater", "emit": "each_update"}}
-    yield " by a class", _line([window, updates], lambda: sizes.windows(kind, Capped(most)))
-    yield " by a class on close", _line([window, on_close], lambda: sizes.windows(kind, Capped(most), on_close=True))
+    yield " by a class", line([window, updates], lambda: sizes.windows(kind, Capped(most)))
+    yield " by a class on close", line([window, on_close], lambda: sizes.windows(kind, Capped(most), on_close=True))
     yield (
         " by a class suppressed",
-        _line([window, updates, UNTIL], lambda: sizes.windows(kind, Capped(most)), sizes.suppressed(kind)),
+        line([window, updates, UNTIL], lambda: sizes.windows(kind, Capped(most)), sizes.suppressed(kind)),
     )
-    yield " reduced", _line([window, reduce], lambda: sizes.windows(kind, Greatest()))
+    yield " reduced", line([window, reduce], lambda: sizes.windows(kind, Greatest()))
 
 
 def _waiting() -> Iterator[tuple[str, Scenario]]:
@@ -193,22 +193,22 @@ def _waiting() -> Iterator[tuple[str, Scenario]]:
         def waiting(most: int | None = most) -> Node:
             return Suppressed(9, most=most)
 
-        yield f"table{name}", _line([step], Latest, waiting, start="t", **table)
+        yield f"table{name}", line([step], Latest, waiting, start="t", **table)
         yield (
             f"aggregate{name}, filtered behind",
-            _line([aggregate(), step, PASSING], totals, waiting, lambda: Rows(passing)),
+            line([aggregate(), step, PASSING], totals, waiting, lambda: Rows(passing)),
         )
         yield (
             f"aggregate{name}, filtered before",
-            _line([aggregate(), PASSING, step], totals, lambda: Rows(passing), waiting),
+            line([aggregate(), PASSING, step], totals, lambda: Rows(passing), waiting),
         )
         yield (
             f"aggregate{name}, regrouped behind",
-            _line([aggregate(), step, by_n, GROUPS], totals, waiting, groups(lambda row: str(row["n"])), **SECOND),
+            line([aggregate(), step, by_n, GROUPS], totals, waiting, groups(lambda row: str(row["n"])), **SECOND),
         )
         yield (
             f"aggregate{name}, regrouped before",
-            _line([aggregate(), by_n, GROUPS, step], totals, groups(lambda row: str(row["n"])), waiting, **SECOND),
+            line([aggregate(), by_n, GROUPS, step], totals, groups(lambda row: str(row["n"])), waiting, **SECOND),
         )
         yield f"aggregate{name}, looked up", _looked_up(step, waiting)
 
@@ -277,7 +277,7 @@ def _branched(sizes: Sizes) -> Scenario:
     return Scenario({"flows": flows}, build)
 
 
-def _line(given: list[Any], *steps: Callable[[], Node], start: str = "A", **more: Any) -> Scenario:
+def line(given: list[Any], *steps: Callable[[], Node], start: str = "A", **more: Any) -> Scenario:
     """A flow of these steps, and of the same ones, from A to O."""
 
     def build() -> Built:

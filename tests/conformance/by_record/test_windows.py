@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
+from conformance.by_record.by_functions import by_functions
 from conformance.by_record.facts import COLUMNS, facts, in_record_form
 from conformance.by_record.functions import FUNCTIONS
 from conformance.by_record.nodes import Collapsed, Key, Node, Record
@@ -20,7 +21,7 @@ Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 """The records of each output topic, and how many were dropped, by reason."""
 
 SIZES = Sizes()
-SCENARIOS = scenarios(SIZES)
+SCENARIOS = scenarios(SIZES) | by_functions()
 NO_GRACE = Sizes(6, 6, 0)
 WITHOUT_GRACE = scenarios(NO_GRACE)
 

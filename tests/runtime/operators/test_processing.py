@@ -393,7 +393,7 @@ def test_what_is_forwarded_goes_all_its_way_before_the_next(application, max_rec
         Source(FACTS, "f"),
         Process("f", function(SPLIT, "Split"), "f", {"even": flow, "odd": flow}, named=True),
         Fork("even", ("even", "copy")),
-        Process("copy", function(SPLIT, "Same"), "copy"),
+        Process("copy", function(SPLIT, "Same"), "copy", turn=1),
         Merge(("even", "odd", "copy"), "all"),
         Sink("all", PLAIN),
     )

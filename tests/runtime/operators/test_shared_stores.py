@@ -58,7 +58,8 @@ class Noting:
 def noting(name, flow, every, fails=None, **fields):
     code = PythonFunction("functions.code:Noting", PythonCode((("functions/code.py", CODE),)))
     options = {"name": name, "every": every, "fails": fails}
-    return Process(flow, code, name, {flow: TEXT}, stores=(SEEN,), options=options, at=f"step:{name}", **fields)
+    place = {"at": f"step:{name}", "turn": "ABC".index(name)}
+    return Process(flow, code, name, {flow: TEXT}, stores=(SEEN,), options=options, **place, **fields)
 
 
 class Model:
