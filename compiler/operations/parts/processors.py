@@ -103,7 +103,7 @@ def processor_store(context: FlowContext, name: Scalar, partitions: int) -> Stor
         what = "has no `retention`" if model.retention is None else "has a `retention` of 0"
         message = f"The {model.type} store '{name.text}' {what}, so nothing says when its rows expire."
         counts = "start of their window" if model.type == "window" else "end of their session"
-        hint = f"Such as `retention: 1d`: rows are there until stream time is a day behind the {counts}."
+        hint = f"Such as `retention: 1d`: rows are there until a row is put that is a day later, by the {counts}."
         context.report("HW541", name.position, message, hint)
         return None
     for column in model.key.values():

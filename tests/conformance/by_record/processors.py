@@ -98,7 +98,7 @@ class Processing(Node):
         self._rank = len(task.processors)
         task.processors.append(self)
         for store in stores.values():
-            store.node, store.task = self, task
+            store.node = self
 
     def begin(self) -> None:
         """Have it initialised, once."""
@@ -210,18 +210,21 @@ class KeyValueStore:
 
 
 class TimedStore:
-    """Rows by key and times, which are there while the first of these is later than the clock minus `retention`."""
+    """Rows by key and times, which are there while the first of these is later than the greatest one that was put or
+    deleted minus `retention`, as in Kafka Streams' `observedStreamTime`.
+    """
 
     def __init__(self, retention: int) -> None:
         self._retention = retention
         self._rows: dict[tuple[str, tuple[int, ...]], dict[str, Any]] = {}
         self.node: Any = None
-        self.task: Any = None
+        self._clock = -1
 
     def _oldest(self) -> int:
-        return int(self.task.stream_time) - self._retention + 1
+        return self._clock - self._retention + 1
 
     def _put(self, key: Any, value: Any, *times: int) -> None:
+        self._clock = max(self._clock, times[0])
         if times[0] < self._oldest():
             self.node.dropped["late"] += value is not None
         elif value is None:

@@ -12,12 +12,14 @@ from .window import WindowStore
 AnyStore = KeyValueStore | WindowStore | SessionStore
 
 
-def store_of(store: Store, opened: EpochStore, moment: Moment) -> AnyStore:
-    """The store during an epoch. `moment`: what is worked on, which is moved on from outside."""
+def store_of(store: Store, opened: EpochStore, moment: Moment, clock: int) -> AnyStore:
+    """The store during an epoch. `moment`: what is worked on, which is moved on from outside. `clock`: of a window or
+    session store when the epoch begins.
+    """
     match store.type:
         case "window":
-            return WindowStore(store, opened, moment)
+            return WindowStore(store, opened, moment, clock)
         case "session":
-            return SessionStore(store, opened, moment)
+            return SessionStore(store, opened, moment, clock)
         case _:
             return KeyValueStore(store, opened, moment)

@@ -23,22 +23,23 @@ class OpenedStores:
         self._epoch = epoch
         self._origins = origins
         self.by_name: Mapping[str, AnyStore] = {
-            name: store_of(store, epoch.store(store), moment) for name, store in self._declared.items()
+            name: store_of(store, epoch.store(store), moment, epoch.clock(name))
+            for name, store in self._declared.items()
         }
 
     def sweep(self) -> None:
-        """Move the clocks of stores, and let what has expired go.
+        """Let what has expired go from key-value stores, and move their clocks.
 
-        Key-value stores are gone through whenever half of a retention has passed, and the rows deleted that had expired
-        before this epoch. Of others whole segments leave the disk, by their clocks.
+        They are gone through whenever half of a retention has passed, and the rows deleted that had expired before this
+        epoch. Of others whole segments leave the disk, by their clocks, which what is put moves.
         """
         for name, declared in self._declared.items():
             retention, store = declared.retention_ms, self.by_name[name]
-            if retention is None:
+            if retention is None or not isinstance(store, KeyValueStore):
                 continue
             until, mark = self._origins.before - retention, f"{name}.swept"
             due = until >= 0 and self._origins.before >= self._epoch.clock(mark) + max(retention // 2, 1)
-            if due and isinstance(store, KeyValueStore):
+            if due:
                 store.sweep(until)
                 self._epoch.advance(mark, self._origins.before)
             self._epoch.advance(name, self._origins.time(len(self._origins) - 1))
@@ -57,7 +58,8 @@ class OpenedStores:
 
     def flush(self, step: str) -> None:
         """Give the changes of the epoch to the stores. `step`: which counts what had expired when it was put."""
-        for store in self.by_name.values():
+        for name, store in self.by_name.items():
             store.flush()
             if not isinstance(store, KeyValueStore):
+                self._epoch.advance(name, store.clock)
                 self._epoch.drop(step, "late", store.late)

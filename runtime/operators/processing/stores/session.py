@@ -20,7 +20,7 @@ from .timed_rows import END, EVER, START, TimedRows
 class SessionStore:
     """Rows by key and session; the words are those of Kafka's `SessionStore`, all times whole ms since 1970.
 
-    A row is there while its session's end is later than stream time - `retention`.
+    A row is there while its session's end is later than the latest one that was put - `retention`.
     """
 
     if not TYPE_CHECKING:  # a type checker knows which there are
@@ -29,9 +29,10 @@ class SessionStore:
             """Say which words there are. Raises AttributeError."""
             raise SESSION.unknown(name)
 
-    def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
+        """`clock`: where it has come to, see `TimedRows`."""
         self._name = store.name
-        self._rows = TimedRows(store, opened, moment, words=2)
+        self._rows = TimedRows(store, opened, moment, words=2, clock=clock)
 
     def put(self, key: Any, value: Any, start: int, end: int) -> None:
         """Set the row of a key's session from `start` to `end`; None deletes it."""
@@ -108,6 +109,11 @@ class SessionStore:
     def delete_many(self, keys: Columns) -> None:
         """Remove the rows of sessions, given by the columns of the key, `_start` and `_end`."""
         self._rows.delete_columns(keys, [END, START])
+
+    @property
+    def clock(self) -> int:
+        """Where it has come to."""
+        return self._rows.clock
 
     @property
     def late(self) -> int:

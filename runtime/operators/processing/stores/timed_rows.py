@@ -41,15 +41,19 @@ Times = tuple[int, ...]
 
 
 class TimedRows:
-    """`words`: how many times a row has. It is there while the first of them is later than stream time - retention."""
+    """`words`: how many times a row has. It is there while the first of them is later than the clock - retention.
 
-    def __init__(self, store: Store, opened: EpochStore, moment: Moment, words: int) -> None:
+    `clock`: the greatest first time that a row was put with, or deleted, ms; -1 before that.
+    """
+
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment, words: int, clock: int) -> None:
         assert store.retention_ms is not None
         self._name = store.name
         self._retention = store.retention_ms
         self._length = segment_length(store.retention_ms)
         self._moment = moment
         self._words = words
+        self.clock = clock
         self._keys = StoreKeys(store.name, parse_columns(store.key))
         self._rows = EpochRows(store.name, parse_columns(store.value), opened)
         self._known: list[int] | None = None
@@ -64,6 +68,7 @@ class TimedRows:
             if type(time) is not int or not 0 <= time < EVER:
                 self._refuse_time(time)
         encoded, row = self._keys.encoded(key), self._rows.row(value)
+        self.clock = max(self.clock, times[0])
         if times[0] < self._oldest():
             self.late += row is not None
             return
@@ -141,7 +146,7 @@ class TimedRows:
 
     def _oldest(self) -> int:
         """The first time, ms, that has not expired by now."""
-        return max(first_visible_start(self._moment.stream_time, self._retention), 0)
+        return max(first_visible_start(self.clock, self._retention), 0)
 
     def whole(self, time: int) -> int:
         """A time that something is asked by. Raises UnfitValueError."""
@@ -164,7 +169,10 @@ class TimedRows:
         wrong = times[(times < 0) | (times >= EVER)]
         if len(wrong):
             self._refuse_time(int(wrong[0]))
-        kept = times[:, 0] >= self._oldest()
+        # As if they were changed one after another.
+        clocks = np.maximum.accumulate(np.maximum(times[:, 0], self.clock))
+        self.clock = int(clocks[-1]) if len(clocks) else self.clock
+        kept = times[:, 0] >= first_visible_start(clocks, self._retention)
         for segment in np.unique(times[kept, 0] // self._length).tolist():
             self._open(segment * self._length)
         return rows.filter(pa.array(kept)), times[kept]

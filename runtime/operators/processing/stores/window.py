@@ -19,7 +19,7 @@ from .timed_rows import EVER, START, TimedRows
 class WindowStore:
     """Rows by key and window; the words are those of Kafka's `WindowStore`, all times whole ms since 1970.
 
-    A row is there while its window's start is later than stream time - `retention`.
+    A row is there while its window's start is later than the latest one that was put - `retention`.
     """
 
     if not TYPE_CHECKING:  # a type checker knows which there are
@@ -28,8 +28,9 @@ class WindowStore:
             """Say which words there are. Raises AttributeError."""
             raise WINDOW.unknown(name)
 
-    def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
-        self._rows = TimedRows(store, opened, moment, words=1)
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
+        """`clock`: where it has come to, see `TimedRows`."""
+        self._rows = TimedRows(store, opened, moment, words=1, clock=clock)
 
     def put(self, key: Any, value: Any, start: int) -> None:
         """Set the row of a key and of the window that starts at `start`; None deletes it."""
@@ -84,6 +85,11 @@ class WindowStore:
     def delete_many(self, keys: Columns) -> None:
         """Remove the rows of windows, given by the columns of the key and `_start`."""
         self._rows.delete_columns(keys, [START])
+
+    @property
+    def clock(self) -> int:
+        """Where it has come to."""
+        return self._rows.clock
 
     @property
     def late(self) -> int:
