@@ -172,7 +172,7 @@ class TimedRows:
         # As if they were changed one after another.
         clocks = np.maximum.accumulate(np.maximum(times[:, 0], self.clock))
         self.clock = int(clocks[-1]) if len(clocks) else self.clock
-        kept = times[:, 0] >= first_visible_start(clocks, self._retention)
+        kept = times[:, 0] > clocks - self._retention
         for segment in np.unique(times[kept, 0] // self._length).tolist():
             self._open(segment * self._length)
         return rows.filter(pa.array(kept)), times[kept]
