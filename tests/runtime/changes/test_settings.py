@@ -89,6 +89,7 @@ WIRING = {
     "flow",
     "store",
     "headers",
+    "by_itself",
 }
 
 
