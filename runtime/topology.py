@@ -205,7 +205,9 @@ class Subtopology:
     record. `fillers`: of each store what writes its rows. `settings`: flow, setting and value of what its operators are
     told beside that, for people. `processors`: the names of those that a project's Python is. `answers`: those of the
     sources that bring back answers, for which nobody waits. `never_left_out`: the sources of which no record is left
-    out, as others depend on each. `held_back`: the places of steps that get rows which a step before gives up later ->
+    out, as others depend on each. `regrouping`: the numbers of those `steps` that say of the rows of a table to which
+    groups they are added, and from which they are taken when they change. `of_tables`: the stores of such groups.
+    `held_back`: the places of steps that get rows which a step before gives up later ->
     the place of that step. `waited`: those of steps that get rows of a left or outer join of streams, some of which
     have waited there -> the place of the join.
     """
@@ -229,6 +231,8 @@ class Subtopology:
     processors: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
     never_left_out: tuple[str, ...] = ()
+    regrouping: tuple[int, ...] = ()
+    of_tables: tuple[str, ...] = ()
     held_back: Mapping[str, str] = field(default_factory=dict)
     waited: Mapping[str, str] = field(default_factory=dict)
 

@@ -17,7 +17,7 @@ from .inputs import OTHER_WRITER
 from .model import Change, Subject, SubjectKind, Verdict, Way
 from .recompute.repartition import REPARTITIONED
 from .settings import setting_changes
-from .steps import RENAMED, STAYS, fillers, flow_changes
+from .steps import REGROUPED, RENAMED, STAYS, fillers, flow_changes
 from .topic_columns import CATCH_UP, COLUMNS_CHANGED, columns_change
 from .ways import ways_back, ways_onward
 
@@ -43,7 +43,8 @@ class Comparison:
     """The application as it is committed, and as the project has it now.
 
     `places`: store -> `file:line` of the step that works on it now. `unread`: repartition topics with records that
-    their readers have not consumed. `moved`: topics whose records were put into other partitions since.
+    their readers have not consumed. `moved`: topics whose records were put into other partitions since. `of_tables`:
+    the stores of groups from which rows are taken again.
     """
 
     application: str
@@ -52,6 +53,7 @@ class Comparison:
     places: Mapping[str, str] = field(default_factory=dict)
     unread: Collection[str] = ()
     moved: Collection[str] = ()
+    of_tables: Collection[str] = ()
 
     @classmethod
     def of(
@@ -64,7 +66,8 @@ class Comparison:
     ) -> Comparison:
         """Of a topology, with the places of its stores."""
         places = {store: place for part in topology.subtopologies for store, place in part.places.items()}
-        return cls(topology.application, committed, current, places, unread, moved)
+        of_tables = {store for part in topology.subtopologies for store in part.of_tables}
+        return cls(topology.application, committed, current, places, unread, moved, of_tables)
 
     def changes(self, consumed: bool) -> tuple[Change, ...]:
         """What has changed. `consumed`: whether the application has consumed any record yet; nothing counts before.
@@ -124,6 +127,9 @@ class Comparison:
                     yield self._onward(f"store.{setting}", name, f"its {setting} was {was}, is {is_}", onward)
             if lines := other_expressions(old[name], new[name]):
                 what = "its aggregates read other expressions"
+                if name in self.of_tables:
+                    yield self._refused("store.expressions", "store", name, f"{what}: {REGROUPED}", lines)
+                    continue
                 onward = "they count from the next record on, and rows go on from what they hold"
                 yield self._onward("store.expressions", name, what, onward, lines)
             if old[name].changelog and not new[name].changelog:

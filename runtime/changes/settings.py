@@ -10,6 +10,7 @@ from ..log.described_settings import OPTIONS, with_options_apart
 from ..log.descriptions import TopologyDescription
 from ..topology import CODE_OF
 from .model import Change, Subject, SubjectKind, Verdict
+from .ways import ways_back
 
 _FOLLOWS = {
     "on_error": "it counts for records that fail from now on",
@@ -38,6 +39,13 @@ _OTHER_CODE = (
 )
 
 
+_OF_A_ROW_OF_BEFORE = (
+    "; when a row of a table changes, its group would lose what the new code makes of the row of before, not what was "
+    "added"
+)
+"""The same, where the code is before an aggregate of a table, or is one."""
+
+
 def setting_changes(
     application: str, committed: TopologyDescription, current: TopologyDescription, places: Mapping[str, str]
 ) -> Iterator[Change]:
@@ -53,7 +61,7 @@ def setting_changes(
         was_code, is_code = _code(old.get(name, {})), _code(new[name])
         for function in is_code:
             if was_code.get(function, is_code[function]) != is_code[function]:
-                yield Change("flow.code", subject, Verdict.COMPATIBLE, f"the module of {function}, {_OTHER_CODE}")
+                yield _other_code(subject, function, current)
         for setting in _differing(old.get(name, {}), new[name]):
             if _told_otherwise(setting, old.get(name, {}), new[name]):
                 continue
@@ -72,6 +80,15 @@ def setting_changes(
                     continue
                 what = _what(committed, current, name, setting)
                 yield Change(f"flow.{setting}", Subject("flow", name[5:], application), Verdict.COMPATIBLE, what)
+
+
+def _other_code(subject: Subject, function: str, current: TopologyDescription) -> Change:
+    found = Change("flow.code", subject, Verdict.COMPATIBLE, f"the module of {function}, {_OTHER_CODE}")
+    if not any(function in each.text.split() for each in current.regrouping.get(subject.name, ())):
+        return found
+    _, again = ways_back(subject.application)
+    way = replace(again, what=f"if it gives other results, {again.what}")
+    return replace(found, what=f"{found.what}{_OF_A_ROW_OF_BEFORE}", ways=(way,))
 
 
 def _what(committed: TopologyDescription, current: TopologyDescription, name: str, setting: str) -> str:

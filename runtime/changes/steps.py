@@ -19,6 +19,9 @@ from .ways import ways_back, ways_onward
 
 STAYS = "what is there stays as it is"
 
+REGROUPED = "when a row of a table changes, they would take something else out of its group than was added"
+"""Why an aggregate of a table cannot go on with other steps before it."""
+
 RENAMED = "flow.renamed"
 """The kind of a change: a flow has another name, and the same steps."""
 
@@ -56,6 +59,7 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
     names = {name: _former(name, old, new) for name in new}
     renamed = {was: is_ for is_, was in names.items() if was}
     old = {name: [renamed_step(each, renamed, of_flow=False) for each in steps] for name, steps in old.items()}
+    grouping = {name: [renamed_step(each, renamed) for each in steps] for name, steps in committed.regrouping.items()}
     for name in dict.fromkeys((*new, *(each for each in old if each not in names.values()))):
         subject, is_ = Subject("flow", name, application), new.get(name, ())
         place = _place(is_, new)
@@ -67,8 +71,9 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
             yield _added(subject, place, committed, current)
         elif name not in new:
             yield _removed(subject, old[name], current)
-        elif list(map(spelled, old[name])) != list(map(spelled, is_)):
-            yield _changed(subject, old[name], is_, place)
+        elif _words(old[name]) != _words(is_):
+            regrouped = _words(grouping.get(name, ())) != _words(current.regrouping.get(name, ()))
+            yield _changed(subject, old[name], is_, place, regrouped)
 
 
 def _told(names: Sequence[str], flows: Mapping[str, Sequence[StepText]]) -> list[str]:
@@ -80,8 +85,12 @@ def _reads(step: StepText) -> bool:
     return step.text.startswith(_READS)
 
 
-def _changed(subject: Subject, was: Sequence[StepText], is_: Sequence[StepText], place: str | None) -> Change:
-    """A flow with other steps. It cannot go on with them where they would mistake what its stores hold."""
+def _changed(
+    subject: Subject, was: Sequence[StepText], is_: Sequence[StepText], place: str | None, regrouped: bool
+) -> Change:
+    """A flow with other steps. It cannot go on with them where they would mistake what stores hold. `regrouped`:
+    whether rows are added to other groups.
+    """
     lines, first = _diff(was, is_)
     onward = f"they count from the next record on; {STAYS}"
     found = _onward("flow.steps", subject, "its steps changed", onward, first or place, lines)
@@ -89,9 +98,15 @@ def _changed(subject: Subject, was: Sequence[StepText], is_: Sequence[StepText],
         reason = "rows ask for others by now, and what they have asked for so far would still answer them"
     elif _captured(_JOINS_STREAM, was) != _captured(_JOINS_STREAM, is_):
         reason = "another stream is joined, and the records of the one before would be taken for its own"
+    elif regrouped:
+        reason = REGROUPED
     else:
         return found
     return replace(found, what=f"{found.what}: {reason}", ways=ways_back(subject.application), onward="")
+
+
+def _words(steps: Sequence[StepText]) -> list[Sequence[str]]:
+    return list(map(spelled, steps))
 
 
 def _captured(form: re.Pattern[str], steps: Sequence[StepText]) -> list[Sequence[str]]:

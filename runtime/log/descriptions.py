@@ -244,7 +244,7 @@ class TopicStart:
 class SubtopologyDescription:
     """What a subtopology reads, writes and keeps, by name. `steps`: what it does, empty in older logs. `starts`: of the
     sources that do not begin at the first record. `fillers`: of each store what writes its rows, empty in older logs.
-    `answers`: those of the sources for which nobody waits.
+    `answers`: those of the sources for which nobody waits. `regrouping`: see `Subtopology`, empty in older logs.
     """
 
     partitions: int
@@ -255,8 +255,9 @@ class SubtopologyDescription:
     starts: tuple[TopicStart, ...] = ()
     fillers: tuple[StoreFiller, ...] = ()
     answers: tuple[str, ...] = ()
+    regrouping: tuple[int, ...] = ()
 
-    seldom: ClassVar[tuple[str, ...]] = ("steps", "starts", "fillers", "answers")
+    seldom: ClassVar[tuple[str, ...]] = ("steps", "starts", "fillers", "answers", "regrouping")
 
     @classmethod
     def of(cls, part: Subtopology) -> SubtopologyDescription:
@@ -264,9 +265,8 @@ class SubtopologyDescription:
         sources, sinks = ([topic.name for topic in topics] for topics in (part.sources, part.sinks))
         stores = tuple(store.name for store in part.stores)
         starts = tuple(TopicStart(topic, start) for topic, start in sorted(part.starts.items()))
-        return cls(
-            part.partitions, tuple(sources), tuple(sinks), stores, part.steps, starts, part.fillers, part.answers
-        )
+        names = tuple(sources), tuple(sinks), stores
+        return cls(part.partitions, *names, part.steps, starts, part.fillers, part.answers, part.regrouping)
 
 
 @dataclass(frozen=True)
@@ -296,6 +296,15 @@ class TopologyDescription:
         for part in self.subtopologies.values():
             for step in part.steps:
                 found.setdefault(step.flow, []).append(step)
+        return found
+
+    @property
+    def regrouping(self) -> dict[str, list[StepText]]:
+        """Flow or table -> those of its steps that say to which groups the rows of a table are added."""
+        found: dict[str, list[StepText]] = {}
+        for part in self.subtopologies.values():
+            for number in part.regrouping:
+                found.setdefault(part.steps[number].flow, []).append(part.steps[number])
         return found
 
     @property

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from ..durations import duration_text
 from ..operators.declarations import (
@@ -45,7 +45,7 @@ from ..operators.declarations import (
 from ..records.types import split_columns
 from ..topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
 from .sql_step import SqlKind, SqlStep
-from .step_texts import flow_of, step_texts
+from .step_texts import flow_of, regrouping, step_texts
 from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later, waited, with_turns
 
 
@@ -203,6 +203,8 @@ def subtopology(
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
             answers=answers(nodes),
             never_left_out=_never_left_out(nodes),
+            regrouping=regrouping(steps),
+            of_tables=tuple(node.store.name for node in nodes if _is_of_table(node)),
             held_back=held_back(steps),
             waited=waited(steps),
         )
@@ -254,13 +256,12 @@ def _never_left_out(nodes: Sequence[Declaration]) -> tuple[str, ...]:
     """The names of the sources of which no record is left out: changes of a regrouped table, and what joins by a
     foreign key ask and answer.
     """
-    edges = {
-        node.flow
-        for node in nodes
-        if isinstance(node, ForeignKeyJoin | Answer)
-        or (isinstance(node, Aggregate | AggregateWith) and node.of == "table")
-    }
+    edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin | Answer) or _is_of_table(node)}
     return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
+
+
+def _is_of_table(node: Declaration) -> TypeGuard[Aggregate | AggregateWith]:
+    return isinstance(node, Aggregate | AggregateWith) and node.of == "table"
 
 
 def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:

@@ -6,11 +6,14 @@ out: which columns travel, repartition topics; and what stores hold, which is co
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..dataclass_json import compact
 from ..operators.declarations import (
     JOINING_EDGES,
+    Aggregate,
+    AggregateSessions,
+    AggregateSliding,
     AggregateWith,
     Answer,
     Call,
@@ -29,28 +32,70 @@ from ..operators.declarations import (
     StreamTableJoin,
     Subscribe,
     Suppress,
+    Table,
     TableTableJoin,
     ToStream,
 )
 from ..topology import StepText
+from .columns import edges_of
 from .sql_step import SqlStep
 from .steps import Step
+
+_KEEPING = Table | Aggregate | AggregateSessions | AggregateSliding | Reduce | AggregateWith
+"""What gives the rows that are replaced as its store has them: whatever was before it, they are those that it gave."""
 
 
 def step_texts(steps: Iterable[Step]) -> Iterator[StepText]:
     """The steps that people would name, in the order of processing."""
+    for _, texts in _told(steps):
+        yield from texts
+
+
+def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
+    """Which of the `step_texts` decide what a changed row of a table is to the groups of an aggregate: to which one its
+    new form is added, and from which one its old form is taken. They compute both when the row changes.
+    """
+    told = list(_told(steps))
+    number, found = sum(len(texts) for _, texts in told), []
+    edges: set[str] = set()
+    for each, texts in reversed(told):
+        number -= len(texts)
+        reads, makes = (each.flows, each.makes) if isinstance(each, SqlStep) else edges_of(each)
+        if isinstance(each, Sink) and each.mode == "repartition" and each.of == "table":
+            if each.flow == flow_of(each.flow):  # else it is that of a join by a foreign key
+                edges.add(each.flow)
+            continue
+        flows = {flow_of(edge) for edge in edges.intersection(makes)}
+        edges.difference_update(makes)
+        if isinstance(each, _KEEPING):
+            takes_out = isinstance(each, AggregateWith) and each.of == "table"
+            flows = {flow_of(each.flow)} if takes_out else set()
+        elif flows:
+            edges.update(reads)
+        found += [number + place for place, text in enumerate(texts) if text.flow in flows]
+    return tuple(sorted(found))
+
+
+def _told(steps: Iterable[Step]) -> Iterator[tuple[SqlStep | Declaration, list[StepText]]]:
     for step in steps:
         if isinstance(step, SqlStep):
-            if step.kind == "fork":
-                yield from _forked(step.flow, step.into)
-            elif text := _sql(step):
-                yield StepText(step.makes[0] if step.kind == "merge" else step.flow, text, str(step.at))
-            continue
-        for node in step.nodes:
-            if isinstance(node, Fork):
-                yield from _forked(node.flow, node.into)
-            elif text := _operator(node):
-                yield from (StepText(edge, text, str(node.at)) for edge in _edges(node))
+            yield step, list(_sql_texts(step))
+        else:
+            yield from ((node, list(_texts(node))) for node in step.nodes)
+
+
+def _sql_texts(step: SqlStep) -> Iterator[StepText]:
+    if step.kind == "fork":
+        yield from _forked(step.flow, step.into)
+    elif text := _sql(step):
+        yield StepText(step.makes[0] if step.kind == "merge" else step.flow, text, str(step.at))
+
+
+def _texts(node: Declaration) -> Iterator[StepText]:
+    if isinstance(node, Fork):
+        yield from _forked(node.flow, node.into)
+    elif text := _operator(node):
+        yield from (StepText(edge, text, str(node.at)) for edge in _edges(node))
 
 
 def _forked(flow: str, into: Iterable[str]) -> Iterator[StepText]:

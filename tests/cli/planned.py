@@ -6,12 +6,10 @@ import re
 import shlex
 import shutil
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.compute as pc
 import pytest
 from click.testing import CliRunner, Result
 
@@ -23,10 +21,7 @@ from headwater.runtime.driver.reports.events import Observer
 from headwater.runtime.driver.reports.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.engine import Batches, Step
 from headwater.runtime.spark.session.on_demand import SparkOnDemand
-from headwater.runtime.stages.step_texts import StepText
-from headwater.runtime.topology import Topology
 
 FILES: Mapping[str, str] = {
     "headwater.yml": 'name: shop\nversion: "1.0"\nprofile: shop\n',
@@ -159,13 +154,12 @@ class Shop:
         stop: threading.Event | None = None,
         go_on: bool = False,
     ) -> tuple[ApplicationResult, ...]:
-        """Run until caught up, with steps in SQL done by Arrow."""
+        """Run until caught up, with all expressions in tasks."""
         project = self.judge().project(*select)
         topologies = project._code.topologies()
-        cluster = _cluster(topologies)
         settings, owned = replace(project.settings(), go_on=go_on), project._files.applications()
         results = run_topologies(
-            topologies, settings, cluster, until_caught_up=True, observer=observer, owned=owned, stop=stop
+            topologies, settings, LocalCluster(), until_caught_up=True, observer=observer, owned=owned, stop=stop
         )
         return results.applications
 
@@ -177,27 +171,10 @@ class Shop:
         """What comes of a command that is typed in. Topologies run in this process; a question is answered with yes."""
         program, name, *rest = shlex.split(command)
         assert program == "headwater"
-        topologies = self.judge().project()._code.topologies()
+        self.judge()
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(runs, "SparkCluster", lambda *_, **__: _cluster(topologies))
+            patched.setattr(runs, "SparkCluster", lambda *_, **__: LocalCluster())
             patched.setattr(SparkOnDemand, "session", lambda _: None)
             until = ["--until-caught-up"] if name == "run" else []
             arguments = [name, "--project-dir", str(self.root), *rest, *until]
             return CliRunner().invoke(main, arguments, input="y\n")
-
-
-def _cluster(topologies: Sequence[Topology]) -> LocalCluster:
-    """Clients in this process, with filters done by Arrow."""
-    steps = [step for topology in topologies for part in topology.subtopologies for step in part.steps]
-    return LocalCluster(expressions={step.at: _filter(step) for step in steps if step.text.startswith("filter")})
-
-
-def _filter(step: StepText) -> Step:
-    column, least = re.fullmatch(r"filter (\w+) >= (\d+)", step.text).groups()
-
-    def keep(batches: Batches) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            fits = pc.fill_null(pc.greater_equal(batch[column], int(least)), False)
-            yield batch.filter(pc.or_(pc.less(batch["_kind"], 0), fits))
-
-    return keep
