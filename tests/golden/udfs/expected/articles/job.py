@@ -192,6 +192,6 @@ TOPOLOGY = Topology(
     project="press",
     name="articles",
     version="1.0",
-    content_hash="6845d81359979c1ca20f11568398b1aaef05456213be5a8dadb2b23cab8cc8ab",
+    content_hash="49d8e99ace8347087b67873d374cd7ef904074866b2150d3181ea6aebd235300",
     subtopologies=(named,),
 )

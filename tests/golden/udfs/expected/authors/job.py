@@ -172,6 +172,6 @@ TOPOLOGY = Topology(
     project="press",
     name="authors",
     version="1.0",
-    content_hash="1064b235cb5d42b98bf8939d8333e84b084b93710a714bc0e067f15f037f27fd",
+    content_hash="32d8bb09b04d3a534761e26c0c5f140981376294397df6e74f0fe8a7f1fa7aa0",
     subtopologies=(signed,),
 )
