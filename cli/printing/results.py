@@ -72,7 +72,7 @@ def show_run(results: RunResults) -> None:
         if each.recomputation is not None:
             click.echo(f"  {each.application}: {_RECOMPUTED[each.recomputation]}")
         if each.waiting:
-            click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for)}")
+            click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for, each.application)}")
         if each.empty:
             click.echo(f"  {each.application}: {nothing_in(each.empty)}")
         for sentence in _misplaced(each.placement):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 
 from ..chosen_plugins import origin_of
 from ..log.placed.log import place_of
@@ -42,11 +42,8 @@ class EpochPlans:
         self._group = group
         self._planner = Planner(committed, settings.max_records)
 
-    def plan(
-        self, unit: Unit, tasks: Sequence[StreamTask], failed: Set[TaskKey], passed: Mapping[TaskId, int]
-    ) -> EpochPlan:
-        """An epoch of these tasks of a unit. `failed`: tasks that have stopped, so nobody waits for what they write.
-        `passed`: the tasks that time alone moves, and to which stream time, ms.
+    def plan(self, unit: Unit, tasks: Sequence[StreamTask], passed: Mapping[TaskId, int]) -> EpochPlan:
+        """An epoch of these tasks of a unit. `passed`: the tasks that time alone moves, and to which stream time, ms.
 
         Raises TopicRepartitionedError.
         """
@@ -67,9 +64,7 @@ class EpochPlans:
             state_dir=self._settings.state_dir,
             threads=tuple(
                 tuple(
-                    self._planner.task(
-                        unit.part, task.partition, due[task].offsets, failed, network, idle, passed.get(task)
-                    )
+                    self._planner.task(unit.part, task.partition, due[task].offsets, network, idle, passed.get(task))
                     for task in thread
                     if task in due
                 )

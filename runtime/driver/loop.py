@@ -276,7 +276,7 @@ class EpochLoop:
                 unit.started = now
                 with timed("planning"):
                     passed = self._passing.planned(task.id for task in tasks)
-                    plan = self._plans.plan(unit, tasks, self.failed.tasks, passed)
+                    plan = self._plans.plan(unit, tasks, passed)
                 for task in tasks:
                     task.start_epoch(plan.epoch)
                 opened = OpenEpoch(unit, plan, tuple(tasks), now, time.monotonic() - now, version)
@@ -395,6 +395,7 @@ class EpochLoop:
         self.tally.waiting = waiting
         self.tally.empty = self._committed.empty()
         if self.tally.waiting:
-            self.tally.waits_for = self._committed.behind()
+            own = (self._topology.application,) if self.failed.tasks else ()
+            self.tally.waits_for = (*own, *self._committed.behind())
             self._observer.on(Waiting(self._topology.application, self.tally.waiting, self.tally.waits_for))
         return True

@@ -180,11 +180,10 @@ class Committed:
         self,
         tasks: Collection[TaskKey],
         network: Network,
-        failed: Collection[TaskKey],
         known: dict[TaskKey, bool] | None = None,
     ) -> Mapping[TaskKey, bool]:
         """Which of `tasks` are idle. `known`: of which that was found out at the same moment; it is added to."""
-        return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, failed, known)
+        return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, known)
 
     def writer_now(self, topic: str, writer: str) -> str:
         """What the writer of a topic is called now, that was called so when its reader was started last."""

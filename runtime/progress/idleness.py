@@ -2,7 +2,11 @@
 
 A writing task is idle when it has consumed all committed input and every writer of its inputs is idle. Topics fed
 from outside have no writer to wait for. Subtopologies that read one another in a circle do not wait for each other,
-because each would wait for the other's clock for ever. A task that was ended by an error counts as idle.
+because each would wait for the other's clock for ever.
+
+A task that has stopped at a record that fails is not idle: that record is unread. Those who read what it writes wait
+where it stands. If they went on, its records would come too late once the step is corrected: closed windows would leave
+them out, and joins would find other rows.
 
 Answers come back to those who have asked. They close a circle, too, but they lead to no new questions: so nobody waits
 for them within it, and whoever is asked waits for those who ask. Others, who read what is made of the answers, wait for
@@ -11,7 +15,7 @@ whoever answers, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from ..log.descriptions import SubtopologyDescription
 from ..task_id import TaskKey
@@ -68,7 +72,6 @@ def idle_tasks(
     network: Network,
     tasks: Iterable[TaskKey],
     consumed_all: Callable[[TaskKey], bool],
-    failed: Collection[TaskKey] = (),
     known: dict[TaskKey, bool] | None = None,
 ) -> dict[TaskKey, bool]:
     """For each of `tasks`, and of the tasks upstream of them, whether it is idle.
@@ -83,13 +86,12 @@ def idle_tasks(
             return idle[task]
         idle[task] = True  # until its own upstream is known: a circle does not wait for itself
         node = (task.application, task.subtopology)
-        if task not in failed:
-            idle[task] = consumed_all(task) and all(
-                visit(TaskKey(*writer, partition))
-                for topic in network.waited_for(node)
-                if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
-                for partition in range(network.part(writer).partitions)
-            )
+        idle[task] = consumed_all(task) and all(
+            visit(TaskKey(*writer, partition))
+            for topic in network.waited_for(node)
+            if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
+            for partition in range(network.part(writer).partitions)
+        )
         return idle[task]
 
     for task in tasks:

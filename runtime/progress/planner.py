@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from ..log.fed_records import EXTERNAL_LANE
 from ..log.state import LogState
@@ -57,7 +57,6 @@ class Planner:
         part: Subtopology,
         partition: int,
         applied: Mapping[str, int],
-        failed: Collection[TaskKey] = (),
         network: Network | None = None,
         idle: dict[TaskKey, bool] | None = None,
         passed: int | None = None,
@@ -79,7 +78,7 @@ class Planner:
             clocks=dict(done.clocks),
             scheduled=done.scheduled,
             inputs=tuple(
-                self._topic(part, topic, partition, done.positions.get(topic.name, {}), failed, network, idle)
+                self._topic(part, topic, partition, done.positions.get(topic.name, {}), network, idle)
                 for topic in part.sources
             ),
             stores=tuple(
@@ -144,7 +143,6 @@ class Planner:
         topic: Topic,
         partition: int,
         consumed: Mapping[int, int],
-        failed: Collection[TaskKey],
         network: Network,
         known: dict[TaskKey, bool] | None,
     ) -> TopicInput:
@@ -157,7 +155,7 @@ class Planner:
         if writer is None:
             return TopicInput(topic.name, (NOTHING_YET,))
         tasks = [TaskKey(*writer, number) for number in range(network.part(writer).partitions)]
-        idle = self._idle(part, topic, writer, tasks, network, failed, known)
+        idle = self._idle(part, topic, writer, tasks, network, known)
         return TopicInput(
             topic.name,
             tuple(
@@ -182,7 +180,6 @@ class Planner:
         writer: Node,
         tasks: Sequence[TaskKey],
         network: Network,
-        failed: Collection[TaskKey],
         known: dict[TaskKey, bool] | None,
     ) -> Mapping[TaskKey, bool]:
         """Which of the `tasks` that write a topic this subtopology need not wait for."""
@@ -194,7 +191,7 @@ class Planner:
             for node in network.answering(writer, reader)
             for number in range(network.part(node).partitions)
         ]
-        idle = self._committed.idle([*tasks, *answering], network, failed, known)
+        idle = self._committed.idle([*tasks, *answering], network, known)
         if all(idle[task] for task in answering):
             return idle
         return dict.fromkeys(tasks, False)

@@ -110,7 +110,7 @@ class Driver:
         self._committed.refresh()
         network = self._committed.network()
         idle: dict[TaskKey, bool] = {}
-        plans = [self._planner.task(self._part, number, {STORE: 0}, (), network, idle) for number in range(self._tasks)]
+        plans = [self._planner.task(self._part, number, {STORE: 0}, network, idle) for number in range(self._tasks)]
         return "".join(to_json(each) for each in plans)
 
     def _answers(self, number: int) -> list[TaskCommit]:

@@ -32,9 +32,12 @@ def counted(number: int, thing: str, things: str | None = None) -> str:
     return f"{number:,} {thing if number == 1 else things or thing + 's'}"
 
 
-def waiting(records: int, writers: Sequence[str]) -> str:
-    """`1 record waits for flights-fleet`; without writers, for tasks that no client runs."""
-    whom = ", ".join(writers) or "tasks that nobody runs"
+def waiting(records: int, writers: Sequence[str], application: str) -> str:
+    """`1 record waits for flights-fleet`; for the application itself: for its tasks that have stopped; without writers:
+    for tasks that no client runs.
+    """
+    named = ("tasks that have stopped" if writer == application else writer for writer in writers)
+    whom = ", ".join(named) or "tasks that nobody runs"
     return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
 
 
@@ -143,7 +146,7 @@ def sentence(event: Event) -> str:
                 f"({rate:,.0f}/s){dropped}, lag {event.lag:,}"
             )
         case events.Waiting():
-            return f"{event.application}: {waiting(event.records, event.writers)}"
+            return f"{event.application}: {waiting(event.records, event.writers, event.application)}"
         case events.TaskFailed():
             return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
         case events.TaskBeginsAgain():

@@ -174,7 +174,10 @@ class EpochTraced:
 
 @dataclass(frozen=True)
 class Waiting:
-    """There are records that may not be taken yet: the writer of their topic is behind and not running."""
+    """There are records that may not be taken yet: the writer of their topic is behind and not running.
+
+    `writers`: those applications; the own one where some of its tasks have stopped.
+    """
 
     application: str
     records: int

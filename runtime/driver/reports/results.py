@@ -28,11 +28,11 @@ class ApplicationResult:
     """One application's run.
 
     `records`: consumed. `dropped`: `<step>:<reason>` -> records. `waiting`: records that may not be taken before the
-    applications in `waits_for` have caught up. `empty`: topics fed from outside that have never had a record. `error`:
-    the sentence that ended it; `raised`: the error that says it. `assignment`: client -> task
-    ids. `placement`: how the last assignment was made (see `Assigned`). `lost`: a sentence for each store that has lost
-    its rows. `recomputation`: where the result was computed again. `metrics`: the run's last numbers; None where it did
-    not come to claim the application.
+    applications in `waits_for` have caught up; of the own one, tasks that have stopped. `empty`: topics fed from
+    outside that have never had a record. `error`: the sentence that ended it; `raised`: the error that says it.
+    `assignment`: client -> task ids. `placement`: how the last assignment was made (see `Assigned`). `lost`: a sentence
+    for each store that has lost its rows. `recomputation`: where the result was computed again. `metrics`: the run's
+    last numbers; None where it did not come to claim the application.
     """
 
     application: str

@@ -15,12 +15,15 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.calling.call import Call
+from headwater.runtime.operators.columns import KeyBy
+from headwater.runtime.operators.edges import ToStream
 from headwater.runtime.operators.processing.process import Process
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.python_functions.udf import Udf
 from headwater.runtime.topology import Agg, Store, Topic, dead_letter_topic
+from headwater.runtime.windows import Window
 
 MOST = 2**63 - 1
 AT = "topologies/t.yml:7"
@@ -164,6 +167,50 @@ def test_task_that_fails_stops_alone_and_the_rerun_goes_on_after_the_fix(tmp_pat
     fixed = LocalApplication(tmp_path, [summed("skip")])
     fixed.run()
     assert [each for each in sums(fixed) if each[0] == "a"] == [("a", 1, 1), ("a", 2, 3)]
+
+
+def summed_in_windows(on_error="fail"):
+    """Sums of each key, re-keyed into one partition and counted in windows there."""
+    by_key = Topic("by_key", 1, "k string", "n bigint, s bigint", writer=APPLICATION)
+    windows = Store(
+        "windows",
+        1,
+        "k string",
+        "n bigint",
+        type="window",
+        window=Window(10, 10, 0),
+        retention_ms=10,
+        aggregates=(Agg("n", "count"),),
+    )
+    nodes = (
+        Source(replace(WORDS, on_error=on_error), "f"),
+        Aggregate("f", TOTALS, at=AT),
+        ToStream("f"),
+        KeyBy("f", {"k": "k"}),
+        Sink("f", by_key, "repartition"),
+    )
+    counted = (Source(by_key, "f"), Aggregate("f", windows, at="windows"), Sink("f", COUNTS, "each_update"))
+    return (
+        part("sums", PARTITIONS, ((nodes, {}, {}),), (TOTALS,)),
+        part("windows", 1, ((counted, {}, {}),), (windows,)),
+    )
+
+
+COUNTS = Topic("counts", 1, "k string", "n bigint", windowed=True, writer=APPLICATION)
+
+
+def test_who_reads_what_a_stopped_task_writes_waits_so_that_its_records_are_not_late_after_the_fix(tmp_path) -> None:
+    app = LocalApplication(tmp_path, summed_in_windows())
+    app.append(WORDS, [(("a",), (x,), time) for x, time in [(1, 0), (MOST, 1), (2, 2), (3, 12)]])
+    app.append(WORDS, [(("b",), (1,), time) for time in range(0, 1000, 5)], 1)
+    stopped = app.attempt()
+    assert (stopped.status, stopped.waits_for) == ("failed", (APPLICATION,))
+    assert stopped.waiting > 0
+
+    fixed = LocalApplication(tmp_path, summed_in_windows("skip"))
+    fixed.run()
+    assert fixed.dropped == {f"{AT}:skipped": 1}
+    assert [row["_timestamp"] for row in fixed.read(COUNTS) if row["key.k"] == "a"] == [0, 2, 12]
 
 
 def test_errors_of_all_tasks_that_stop_are_told(tmp_path) -> None:

@@ -139,7 +139,7 @@ def test_idleness_goes_through_all_applications(applications: Applications) -> N
     tasks = [TaskKey("p-days", "days", number) for number in range(2)]
 
     def idle() -> list[bool]:
-        found = committed.idle(tasks, committed.network(), ())
+        found = committed.idle(tasks, committed.network())
         return [found[task] for task in tasks]
 
     assert idle() == [True, True]
@@ -185,4 +185,4 @@ def test_states_are_of_one_moment_though_others_commit_while_they_are_read(tmp_p
 
     assert committed.of(CLEAN).end("clean", 0) == 1
     tasks = [TaskKey("p-cleaning", "clean", number) for number in range(2)]
-    assert committed.idle(tasks, committed.network(), ()) == {tasks[0]: True, tasks[1]: False}
+    assert committed.idle(tasks, committed.network()) == {tasks[0]: True, tasks[1]: False}

@@ -35,11 +35,6 @@ def test_task_behind_makes_all_downstream_wait_but_not_its_sibling() -> None:
     }
 
 
-def test_failed_task_behind_counts_as_idle() -> None:
-    behind = TaskKey("a", "first", 1)
-    assert idle_tasks(CHAIN, ALL, lambda task: task != behind, {behind})["b", "third", 0]
-
-
 def test_circle_does_not_wait_for_itself_but_waits_for_what_feeds_it() -> None:
     circle = Network(
         {

@@ -11,7 +11,7 @@ from headwater.runtime.driver.units import Unit
 from headwater.runtime.log.commit_records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
-from headwater.runtime.task_id import TaskId, TaskKey
+from headwater.runtime.task_id import TaskId
 from headwater.runtime.tasks.outcome import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
 from headwater.runtime.topology import GlobalTable, Store
@@ -96,8 +96,6 @@ def test_lane_is_idle_only_when_its_writer_has_nothing_to_read(applications: App
     applications.feed("events", 3, partition=1)
     planner = Planner(applications.start(T), MOST)
     assert [lane.idle for lane in planner.task(COUNTS, 0, {}).inputs[0].lanes] == [True, False]
-    failed = {TaskKey("p-t", "reads", 1)}
-    assert [lane.idle for lane in planner.task(COUNTS, 0, {}, failed).inputs[0].lanes] == [True, True]
 
 
 def test_topic_of_an_application_that_never_started_is_waited_for(applications: Applications) -> None:

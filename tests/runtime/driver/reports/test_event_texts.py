@@ -25,9 +25,10 @@ def test_only_one_thing_is_singular(number: int, text: str) -> None:
 
 
 def test_waiting_agrees_with_the_number() -> None:
-    assert waiting(1, ("p-a",)) == "1 record waits for p-a"
-    assert waiting(2, ("p-a", "p-b")) == "2 records wait for p-a, p-b"
-    assert waiting(2, ()) == "2 records wait for tasks that nobody runs"
+    assert waiting(1, ("p-a",), "p-c") == "1 record waits for p-a"
+    assert waiting(2, ("p-a", "p-b"), "p-c") == "2 records wait for p-a, p-b"
+    assert waiting(2, ("p-c",), "p-c") == "2 records wait for tasks that have stopped"
+    assert waiting(2, (), "p-c") == "2 records wait for tasks that nobody runs"
 
 
 def test_committed_epoch_is_told_with_rate_and_lag() -> None:
