@@ -179,9 +179,12 @@ class Noting:
         self.sql_steps.append((step, said, arguments["at"]))
 
 
+_BUILT = {"sources", "by_itself"}
+
+
 def fields_of(node: Any) -> tuple[str, dict[str, Any]]:
-    """Its class and fields, but for what the pipe tells processors when it is built; of a function its code."""
-    found = {field.name: getattr(node, field.name) for field in fields(node) if field.name != "sources"}
+    """Its class and fields, but for what the pipe tells operators when it is built; of a function its code."""
+    found = {field.name: getattr(node, field.name) for field in fields(node) if field.name not in _BUILT}
     return type(node).__name__, {name: said_of(value) for name, value in found.items()}
 
 

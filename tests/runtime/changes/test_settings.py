@@ -90,6 +90,7 @@ WIRING = {
     "store",
     "headers",
     "by_itself",
+    "turn",
 }
 
 
