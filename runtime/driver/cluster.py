@@ -36,7 +36,8 @@ class Trial:
 class Failing:
     """A record that a step cannot process. `number`: of those that the task takes under the plan, from 0. `step`:
     `file:line`, empty if unknown. `certain`: it fails whichever others are left out; else it may be an earlier one's
-    fault, which a store has seen before it.
+    fault, which a store has seen before it. `waited`: whether what fails is a row that had waited in a join of streams
+    and came out with this record; None if that is not known.
     """
 
     task: TaskKey
@@ -44,13 +45,19 @@ class Failing:
     step: str
     cause: str
     certain: bool = True
+    waited: bool | None = None
+
+    @classmethod
+    def numbered(cls, number: int, plan: EpochPlan, step: str, cause: str, certain: bool = True) -> Failing:
+        """Of a record as the rows of a trial are numbered."""
+        return cls(*plan.numbered(number), step, cause, certain, waited=number < 0)
 
 
 def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:
     """The records that the error of a trial names, with the step that cannot process them."""
     causes = facts.causes or (facts.cause,) * len(facts.numbers)
     return tuple(
-        Failing(*plan.numbered(number), facts.at, cause, facts.stateless)
+        Failing.numbered(number, plan, facts.at, cause, facts.stateless)
         for number, cause in zip(facts.numbers, causes, strict=True)
     )
 

@@ -61,7 +61,7 @@ HELD_BACK = (
     "write an expression that cannot fail (`try_divide`), or put it before the step that holds them back"
 )
 MAY_HAVE_WAITED = (
-    "if it is a row that had waited, `on_error` would leave out this record, and the row would fail with the next one; "
+    "`on_error` does not count, as it may be a row that had waited, which would fail with the next record again; "
     "write an expression that cannot fail (`try_divide`), or put it before the join"
 )
 NO_LEAVING_OUT = "`on_error` leaves out only records of which a step says that it cannot process them"

@@ -88,6 +88,7 @@ class TaskEpoch:
     stores, -1 before the first record; `began`: the same when the epoch began, where earlier stages have moved them.
     `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened. `origins`:
     of the task's records. `scheduled`: the punctuations of its processors. `passed`: time that passes without a record.
+    `trial`: whether the epoch only looks for records that fail: the `_order` of rows is then a number of their record.
     `more`: of an edge that has too many rows for memory, those behind the ones on it, in path order, some at a time;
     the sink behind it takes them.
     """
@@ -104,12 +105,14 @@ class TaskEpoch:
         scheduled: Sequence[Scheduled] = (),
         task: str = "",
         passed: PassedTime | None = None,
+        trial: bool = False,
     ) -> None:
         self.partition = partition
         self.task = task
         self.origins = origins
         self.scheduled = tuple(scheduled)
         self.passed = passed
+        self.trial = trial
         self._places = 0
         self.now = now
         self.clocks = dict(clocks)

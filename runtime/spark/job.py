@@ -146,7 +146,7 @@ class SparkJob:
             cause = "a step cannot process it"
         except Exception as error:
             cause = self._refused(error).cause
-        return Failing(*plan.numbered(number), "", cause)
+        return Failing.numbered(number, plan, "", cause)
 
     def _told(self, plan: EpochPlan, numbers: Sequence[int], certain: bool = True) -> tuple[Failing, ...]:
         """The records that fail, each with the step and the reason. `certain`: they fail also without the others."""
@@ -174,7 +174,7 @@ class SparkJob:
             for row in expressions.errors():
                 if row.number in left and row.number not in found:
                     step, cause = expressions.step, cause_of(row.error)
-                    found[row.number] = Failing(*plan.numbered(row.number), step, cause)
+                    found[row.number] = Failing.numbered(row.number, plan, step, cause)
         return found
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:

@@ -270,6 +270,7 @@ class Stage:
             commit.scheduled,
             str(task.key),
             _passed(task, work.edges, worker.plan),
+            worker.plan.trial,
         )
         if epoch.passed is not None and work.numbering is not None:
             work.numbering.touch_all()  # what comes out as time passes is of no record that could be left out

@@ -189,7 +189,11 @@ class EpochPlan:
         return list(self.tasks).index(task) << _NUMBER_BITS
 
     def numbered(self, number: int) -> tuple[TaskKey, int]:
-        """The inverse: the task of a number, and that of the record among those that the task takes, from 0."""
+        """The inverse: the task of a number, and that of the record among those that the task takes, from 0. Rows that
+        had waited in a join have the number of the record with which they come out, as
+        `~number`.
+        """
+        number = max(number, ~number)
         return list(self.tasks)[number >> _NUMBER_BITS], number & ((1 << _NUMBER_BITS) - 1)
 
     def without(self, left_out: Mapping[TaskKey, Sequence[LeftOut]]) -> EpochPlan:

@@ -86,6 +86,7 @@ flows:
       - join: {stream: b, type: left, within: 10s, values: {share: 10 / this.v}}
     to: lonely_out
 """
+SKIPPING = LONELY.replace("lonely", "skipping").replace("    steps:", "    on_error: skip\n    steps:")
 WAITING = """
 topology: waiting
 flows:
@@ -184,6 +185,7 @@ def project(tmp_path: Path) -> Path:
         "failing": FAILING,
         "waiting": WAITING,
         "lonely": LONELY,
+        "skipping": SKIPPING,
         "cascade": CASCADE,
         "ticking": TICKING,
     }
@@ -319,10 +321,26 @@ def test_row_that_had_waited_in_a_join_is_not_said_to_be_the_fault_of_the_record
             driver.pipe_input("a", records(("x", 4, 21), ("x", 5, 22)))
     said = str(failed.value)
     assert said.count("cannot be processed") == 1
-    assert "lonely.yml:7: record a[" in said
-    assert ", or a row that had waited in the join at topologies/lonely.yml:7 and came out with it, cannot" in said
-    assert "the row would fail with the next one" in said
-    assert "goes on without such records" not in said
+    assert "yml:7: a row that was held back at topologies/lonely.yml:7, and came out with record a[" in said
+    assert "without this record, they would fail with the next one" in said
+
+
+@ENGINES
+def test_row_that_had_waited_in_a_join_stops_its_task_where_records_whose_own_rows_fail_are_left_out(
+    project: Path, engine: ExpressionEngine
+) -> None:
+    with TopologyTestDriver(project, "skipping", engine=engine) as driver:
+        driver.pipe_input("b", records(("x", 1, 1), column="w"))
+        driver.pipe_input("a", records(("x", 0, 2), ("x", 5, 3)))
+        assert written(driver, "skipping_out", "share") == [("x", 3, 2.0)]
+        assert driver.dropped == {"skipped": 1}
+        driver.pipe_input("a", records(("x", 0, 12)))  # nobody to match: it waits
+        with pytest.raises(DrivenRunError) as failed:
+            driver.pipe_input("a", records(("x", 0, 31), ("x", 5, 32)))
+        assert driver.dropped == {"skipped": 1}
+    assert "yml:8: a row that was held back at topologies/skipping.yml:8, and came out with record a[" in str(
+        failed.value
+    )
 
 
 @ENGINES

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import compress
 
 from ....errors import shortened
 from ...log.log import Log
@@ -45,14 +46,20 @@ def sorted_out(part: Subtopology, plan: EpochPlan, found: Sequence[Failing], log
     stopped: dict[TaskKey, Sequence[Failing]] = {}
     for task, records in left_out(part, plan, found, log).items():
         policies = [part.policy(each.topic, each.step) for each in records]
-        if "fail" in policies:
-            stopped[task] = [each for each in found if each.task == task]
+        failing = [each for each in found if each.task == task]
+        if "fail" in policies or any(may_come_again(part, each) for each in failing):
+            stopped[task] = failing
         else:
             left[task] = [
                 replace(each, dead_letter=policy == "dead_letter")
                 for each, policy in zip(records, policies, strict=True)
             ]
     return Sorted(left, stopped)
+
+
+def may_come_again(part: Subtopology, failing: Failing) -> bool:
+    """Whether what fails may be a row that would come out with the next record, and fail again, without this record."""
+    return failing.step in part.held_back or (failing.step in part.waited and failing.waited is not False)
 
 
 def left_out(
@@ -98,27 +105,32 @@ def with_left_out(
 
 def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: Log) -> RecordError:
     """The error of a task that records stop. Raises errors of the log."""
-    by_number = {each.number: each for each in failing}
+    # What had waited comes out before what is new of the same record.
+    by_number = {each.number: each for each in sorted(failing, key=lambda each: bool(each.waited))}
     first = sorted(by_number)[:MOST_NAMED]
-    records = [
-        FailedRecord(
-            each.place.topic,
-            each.place.partition,
-            each.offset,
-            by_number[each.number].step,
-            each.json,
-            by_number[each.number].cause,
-            part.held_back.get(by_number[each.number].step, ""),
-            part.waited.get(by_number[each.number].step, ""),
+    records = []
+    for named in named_records(part, task, first, log):
+        each = by_number[named.number]
+        join = part.waited.get(each.step, "")
+        records.append(
+            FailedRecord(
+                named.place.topic,
+                named.place.partition,
+                named.offset,
+                each.step,
+                named.json,
+                each.cause,
+                held_at=part.held_back.get(each.step) or (join if each.waited else ""),
+                waited_at=join if each.waited is None else "",
+            )
         )
-        for each in named_records(part, task, first, log)
-    ]
     return RecordError(task.key, records, len(by_number), _way_on(part, records))
 
 
 def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
     """How to go on without records that have stopped their task."""
-    deciding = [each for each in records if part.policy(each.topic, each.step) == "fail"]
+    decide = [each.held_at or each.waited_at or part.policy(each.topic, each.step) == "fail" for each in records]
+    deciding = list(compress(records, decide))
     if not deciding:
         return NO_LEAVING_OUT
     if any(each.held_at for each in deciding):

@@ -30,7 +30,7 @@ from ...tasks.plan import EpochPlan, TaskPlan
 from ...topology import PluginRef, Subtopology
 from ..cluster import EpochJob, Failing
 from ..errors import MOST_NAMED, JobError, RecordError
-from .left_out import Sorted, left_out, record_error, sorted_out, with_left_out
+from .left_out import Sorted, left_out, may_come_again, record_error, sorted_out, with_left_out
 from .prefixes import first_failing, refuse_outside
 
 Outcomes = tuple[tuple[TaskOutcome, ...], tuple[RecordError, ...]]
@@ -193,7 +193,7 @@ class _Search:
         found: Sequence[Failing] = [each for each in self._told(plan) if plan.tasks[each.task].takes_records]
         certain: list[Failing] = []
         while found and not (certain := [each for each in found if each.certain]):
-            first = min(found, key=lambda each: each.number)
+            first = min(found, key=lambda each: (each.number, not each.waited))
             before = plan.only([first.task]).limited(first.number)
             found = self._told(before)
             if not found:
@@ -217,9 +217,8 @@ class _Search:
     def _stop(self, plan: EpochPlan, task: TaskKey, failing: Sequence[Failing]) -> None:
         """Note the error of a task that stops. It names all records of the epoch of which the job can tell."""
         failing = list(failing)
-        # A row that was held back, or has waited, would come out with the next record, and fail again.
-        later = self.part.held_back.keys() | self.part.waited.keys()
-        found = failing if later.isdisjoint(each.step for each in failing) else []
+        # A row that was held back, or had waited, would come out with the next record, and fail again.
+        found = [] if any(may_come_again(self.part, each) for each in failing) else failing
         while found and len(failing) < MOST_NAMED:
             plan = plan.without(left_out(self.part, plan, found, self._log))
             try:

@@ -64,7 +64,7 @@ class StreamJoin(declarations.StreamJoin):
             epoch.advance(store.name, int(side.clock[-1]))
             epoch.let_pass(store.name)
         settled = self._settled(sides, events, keys, numbers, epoch)
-        edges[self.flow] = self._rows(sides, events, keyless, settled)
+        edges[self.flow] = self._rows(sides, events, keyless, settled, trial=epoch.trial)
 
     def _keeps(self, of_this: Bools) -> Bools:
         """Whether records come out without a match, by their side."""
@@ -99,7 +99,9 @@ class StreamJoin(declarations.StreamJoin):
             epoch.advance(self.unmatched.name, int(events.clock[-1]))
         return settle(lonely, events, keys, numbers, store)
 
-    def _rows(self, sides: tuple[Matched, Matched], events: Events, keyless: Bools, settled: Settled | None) -> Rows:
+    def _rows(
+        self, sides: tuple[Matched, Matched], events: Events, keyless: Bools, settled: Settled | None, *, trial: bool
+    ) -> Rows:
         """What comes out, in order."""
         this, other = sides
         parts = [_pairs(this, other, events), _pairs(other, this, events)]
@@ -121,7 +123,7 @@ class StreamJoin(declarations.StreamJoin):
             this.columns(waited[0]),
             {new: of_other[old] for new, old in self.values.items()},
         )
-        return rows_of(parts, columns, events)
+        return rows_of(parts, columns, events, trial)
 
 
 def _pairs(of: Matched, others: Matched, events: Events) -> Results:

@@ -43,8 +43,12 @@ class Columns:
     other: Mapping[str, pa.Array]
 
 
-def rows_of(parts: Sequence[Results], columns: Columns, events: Events) -> Rows:
-    """The rows of all results. Those of one part and one event are in order."""
+def rows_of(parts: Sequence[Results], columns: Columns, events: Events, trial: bool = False) -> Rows:
+    """The rows of all results. Those of one part and one event are in order.
+
+    `trial`: the `_order` of events is a number of their record. A row that had waited comes out with a record that need
+    not be its own, so it has the number as `~number`, which is below zero: see `EpochPlan.numbered`.
+    """
     event, this, other, key, time = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("event", "this", "other", "key", "time")
     )
@@ -56,6 +60,8 @@ def rows_of(parts: Sequence[Results], columns: Columns, events: Events) -> Rows:
     first[1:] = event[1:] != event[:-1]
     level = place - np.maximum.accumulate(np.where(first, place, 0))
     rows = replace(events.rows.take(events.row[event]).deeper(level), timestamp=time[order])
+    if trial:
+        rows = replace(rows, order=np.where(turn[order] == WAITED, ~rows.order, rows.order))
     values = _taken(columns.this, this[order]) | _taken(columns.other, other[order])
     return rows.with_columns(_taken(columns.key, key[order]), values)
 
