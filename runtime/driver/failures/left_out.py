@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import compress
 
 from ....errors import shortened
 from ...log.log import Log
@@ -129,8 +128,9 @@ def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], 
 
 def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
     """How to go on without records that have stopped their task."""
-    decide = [each.held_at or each.waited_at or part.policy(each.topic, each.step) == "fail" for each in records]
-    deciding = list(compress(records, decide))
+    deciding = [
+        each for each in records if each.held_at or each.waited_at or part.policy(each.topic, each.step) == "fail"
+    ]
     if not deciding:
         return NO_LEAVING_OUT
     if any(each.held_at for each in deciding):

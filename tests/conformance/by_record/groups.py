@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from conformance.by_record.nodes import Change, Headers, Key, Node, Value, Written
@@ -46,14 +46,8 @@ class Regrouped(Node):
         self._rows: dict[Key, tuple[int, int, int, int]] = {}
 
     def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
-        old, new = (None if row is None else self._group(row) for row in (value.old, value.new))
-        if old is not None and old == new:
-            self._change(old, value.old, value.new, time, headers)
-            return
-        if old is not None:
-            self._change(old, value.old, None, time, headers)
-        if new is not None:
-            self._change(new, None, value.new, time, headers)
+        for group, old, new in _parted(self._group, value):
+            self._change(group, old, new, time, headers)
 
     def _change(self, group: Key, old: Any, new: Any, time: int, headers: Headers) -> None:
         before = self._rows.get(group)
@@ -81,14 +75,8 @@ class RegroupedBy(Node):
         self._rows: dict[Key, tuple[Any, int]] = {}
 
     def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
-        old, new = (None if row is None else self._group(row) for row in (value.old, value.new))
-        if old is not None and old == new:
-            self._change(old, value.old, value.new, time, headers)
-            return
-        if old is not None:
-            self._change(old, value.old, None, time, headers)
-        if new is not None:
-            self._change(new, None, value.new, time, headers)
+        for group, old, new in _parted(self._group, value):
+            self._change(group, old, new, time, headers)
 
     def _change(self, group: Key, old: Any, new: Any, time: int, headers: Headers) -> None:
         before = self._rows.pop(group, None)
@@ -101,6 +89,18 @@ class RegroupedBy(Node):
             self._rows[group] = state, latest
         row = self._aggregate.row
         self.send(group, Change(row(state), None if before is None else row(before[0])), latest, headers)
+
+
+def _parted(group: Callable[[Any], Key], change: Change) -> Iterator[tuple[Key, Any, Any]]:
+    """The change of a row as those of its groups: one, if the group stays; else first that of the old one."""
+    old, new = (None if row is None else group(row) for row in (change.old, change.new))
+    if old is not None and old == new:
+        yield old, change.old, change.new
+        return
+    if old is not None:
+        yield old, change.old, None
+    if new is not None:
+        yield new, None, change.new
 
 
 def _row(state: tuple[int, int, int, int]) -> Value:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from conformance.by_record.drawn import CODE, COLUMNS, KEY, Drawn
+from conformance.by_record.facts import in_record_form
 from conformance.by_record.nodes import Record
 from conformance.driving import WHOLE, Compiled
 
@@ -53,22 +54,6 @@ def records(seed: int | str, count: int = 50, partition: int = 0) -> Mapping[str
     return made
 
 
-def in_record_form(given: Mapping[str, Sequence[Record]], partition: int) -> Mapping[str, list[Mapping[str, Any]]]:
-    return {
-        topic: [
-            {
-                "partition": partition,
-                "timestamp": time,
-                "key": None if key is None else {"k": key},
-                "value": value,
-                "headers": dict(headers),
-            }
-            for key, value, time, headers in records
-        ]
-        for topic, records in given.items()
-    }
-
-
 def expected(drawn: Drawn, given: Mapping[str, Sequence[Record]]) -> Found:
     """What single steps make of the records, and how many they have dropped, by reason."""
     drawn.task.take_all(given)
@@ -79,7 +64,10 @@ def expected(drawn: Drawn, given: Mapping[str, Sequence[Record]]) -> Found:
 def found(compiled: Compiled, topics: Sequence[str], given: Sequence[Mapping[str, Any]], max_records: int) -> Found:
     """The same of the runtime. `given`: records of each partition."""
     with compiled.driven(max_records) as driven:
-        parts = [in_record_form(records, number) for number, records in enumerate(given)]
+        parts = [
+            {topic: in_record_form(records, number) for topic, records in each.items()}
+            for number, each in enumerate(given)
+        ]
         driven.together({topic: [each for part in parts for each in part[topic]] for topic in "ABT"})
         written = {
             topic: [(each.key and each.key["k"], each.value, each.timestamp, each.headers) for each in written]
