@@ -100,7 +100,7 @@ class Variables(click.ParamType[dict[str, Any]]):
             return {}
         from ..compiler.diagnostics import Diagnostics
         from ..compiler.reading.source import SourceFile
-        from ..compiler.reading.yaml_loader import read_yaml
+        from ..compiler.reading.strict_yaml.loader import read_yaml
 
         found = Diagnostics()
         read = read_yaml(SourceFile("--vars", value), found)

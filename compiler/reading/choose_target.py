@@ -9,8 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
+from .jinja.render import withhold
 from .nodes import Entry, Mapping, Node, Scalar
-from .render import withhold
 
 
 @dataclass(frozen=True)

@@ -13,11 +13,11 @@ from typing import Any
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .choose_target import Choice, choose
 from .files import ProjectFiles, leaves
+from .jinja.render import render
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
-from .render import render
 from .source import SourceFile
+from .strict_yaml.loader import read_yaml
 from .validate import is_lost, validate
-from .yaml_loader import read_yaml
 
 
 @dataclass(frozen=True)

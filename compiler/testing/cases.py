@@ -10,11 +10,11 @@ from typing import Any
 
 from ..diagnostics import Diagnostics, Position
 from ..reading.files import ProjectFiles
+from ..reading.jinja.render import render
 from ..reading.nodes import Mapping, Node, Scalar, Sequence
-from ..reading.render import render
 from ..reading.source import SourceFile
+from ..reading.strict_yaml.loader import read_yaml
 from ..reading.validate import validate
-from ..reading.yaml_loader import read_yaml
 
 FOLDER = "tests"
 """Where the files with cases are, in the project's folder."""

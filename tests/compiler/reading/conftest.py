@@ -12,7 +12,7 @@ import pytest
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.reading.nodes import Mapping, Node, Scalar
 from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.yaml_loader import read_yaml
+from headwater.compiler.reading.strict_yaml.loader import read_yaml
 
 PROJECT = {
     "headwater.yml": 'name: example\nversion: "1.0"\n',

@@ -4,10 +4,10 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.reading.environment import FromEnvironment
+from headwater.compiler.reading.jinja.render import render
 from headwater.compiler.reading.nodes import Mapping, Sequence
-from headwater.compiler.reading.render import render
 from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.yaml_loader import read_yaml
+from headwater.compiler.reading.strict_yaml.loader import read_yaml
 
 VARIABLES = {
     "late": 15,

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.reading.nodes import Mapping, Scalar, Sequence
 from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.yaml_loader import Limits, read_yaml
+from headwater.compiler.reading.strict_yaml.loader import Limits, read_yaml
 
 
 @pytest.mark.parametrize(

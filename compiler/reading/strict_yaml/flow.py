@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from .nodes import FixedOrigin, Node, Scalar
-from .source import SourceFile
+from ..nodes import FixedOrigin, Node, Scalar
+from ..source import SourceFile
 
 
 @dataclass(slots=True)

@@ -12,8 +12,8 @@ from typing import Any
 
 from jinja2 import nodes
 
-from ..diagnostics import did_you_mean
-from .other_words import instead_of_call
+from ...diagnostics import did_you_mean
+from ..other_words import instead_of_call
 
 MOST_CHARACTERS = 20_000
 _MOST_BITS = 1_024

@@ -6,8 +6,8 @@ import re
 
 import yaml
 
-from ..diagnostics import Diagnostics
-from .source import SourceFile
+from ...diagnostics import Diagnostics
+from ..source import SourceFile
 
 _TAB = re.compile(r"[ ]*\t")
 _BARE_TEMPLATE = re.compile(r"(?:^|[:\-\[{,?])[ ]+(\{[{%#].*)|^(\{[{%#].*)")

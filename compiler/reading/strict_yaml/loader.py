@@ -13,12 +13,12 @@ from typing import Any
 
 import yaml
 
-from ..diagnostics import Diagnostics, Position
-from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
-from .source import SourceFile, SourceOrigin
-from .yaml_errors import report_syntax_error
-from .yaml_flow import Built, rejoin_split
-from .yaml_scalars import Ambiguous, resolve
+from ...diagnostics import Diagnostics, Position
+from ..nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
+from ..source import SourceFile, SourceOrigin
+from .errors import report_syntax_error
+from .flow import Built, rejoin_split
+from .scalars import Ambiguous, resolve
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")

@@ -1,6 +1,6 @@
 """Renders the template of one scalar: `{{ expression }}` and `{% if %}` in a text, with a map back to the template.
 
-Jinja's lexer and parser read the template; `template_expressions` computes the values. A template that is exactly one
+Jinja's lexer and parser read the template; `expressions` computes the values. A template that is exactly one
 expression has that expression's value, with its type. Every other template is a text.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from .environment import Lookup, lookup, number, reads_environment
-from .source import Piece
-from .template_expressions import MOST_CHARACTERS, Evaluator, ExpressionError, written
+from ..environment import Lookup, lookup, number, reads_environment
+from ..source import Piece
+from .expressions import MOST_CHARACTERS, Evaluator, ExpressionError, written
 
 MOST_TEMPLATE_CHARACTERS = 10_000
 _AT = re.compile(r" at (\d+)$")

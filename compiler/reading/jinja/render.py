@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping as AbstractMapping
 from typing import TYPE_CHECKING, Any
 
-from ..diagnostics import Diagnostics, Position
-from .environment import FromEnvironment, Lookup, NumberFromEnvironment
-from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
-from .source import RenderedOrigin
+from ...diagnostics import Diagnostics, Position
+from ..environment import FromEnvironment, Lookup, NumberFromEnvironment
+from ..nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
+from ..source import RenderedOrigin
 
 if TYPE_CHECKING:
     from .template import Rendered, TemplateRenderer

@@ -1,0 +1,1 @@
+"""Strict YAML: from text to nodes with places."""
