@@ -10,7 +10,7 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .language.node_values import named, scalars, text
+from .entries.node_values import named, scalars, text
 from .model.dead_letters import letters_of
 from .model.implicit_stores import implicit_stores
 from .model.project import ProjectModel, TopologyModel

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from ...runtime.records.unknown_types import UNKNOWN_TYPES
 from ...runtime.topology import Topic
-from ..language.entries import TopicModel
-from ..language.stores import columns_ddl
+from ..entries.models import TopicModel
+from ..entries.stores import columns_ddl
 from ..model.project import FlowModel
 from ..operations.base.checked import CheckedFlow, Repartition
 from ..operations.base.context import FlowContext

@@ -11,7 +11,7 @@ from ...plugins.registry import is_installed
 from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..language.entries import PluginUse, StoreModel
+from ..entries.models import PluginUse, StoreModel
 from ..language.python_functions import is_defined
 from ..model.project import AssignmentModel, ProjectModel
 from ..reading.nodes import NOTES, Mapping, Node, Scalar

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from ...runtime.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_letter_topic
 from ..diagnostics import Diagnostics, did_you_mean
-from ..language.entries import TableModel, TopicModel
+from ..entries.models import TableModel, TopicModel
+from ..entries.stores import check_no_processors, declared_store
 from ..language.judge import Judge
 from ..language.python_functions import ProjectFunctions
-from ..language.stores import check_no_processors, declared_store
 from ..language.udfs.declared import Udfs
 from ..model.project import ProjectModel
 from ..model.resolve import Resolution

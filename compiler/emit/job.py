@@ -15,7 +15,7 @@ from ...runtime.stages.columns import Flows, behind_sql
 from ...runtime.stages.sql_step import SqlStep
 from ...runtime.stages.steps import PythonStep
 from ...runtime.topology import Topology
-from ..language.stores import columns_ddl
+from ..entries.stores import columns_ddl
 from ..topology.engines import kept_of_stages
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .calls import Declarations

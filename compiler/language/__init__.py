@@ -1,1 +1,1 @@
-"""Expressions with their types and functions; entries of a project's files as typed data; stores."""
+"""Expressions with their types and functions; the Python functions that files name."""

@@ -12,9 +12,9 @@ from typing import cast
 
 from ...runtime.topology import OnError
 from ..diagnostics import Diagnostics
-from ..language.entries import Columns, PluginUse, StoreModel, TableModel, TopicModel
-from ..language.node_values import flag, integer, mapping, milliseconds, named, scalar, scalars, text
-from ..language.reader import Reader
+from ..entries.models import Columns, PluginUse, StoreModel, TableModel, TopicModel
+from ..entries.node_values import flag, integer, mapping, milliseconds, named, scalar, scalars, text
+from ..entries.reader import Reader
 from ..operations import STEPS
 from ..operations.base.step import Step, StepAction
 from ..reading.load import LoadedProject, TopicDefinition, TopologyDocument

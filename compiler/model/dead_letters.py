@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..language.dead_letters import dead_letter_name
-from ..language.entries import TopicModel
+from ..entries.dead_letters import dead_letter_name
+from ..entries.models import TopicModel
 from .implicit_stores import joined_tables
 from .project import ProjectModel, TopologyModel
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from ...runtime.topology import OnError
-from ..language.entries import PluginUse, StoreModel, TableModel, TopicModel
+from ..entries.models import PluginUse, StoreModel, TableModel, TopicModel
 from ..operations.base.step import References, Step
 from ..reading.nodes import Scalar
 

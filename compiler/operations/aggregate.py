@@ -11,11 +11,11 @@ from typing import Self
 
 from ...runtime.operators.declarations import Emit
 from ...runtime.topology import Agg, Store
+from ..entries.node_values import pairs, scalar
+from ..entries.reader import Pairs, Reader
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.column_names import told_apart
 from ..language.expressions import Expression, Scope
-from ..language.node_values import pairs, scalar
-from ..language.reader import Pairs, Reader
 from ..language.udfs.judging import judged_calls, with_results
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar

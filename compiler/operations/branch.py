@@ -8,9 +8,9 @@ from itertools import pairwise
 from typing import Self
 
 from ...runtime.stages.sql_step import SqlStep
+from ..entries.node_values import scalar
+from ..entries.reader import Reader
 from ..language.expressions import Expression
-from ..language.node_values import scalar
-from ..language.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
 from .base.context import FlowContext

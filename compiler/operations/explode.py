@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.stages.sql_step import SqlStep
+from ..entries.node_values import entries
+from ..entries.reader import Reader
 from ..language.expressions import Expression
-from ..language.node_values import entries
-from ..language.reader import Reader
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, scope_of
 from .base.edge import column_types, columns_read

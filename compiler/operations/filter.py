@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.stages.sql_step import SqlStep
+from ..entries.reader import Reader
 from ..language.expressions import Expression
-from ..language.reader import Reader
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext
 from .base.edge import columns_read

@@ -8,9 +8,9 @@ from typing import Self
 
 from ...runtime.operators.declarations import KeyBy
 from ...runtime.stages.sql_step import SqlStep
+from ..entries.node_values import entries
+from ..entries.reader import Pairs, Reader
 from ..language.expressions import Expression
-from ..language.node_values import entries
-from ..language.reader import Pairs, Reader
 from ..reading.nodes import Node
 from ..types import holds_map
 from .base.context import FlowContext, complete, scope_of

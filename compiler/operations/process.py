@@ -9,9 +9,9 @@ from typing import Any, Self
 from ...runtime.operators.declarations import Flow, Process
 from ...runtime.python_functions.code import PythonFunction
 from ...runtime.topology import Store
-from ..language.entries import Columns
-from ..language.node_values import mapping, named, scalar, scalars
-from ..language.reader import Reader
+from ..entries.models import Columns
+from ..entries.node_values import mapping, named, scalar, scalars
+from ..entries.reader import Reader
 from ..reading.nodes import Mapping as MappingNode
 from ..reading.nodes import Node, Scalar
 from ..types import holds_map

@@ -9,8 +9,8 @@ from typing import Self
 from ...runtime.operators.declarations import Emit, Reduce
 from ...runtime.python_functions.code import PythonFunction
 from ...runtime.topology import Store
-from ..language.node_values import scalar
-from ..language.reader import Reader
+from ..entries.node_values import scalar
+from ..entries.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
 from .base.context import FlowContext
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ..language.node_values import integer
-from ..language.reader import Reader
+from ..entries.node_values import integer
+from ..entries.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
 from .base.context import FlowContext
 from .base.shape import Rekey, Shape

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ..diagnostics import did_you_mean
+from ..entries.node_values import entries, scalars
+from ..entries.reader import Pairs, Reader
 from ..language.expressions import Expression, column
-from ..language.node_values import entries, scalars
-from ..language.reader import Pairs, Reader
 from ..reading.nodes import Node, Scalar
 from .base.context import FlowContext, complete, scope_of
 from .base.shape import UNKNOWN, Shape

@@ -10,8 +10,8 @@ from ...runtime.durations import duration_text
 from ...runtime.operators import declarations
 from ...runtime.operators.declarations import WhenFull
 from ...runtime.topology import Store
-from ..language.node_values import integer, milliseconds, scalar, text
-from ..language.reader import Reader
+from ..entries.node_values import integer, milliseconds, scalar, text
+from ..entries.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
 from .base.context import FlowContext
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ..language.reader import Reader
+from ..entries.reader import Reader
 from ..reading.nodes import Node
 from .base.context import FlowContext
 from .base.shape import Shape

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.windows import AnyWindow, SessionWindow, SlidingWindow, Window
-from ..language.node_values import milliseconds, scalar
-from ..language.reader import Reader
+from ..entries.node_values import milliseconds, scalar
+from ..entries.reader import Reader
 from ..reading.nodes import Mapping, Node, Scalar
 from .base.context import FlowContext
 from .base.shape import UNKNOWN, Shape

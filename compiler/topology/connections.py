@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from ...runtime.operators.declarations import Fork, Merge, Select, Side, Sink, SinkMode, Source
 from ...runtime.stages.sql_step import SqlStep
 from ...runtime.topology import GlobalTable, Topic
-from ..language.stores import columns_ddl
+from ..entries.stores import columns_ddl
 from ..operations.base.edge import NOW, LiveEdge
 from ..operations.base.operation import (
     EVERY_CHANGE,

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ...runtime.topology import OnError, dead_letter_topic
-from ..language.dead_letters import dead_letter_name
-from ..language.entries import TopicModel
+from ..entries.dead_letters import dead_letter_name
+from ..entries.models import TopicModel
 from ..model.dead_letters import kept_topics
 from ..model.project import TopologyModel
 from ..operations.base.operation import Lookup

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from ...runtime.operators.declarations import Sink, Source, stores_of
 from ...runtime.topology import Assignment, GlobalTable, PluginRef
-from ..language.entries import PluginUse, StoreModel, TableModel
+from ..entries.models import PluginUse, StoreModel, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 from ..operations.base.checked import CheckedTopology
 from ..operations.base.site import Declared

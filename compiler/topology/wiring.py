@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...runtime.operators.declarations import SinkMode
 from ...runtime.topology import Topic
-from ..language.stores import columns_ddl
+from ..entries.stores import columns_ddl
 from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology, PlacedOperation, Repartition
 from ..operations.base.operation import Lookup, Operation, Splitting
 from ..operations.base.pairs import OtherStream, StreamPair, second_streams

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ....runtime.python_functions.udf import Udf
 from ...diagnostics import Diagnostics
+from ...entries.node_values import flag, named, pairs, scalar
 from ...reading.nodes import Mapping as MappingNode
 from ...reading.nodes import Scalar
 from ...types import canonical
@@ -21,7 +22,6 @@ from ..functions import (
     WINDOW_FUNCTIONS,
     WORDS_WITHOUT_PARENTHESES,
 )
-from ..node_values import flag, named, pairs, scalar
 from ..python_functions import ProjectFunctions
 from ..sql import may_be_called
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 from ....runtime.topology import Store
 from ...diagnostics import Diagnostics, Position
-from ...language.entries import StoreModel
+from ...entries.models import StoreModel
+from ...entries.stores import check_no_processors, declared_store
 from ...language.expressions import Expression, Scope
 from ...language.judge import Judge
 from ...language.python_functions import ProjectFunctions
-from ...language.stores import check_no_processors, declared_store
 from ...language.udfs.calls import read
 from ...language.udfs.declared import Udfs
 from ...language.udfs.judging import judged

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from ....runtime.operators.declarations import Flow
 from ....runtime.records.names import quote
+from ...entries.stores import UNKNOWN_TYPE, columns_ddl
 from ...language.expressions import Expression, Ref, Types
 from ...language.judge import meta_name
-from ...language.stores import UNKNOWN_TYPE, columns_ddl
 from .shape import Shape
 
 NOW = "_now"

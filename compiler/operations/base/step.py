@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ...language.reader import Reader
+from ...entries.reader import Reader
 from ...reading.nodes import Node, Scalar
 from .context import FlowContext, StepPlace
 from .shape import Shape

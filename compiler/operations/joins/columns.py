@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import TableHow
 from ...diagnostics import Position, did_you_mean
+from ...entries.reader import Pairs
 from ...language.expressions import Expression, OtherSide, Scope, column
-from ...language.reader import Pairs
 from ...reading.nodes import Scalar
 from ..base.context import FlowContext
 from ..base.shape import UNKNOWN, Shape

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import HASH, JOINING_EDGES, How
 from ....runtime.topology import Store
+from ...entries.stores import declared_store
 from ...language.expressions import Expression
-from ...language.stores import declared_store
 from ..base.checked import Repartition
 from ..base.context import FlowContext
 from ..base.shape import Shape

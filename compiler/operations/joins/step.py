@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ....runtime.operators.declarations import TableHow
-from ...language.node_values import entries, mapping, pairs, scalar
-from ...language.reader import Reader
+from ...entries.node_values import entries, mapping, pairs, scalar
+from ...entries.reader import Reader
 from ...reading.nodes import Mapping as MappingNode
 from ...reading.nodes import Node
 from ..base.context import FlowContext

@@ -10,10 +10,10 @@ from ....runtime.durations import duration_text
 from ....runtime.operators.declarations import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
 from ....runtime.topology import Store
 from ....runtime.windows import JoinWindow
+from ...entries.node_values import mapping, milliseconds, pairs, scalar, text
+from ...entries.reader import Reader
+from ...entries.stores import declared_store
 from ...language.expressions import Types
-from ...language.node_values import mapping, milliseconds, pairs, scalar, text
-from ...language.reader import Reader
-from ...language.stores import declared_store
 from ...reading.nodes import Mapping as MappingNode
 from ...reading.nodes import Node, Scalar
 from ..base.checked import PlacedOperation

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from ....runtime.operators.declarations import FinalResults
 from ....runtime.topology import Store
-from ...language.node_values import scalar
+from ...entries.node_values import scalar
 from ...reading.nodes import Mapping, Scalar
 from ..base.context import FlowContext, StepPlace
 from ..base.edge import NOW

@@ -8,7 +8,7 @@ from typing import Any
 
 from ....runtime.topology import Store
 from ...diagnostics import did_you_mean
-from ...language.stores import declared_store
+from ...entries.stores import declared_store
 from ...reading.nodes import Mapping, Scalar
 from ...types import holds_map
 from ..base.context import FlowContext

@@ -9,7 +9,7 @@ from ....runtime.operators import declarations
 from ....runtime.operators.declarations import Materialize, Settle, Table
 from ....runtime.topology import Store
 from ....runtime.windows import SessionWindow
-from ...language.stores import declared_store
+from ...entries.stores import declared_store
 from ..base.edge import NOW
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from ..base.shape import Shape

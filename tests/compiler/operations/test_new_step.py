@@ -10,7 +10,7 @@ import pytest
 
 from headwater.compiler.diagnostics import Position
 from headwater.compiler.emit.job import render_job
-from headwater.compiler.language.reader import Reader
+from headwater.compiler.entries.reader import Reader
 from headwater.compiler.model import build
 from headwater.compiler.operations import STEPS
 from headwater.compiler.operations.base.context import FlowContext

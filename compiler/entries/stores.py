@@ -9,7 +9,7 @@ from typing import cast
 from ...runtime.topology import Store, StoreType
 from ..diagnostics import Diagnostics
 from ..types import ddl
-from .entries import StoreModel
+from .models import StoreModel
 
 UNKNOWN_TYPE = "string"
 """Stands for an unknown type. Nothing is generated from a project that has one."""

@@ -9,7 +9,7 @@ from ...runtime.operators.declarations import Emit
 from ..diagnostics import Diagnostics
 from ..reading.nodes import Mapping, Scalar
 from ..types import canonical
-from .entries import Column
+from .models import Column
 from .node_values import scalar
 
 Pairs = tuple[tuple[Scalar, Scalar], ...]
