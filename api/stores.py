@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.outcomes import OwnedStore, UnknownNameError, find_store
 from ..runtime.changes.facets import store_differences
+from ..runtime.log.commit.descriptions import StoreDescription
 from ..runtime.log.declared_topics import check_writers
-from ..runtime.log.descriptions import StoreDescription
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
 from ..runtime.progress.renaming import former_names

@@ -18,8 +18,8 @@ from ..runtime.ingest.appended import SeedReplacement, replacement
 from ..runtime.ingest.retry import RetryResult, check_letters, retry
 from ..runtime.ingest.seed_files import SeedFiles
 from ..runtime.ingest.seeds import SeedResult, SeedSpec, check_again, seed, seed_digest
+from ..runtime.log.commit.descriptions import FedTopic, declaration_text
 from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
-from ..runtime.log.descriptions import FedTopic, declaration_text
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
 from ..runtime.progress.full_refresh import held, readers, refresh_fully

@@ -43,8 +43,8 @@ from headwater.runtime.driver.reports.events import (
 )
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.keyed.stored_rows import stored_columns
@@ -239,7 +239,7 @@ class Failover:
 
     def _commits_of(self, tasks: set[int], known: int, victim: str) -> dict[int, tuple[float, EpochCommitted]]:
         """Task -> when it first made a commit on another client than the victim, and which."""
-        from headwater.runtime.log.commit_json import decode_commit
+        from headwater.runtime.log.commit.encoding import decode_commit
 
         commits = self.log.commits(TOPOLOGY.application)
         found: dict[int, tuple[float, EpochCommitted]] = {}

@@ -25,8 +25,8 @@ import pyarrow as pa
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.sink import Sink

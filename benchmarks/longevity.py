@@ -29,7 +29,8 @@ from headwater.runtime.log.cleaning.cleaner import Cleaner
 from headwater.runtime.log.cleaning.commits import commit_cleaned
 from headwater.runtime.log.cleaning.merging import LIMITS
 from headwater.runtime.log.cleaning.policies import policies_of
-from headwater.runtime.log.commit_records import (
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import (
     EpochRecord,
     GenerationRecord,
     Purged,
@@ -37,7 +38,6 @@ from headwater.runtime.log.commit_records import (
     RewriteRecord,
     TaskCommit,
 )
-from headwater.runtime.log.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.log import epoch_file_name

@@ -27,7 +27,7 @@ from headwater.runtime.driver.reports.epoch_trace import EpochTrace, TaskTrace
 from headwater.runtime.driver.reports.events import EpochCommitted, EpochTraced, StatusTaken
 from headwater.runtime.driver.reports.json_lines import JsonLines
 from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.metrics.endpoint import LastStatuses
 from headwater.runtime.stages.stopwatch import Stopwatch
 from headwater.runtime.state.lmdb.store import LmdbBackend

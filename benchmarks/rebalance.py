@@ -22,8 +22,8 @@ from functools import cache
 from pathlib import Path
 
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.log.commit_records import GenerationRecord
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.assigned import Assigned

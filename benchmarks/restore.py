@@ -32,8 +32,8 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, SnapshotRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, SnapshotRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.client import Client

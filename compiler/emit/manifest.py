@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 
 from ...runtime.dataclass_json import to_plain
-from ...runtime.log.descriptions import TopologyDescription
+from ...runtime.log.commit.descriptions import TopologyDescription
 from ...runtime.records.types import split_columns
 from ...runtime.topology import Agg, Store, Topic
 from ...version import MANIFEST_SCHEMA, __version__

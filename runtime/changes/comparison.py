@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..log.descriptions import TopologyDescription, UsedTopic
+from ..log.commit.descriptions import TopologyDescription, UsedTopic
 from ..records.types import parse_columns
 from ..topology import Topology
 from .facets import TOPIC_KEY, other_expressions, store_differences, topic_differences

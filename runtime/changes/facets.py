@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from ..durations import duration_text
-from ..log.descriptions import StoreDescription, TopicDeclaration
+from ..log.commit.descriptions import StoreDescription, TopicDeclaration
 from ..records.column_changes import ColumnChanges
 
 TOPIC_KEY = ("partitions", "key")

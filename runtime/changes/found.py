@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
+from ..log.commit.descriptions import TopologyDescription
+from ..log.commit.renames import Renames
 from ..log.declared_topics import recorded_declaration
-from ..log.descriptions import TopologyDescription
-from ..log.renames import Renames
 from ..progress.committed import Committed
 from ..progress.positions import Gap, gaps
 from ..progress.repartitioned import repartitioned_since

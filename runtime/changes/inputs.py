@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from ..ingest.appended import AppendedUnknownError, appended_records
+from ..log.commit.descriptions import FedTopic
 from ..log.declared_topics import WriterChangedError, changed_writers, check_declaration, recorded_declaration
-from ..log.descriptions import FedTopic
 from ..log.errors import TopicChangedError, read_to_append
 from ..log.placed.log import handed
 from ..progress.committed import Committed

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from ..log.descriptions import TopologyDescription
+from ..log.commit.descriptions import TopologyDescription
 from ..log.placed.log import handed
 from ..log.state import LogState
 from ..progress.committed import Committed

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import cast
 
-from ..log.described_settings import OPTIONS, with_options_apart
-from ..log.descriptions import TopologyDescription
+from ..log.commit.described_settings import OPTIONS, with_options_apart
+from ..log.commit.descriptions import TopologyDescription
 from ..topology import CODE_OF
 from .model import Change, Subject, SubjectKind, Verdict
 from .ways import ways_back

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import chain
 
-from ..log.descriptions import StoreDescription, TopicDeclaration, TopologyDescription
+from ..log.commit.descriptions import StoreDescription, TopicDeclaration, TopologyDescription
 from ..records.column_changes import unknown_columns
 from ..records.names import quote
 from ..records.types import split_columns

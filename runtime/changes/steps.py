@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ..log.descriptions import TopologyDescription
+from ..log.commit.descriptions import TopologyDescription
 from ..log.state_parts.step_names import renamed_step
 from ..topology import StepText, StoreFiller
 from .model import Change, Subject, Verdict

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..log.descriptions import TopicDeclaration
+from ..log.commit.descriptions import TopicDeclaration
 from ..records.column_changes import ColumnChanges
 from ..topology import Topic
 from .model import Change, Subject, Verdict, Way

@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from ...errors import HeadwaterError
 from ..changes.model import Change
-from ..log.descriptions import TopologyDescription
+from ..log.commit.descriptions import TopologyDescription
 from ..log.errors import FullyRefreshedError
 from ..placing.assigned import Assigned
 from ..progress.beginnings import beginnings

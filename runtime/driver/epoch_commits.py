@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..log.commit_records import Purged, StoreSnapshot, TaskCommit
+from ..log.commit.records import Purged, StoreSnapshot, TaskCommit
 from ..log.listed import Listed
 from ..progress.committed import Committed
 from ..progress.committer import Committer

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 
-from ..log.commit_records import Purged
+from ..log.commit.records import Purged
 from ..progress.committed import Committed
 from ..task_id import TaskId
 from ..topology import Topology

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import HeadwaterError
+from ..log.commit.descriptions import FedTopic
+from ..log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from ..log.declared_topics import check_readable
-from ..log.descriptions import FedTopic
 from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
-from ..log.fed_records import EXTERNAL_LANE, AppendRecord
 from ..log.listed import Listed
 from ..log.log import Log
 from ..log.state import LogState

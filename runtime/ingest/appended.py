@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 from ...errors import HeadwaterError
-from ..log.descriptions import declaration_text
+from ..log.commit.descriptions import declaration_text
+from ..log.commit.fed_records import EXTERNAL_LANE, SeedSource
 from ..log.errors import RangeMissingError
-from ..log.fed_records import EXTERNAL_LANE, SeedSource
 from ..log.listed import Listed
 from ..log.log import Log
 from ..log.state import LogState

@@ -15,11 +15,11 @@ from typing import Any
 
 from ...errors import HeadwaterError
 from ...suggestions import closest
-from ..log.descriptions import FedTopic
+from ..log.commit.descriptions import FedTopic
+from ..log.commit.fed_records import AppendRecord, Place, Retried
+from ..log.commit.renames import DEAD_LETTERS
 from ..log.errors import SeedError
-from ..log.fed_records import AppendRecord, Place, Retried
 from ..log.log import Log
-from ..log.renames import DEAD_LETTERS
 from ..log.state import LogState
 from ..records.bad_values import BadValueError
 from ..records.texts.record_json import Record

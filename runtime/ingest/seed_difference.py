@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..log.fed_records import SeededPart
+from ..log.commit.fed_records import SeededPart
 from ..log.log import Log
 from ..log.state import LogState
 from ..records.keys.encoding import encode_keys

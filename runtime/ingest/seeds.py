@@ -13,10 +13,10 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
+from ..log.commit.descriptions import FedTopic, declared
+from ..log.commit.fed_records import AppendRecord, SeedSource
 from ..log.declared_topics import check_readable
-from ..log.descriptions import FedTopic, declared
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
-from ..log.fed_records import AppendRecord, SeedSource
 from ..log.garbage import collect_garbage
 from ..log.log import Log
 from ..log.state import LogState

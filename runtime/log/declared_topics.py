@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ...errors import HeadwaterError
 from ..topology import Topic
-from .descriptions import TopicDeclaration
+from .commit.descriptions import TopicDeclaration
 from .errors import LogError, TopicChangedError
 from .log import Log
 from .placed.log import called, handed

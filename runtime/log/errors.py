@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import HeadwaterError, MachineError
-from .descriptions import declaration_text
+from .commit.descriptions import declaration_text
 
 _DAMAGED = "put the files of the log back from a copy; `headwater log verify` says what else can be done"
 

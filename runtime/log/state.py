@@ -10,8 +10,9 @@ from __future__ import annotations
 from dataclasses import replace
 from zlib import crc32
 
-from .commit_json import decode_commit, encode_commit
-from .commit_records import CommitMark, CommitRecord, DriversRecord, GenerationRecord, RewindRecord
+from .commit.encoding import decode_commit, encode_commit
+from .commit.records import CommitMark, CommitRecord, DriversRecord, GenerationRecord, RewindRecord
+from .commit.renames import Renames
 from .commits import CommitStore, LastCommit
 from .errors import (
     CommitDamagedError,
@@ -24,10 +25,9 @@ from .errors import (
     RangeMissingError,
     SnapshotsDamagedError,
 )
-from .folding import Fold, Folding, GoodSnapshot, fold_now
 from .placed.commits import origin_of
-from .renames import Renames
 from .state_parts.folded import FoldedCommits
+from .state_parts.folding import Fold, Folding, GoodSnapshot, fold_now
 from .state_parts.renamed import renamed_record
 from .state_parts.snapshot import Snapshot
 

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ..log.commit_records import Scheduled
+from ..log.commit.records import Scheduled
 from ..records.arrays import Int64s
 from ..topology import GlobalTable, Store, Topic
 from .order.origins import Origins

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..log.commit_records import Beginning
+from ..log.commit.records import Beginning
 from ..starts import parse_start
 from ..task_id import TaskKey
 from ..topology import Subtopology, Topic, Topology

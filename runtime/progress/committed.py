@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ..log.descriptions import TopologyDescription
+from ..log.commit.descriptions import TopologyDescription
 from ..log.log import Log
 from ..log.placed.log import called
 from ..log.state import LogState

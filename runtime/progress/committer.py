@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ..log.commit_records import (
+from ..log.commit.descriptions import TopologyDescription
+from ..log.commit.records import (
     DELAY_MS,
     AssignmentRecord,
     Beginning,
@@ -25,7 +26,6 @@ from ..log.commit_records import (
     StoreSnapshot,
     TaskCommit,
 )
-from ..log.descriptions import TopologyDescription
 from ..log.errors import CommitExistsError, FullyRefreshedError, GenerationError
 from ..log.listed import Listed
 from ..log.state import LogState

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 
-from ..log.commit_records import TaskCommit
+from ..log.commit.records import TaskCommit
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..operators.rows import null_keys
 from ..records.schema import key_columns

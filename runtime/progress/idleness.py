@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 
-from ..log.descriptions import SubtopologyDescription
+from ..log.commit.descriptions import SubtopologyDescription
 from ..task_id import TaskKey
 
 Node = tuple[str, str]

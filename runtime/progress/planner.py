@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from ..log.fed_records import EXTERNAL_LANE
+from ..log.commit.fed_records import EXTERNAL_LANE
 from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import StoreId, TaskId, TaskKey

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ...errors import HeadwaterError
-from ..log.commit_records import TopicRemovalRecord
+from ..log.commit.records import TopicRemovalRecord
 from ..log.declared_topics import reads
 from ..log.errors import CommitExistsError
 from ..log.garbage import collect_garbage

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from ..log.descriptions import TopologyDescription
-from ..log.renames import DEAD_LETTERS, Renames
+from ..log.commit.descriptions import TopologyDescription
+from ..log.commit.renames import DEAD_LETTERS, Renames
 from ..log.state import LogState
 from ..task_id import global_task
 from ..topology import Topology

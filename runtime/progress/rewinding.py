@@ -13,8 +13,8 @@ from pathlib import Path
 
 from ...errors import HeadwaterError
 from ...suggestions import guess
-from ..log.commit_records import RewindRecord
-from ..log.descriptions import TopologyDescription
+from ..log.commit.descriptions import TopologyDescription
+from ..log.commit.records import RewindRecord
 from ..log.errors import CommitExistsError
 from ..log.log import Log
 from ..log.placed.log import called

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from ..log.commit_records import StoreResetRecord
+from ..log.commit.records import StoreResetRecord
 from ..log.errors import CommitExistsError
 from ..log.log import Log
 from ..topology import Topology

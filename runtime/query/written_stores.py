@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 
 from ..durations import parse_duration
-from ..log.descriptions import StoreDescription
+from ..log.commit.descriptions import StoreDescription
 from ..log.state import LogState
 from ..topology import Agg, Store, StoreType
 from ..windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window

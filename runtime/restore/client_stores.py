@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...errors import HeadwaterError, MachineError
 from ..chosen_plugins import ChosenPlugins
-from ..log.commit_records import StoreSnapshot
+from ..log.commit.records import StoreSnapshot
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..state.directories.beside import take_over_beside
 from ..state.directories.claim import claim, executor_process

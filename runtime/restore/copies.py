@@ -9,7 +9,7 @@ from zlib import crc32
 
 from ...errors import HeadwaterError, MachineError
 from ...private_files import make_folder, opener
-from ..log.commit_records import StoreSnapshot
+from ..log.commit.records import StoreSnapshot
 from ..log.errors import SavedFileError
 from ..log.log import Log
 from ..state.directories.half_made import shared_beside

@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Lock
 
 from ...errors import HeadwaterError
-from ..log.commit_records import StoreSnapshot
+from ..log.commit.records import StoreSnapshot
 from ..progress.planner import Planner
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
 from ..task_id import StoreId, TaskId

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..chosen_plugins import Origin
-from ..log.commit_records import StoreSnapshot
+from ..log.commit.records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
 from ..task_id import StoreId
 from ..tasks.measured import StoreSize

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from ..log.commit_records import StoreSnapshot
+from ..log.commit.records import StoreSnapshot
 from ..log.log import snapshot_name, snapshot_path
 from ..log.state import LogState
 from ..records.schema import changelog_topic

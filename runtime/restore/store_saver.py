@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from ...errors import HeadwaterError
-from ..log.commit_records import StoreSnapshot
+from ..log.commit.records import StoreSnapshot
 from ..log.state import LogState
 from ..placing.client import ClientLostError
 from ..records.schema import changelog_topic

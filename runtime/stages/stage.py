@@ -18,7 +18,7 @@ from typing import Protocol
 import pyarrow as pa
 
 from ..dataclass_json import from_json, to_json
-from ..log.commit_records import TaskCommit
+from ..log.commit.records import TaskCommit
 from ..log.errors import RangeMissingError
 from ..log.listed import Listed
 from ..log.log import Log, Writer

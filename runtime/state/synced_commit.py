@@ -19,7 +19,7 @@ from zlib import crc32
 
 from ...private_files import make_folder, path_told
 from ...unusable_paths import unusable_paths_told
-from ..log.commit_records import CommitMark
+from ..log.commit.records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
 from ..log.placed.log import log_of_places

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, Self
 
-from ..log.commit_records import TaskCommit
+from ..log.commit.records import TaskCommit
 from ..task_id import TaskKey
 from .errors import (
     OldAssignmentError,

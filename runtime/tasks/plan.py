@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
-from ..log.commit_records import CommitMark, Scheduled, TaskCommit
+from ..log.commit.records import CommitMark, Scheduled, TaskCommit
 from ..log.ranges import LogRange
 from ..task_id import TaskKey
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ..log.commit_records import TaskCommit
+from ..log.commit.records import TaskCommit
 from ..task_id import LATEST_OFFSET, TaskId, TopicPartition
 from .checkpoints import Checkpoints
 from .errors import TaskMigratedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from ..log.commit_records import TaskCommit
+from ..log.commit.records import TaskCommit
 from ..task_id import TaskId, TopicPartition
 from .state import State, TaskType
 from .task_timeout import TaskTimeout

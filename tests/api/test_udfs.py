@@ -13,7 +13,7 @@ from headwater.errors import HeadwaterError
 from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.lineage.columns import column_lineage
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.topology import ExpressionEngine, Topology
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "udfs" / "project"

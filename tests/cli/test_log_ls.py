@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 from headwater import Project
 from headwater.cli.main import main
 from headwater.cli.printing.cells import size_text
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import changelog_topic
 

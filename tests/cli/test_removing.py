@@ -12,8 +12,13 @@ import pytest
 from click.testing import Result
 
 from headwater import Project
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import StoreDescription, SubtopologyDescription, TopologyDescription, UsedTopic
+from headwater.runtime.log.commit.descriptions import (
+    StoreDescription,
+    SubtopologyDescription,
+    TopologyDescription,
+    UsedTopic,
+)
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import changelog_topic
 

@@ -9,8 +9,8 @@ import pytest
 from planned import FILES, Shop
 
 from headwater.runtime.changes.model import Change, Verdict
-from headwater.runtime.log.commit_json import from_plain, to_plain
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.encoding import from_plain, to_plain
 
 SALES, BEST, TOPICS = "topologies/sales.yml", "topologies/best.yml", "topics/topics.yml"
 

@@ -38,8 +38,8 @@ from headwater.runtime.driver.reports.events import (
 from headwater.runtime.driver.reports.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.commit_json import decode_commit
-from headwater.runtime.log.commit_records import EpochRecord
+from headwater.runtime.log.commit.encoding import decode_commit
+from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.spark.cluster import SparkCluster

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.dataclass_json import from_json, to_json
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.task_id import TaskKey

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.runtime.dataclass_json import to_json
-from headwater.runtime.log.commit_records import TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed

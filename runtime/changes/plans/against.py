@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
+from ...log.commit.descriptions import TopologyDescription
 from ...log.declared_topics import WriterChangedError
-from ...log.descriptions import TopologyDescription
 from ...log.state_parts.renamed import renamed_description
 from ...topology import Topology
 from ..comparison import OTHER_READER, SOMETHING_ELSE, Comparison

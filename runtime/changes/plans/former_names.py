@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ....suggestions import guess
-from ...log.descriptions import TopologyDescription
-from ...log.renames import Renames
+from ...log.commit.descriptions import TopologyDescription
+from ...log.commit.renames import Renames
 from ...topology import Topology
 from ..model import Change, Subject, SubjectKind, Verdict
 

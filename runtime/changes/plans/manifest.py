@@ -8,8 +8,8 @@ from pathlib import Path
 
 from ....errors import HeadwaterError
 from ....version import MANIFEST_SCHEMA
-from ...log.descriptions import TopicDeclaration, TopologyDescription
-from ...log.renames import Renames
+from ...log.commit.descriptions import TopicDeclaration, TopologyDescription
+from ...log.commit.renames import Renames
 from ...log.state_parts.renamed import renamed_description
 from ...progress.renaming import renames_between
 from ...records.types import TypeSyntaxError, parse_columns

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ...log.commit_json import decode_commit
+from ...log.commit.descriptions import TopologyDescription
+from ...log.commit.encoding import decode_commit
 from ...log.declared_topics import applications_of
-from ...log.descriptions import TopologyDescription
 from ...log.log import Log
 from ...log.state import LogState
 from .plan import Orphan

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ...dataclass_json import to_plain
 from ...ingest.seeds import SeedSpec
+from ...log.commit.descriptions import TopologyDescription
 from ...log.declared_topics import applications_of
-from ...log.descriptions import TopologyDescription
 from ...log.placed.log import PlacedLog
 from ...log.state import LogState
 from ...progress.committed import Committed

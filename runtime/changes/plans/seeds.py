@@ -6,8 +6,8 @@ from pathlib import Path
 
 from ....errors import HeadwaterError
 from ...ingest.seeds import SeedSpec, other_records, seed_digest
+from ...log.commit.descriptions import FedTopic
 from ...log.declared_topics import check_readable
-from ...log.descriptions import FedTopic
 from ...log.errors import TopicChangedError
 from ...log.log import Log
 from ...log.state import LogState

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...dataclass_json import to_plain
-from ...log.descriptions import StoreDescription, SubtopologyDescription, TopologyDescription, UsedTopic
+from ...log.commit.descriptions import StoreDescription, SubtopologyDescription, TopologyDescription, UsedTopic
 from ...log.placed.places import Places
 from ...log.state import LogState
 from ...records.types import split_columns

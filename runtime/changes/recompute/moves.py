@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ...log.commit.descriptions import TopologyDescription
 from ...log.declared_topics import applications_of, changed_writers, reads
-from ...log.descriptions import TopologyDescription
 from ...log.placed.log import PlacedLog, handed
 from ...log.state import LogState
 from ...progress.committed import Committed

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ....errors import HeadwaterError
+from ...log.commit.descriptions import FedTopic
 from ...log.declared_topics import applications_of, reads
-from ...log.descriptions import FedTopic
 from ...log.placed.log import PlacedLog
 from ...log.state import LogState
 from ...progress.committed import Committed

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from ...log.descriptions import UsedTopic
+from ...log.commit.descriptions import UsedTopic
 from ...log.state import LogState
 from ...progress.committed import Committed
 from ...task_id import TaskKey

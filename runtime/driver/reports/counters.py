@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
-from ...log.commit_records import TaskCommit
+from ...log.commit.records import TaskCommit
 from ...tasks.measured import PHASES, Measured, Seconds, Volume
 from ...tasks.outcome import TaskOutcome
 from ...tasks.plan import EpochPlan

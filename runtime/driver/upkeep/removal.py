@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from threading import Lock
 
-from ...log.commit_records import DELAY_MS
+from ...log.commit.records import DELAY_MS
 from ...log.garbage import collect_garbage, remove_all
 from ...log.log import Log
 from ...log.state import LogState

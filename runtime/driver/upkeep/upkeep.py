@@ -14,8 +14,8 @@ from typing import Literal, Self
 
 from ....errors import HeadwaterError, MachineError
 from ...log.errors import FullyRefreshedError
-from ...log.folding import Fold, fold_now
 from ...log.state import LogState
+from ...log.state_parts.folding import Fold, fold_now
 from ..reports.events import Observer, UpkeepFailed
 from .removal import Epochs, FileRemoval
 

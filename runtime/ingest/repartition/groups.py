@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ...log.fed_records import SeededPart
+from ...log.commit.fed_records import SeededPart
 from ...log.state import LogState
 
 Ends = tuple[int, ...]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pyarrow as pa
 
+from ...log.commit.fed_records import Ranges
 from ...log.errors import RangeMissingError
-from ...log.fed_records import Ranges
 from ...log.log import Log
 from ...log.state import LogState
 from ...records.arrays import Int64s

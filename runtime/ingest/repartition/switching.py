@@ -8,8 +8,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ....errors import HeadwaterError
-from ...log.commit_records import DELAY_MS, RepartitionedTopic, RepartitionRecord
-from ...log.descriptions import FedTopic
+from ...log.commit.descriptions import FedTopic
+from ...log.commit.records import DELAY_MS, RepartitionedTopic, RepartitionRecord
 from ...log.errors import CommitExistsError, SegmentError, UnreadableFileError
 from ...log.log import Log
 from ...log.state import LogState

@@ -9,9 +9,9 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
-from ...log.commit_records import RepartitionedTopic
-from ...log.descriptions import FedTopic
-from ...log.fed_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
+from ...log.commit.descriptions import FedTopic
+from ...log.commit.fed_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
+from ...log.commit.records import RepartitionedTopic
 from ...log.listed import Listed
 from ...log.log import Log
 from ...log.state import LogState

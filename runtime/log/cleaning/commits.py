@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ....errors import HeadwaterError
-from ..commit_records import DELAY_MS, RewriteRecord
+from ..commit.records import DELAY_MS, RewriteRecord
 from ..errors import CommitExistsError, SegmentsChangedError
 from ..listed import Listed
 from ..log import Log

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ....errors import HeadwaterError
 from ...topology import Topology
-from ..commit_records import DELAY_MS
+from ..commit.records import DELAY_MS
 from ..garbage import collect_garbage
 from ..log import Log
 from ..state import LogState

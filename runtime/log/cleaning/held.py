@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ..commit_json import decode_commit
+from ..commit.encoding import decode_commit
 from ..errors import CommitFormatError, LogError
 from ..log import Log
 from ..state import LogState

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from zlib import crc32
 
-from ..commit_records import StoreSnapshot
+from ..commit.records import StoreSnapshot
 from ..saved_files import summed
 from ..segments.segment import Segment
 from ..state import LogState

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from zlib import crc32
 
-from ..commit_json import decode_commit
-from ..commit_records import CommitRecord
+from ..commit.encoding import decode_commit
+from ..commit.records import CommitRecord
 from ..commits import CommitStore
 from ..errors import CommitFormatError, LogError
 from ..placed.commits import origin_of

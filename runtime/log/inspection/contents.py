@@ -14,7 +14,7 @@ from ...records.schema import changelog_topic
 from ..cleaning.held import HeldBack, held_back
 from ..cleaning.policies import Policy
 from ..cleaning.readers import DeclaredReaders
-from ..commit_json import decode_commit
+from ..commit.encoding import decode_commit
 from ..errors import CommitFormatError, LogError
 from ..log import Log
 from ..segments.segment import Segment

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from zlib import crc32
 
-from ..commit_records import StoreSnapshot
+from ..commit.records import StoreSnapshot
 from ..errors import SavedFileError
 from ..log import Log
 

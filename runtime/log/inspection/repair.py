@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ..commit_records import RewriteRecord, SnapshotRecord, StoreSnapshot
+from ..commit.records import RewriteRecord, SnapshotRecord, StoreSnapshot
 from ..errors import SegmentsChangedError
 from ..listed import Listed
 from ..log import Log, rewritten_file_name

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from ..commit_records import StoreSnapshot
+from ..commit.records import StoreSnapshot
 from ..commits import CommitStore
 from ..errors import CommitDamagedError, LogError, RecordsPlace, ways_out_of_lost_commits
 from ..log import Log, LogFile

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cached_property
 from threading import Lock
 
-from ..commit_json import decode_commit, encode_commit
-from ..commit_records import PlacesRecord
+from ..commit.encoding import decode_commit, encode_commit
+from ..commit.records import PlacesRecord
 from ..commits import CommitStore
 from ..errors import CommitDamagedError, CommitExistsError, CommitFormatError
 from ..log import Log

@@ -12,7 +12,9 @@ from threading import RLock
 from typing import Any
 
 from ...records.schema import changelog_topic
-from ..commit_records import (
+from ..commit.descriptions import FedTopic, FormerLayout, TopologyDescription
+from ..commit.fed_records import AppendRecord, Ranges, Retried, SeededPart, SeedSource, ranges_of_both
+from ..commit.records import (
     AssignmentRecord,
     CommitRecord,
     EpochRecord,
@@ -27,11 +29,9 @@ from ..commit_records import (
     TaskCommit,
     TopicRemovalRecord,
 )
-from ..descriptions import FedTopic, FormerLayout, TopologyDescription
+from ..commit.renames import Renames
 from ..errors import SegmentsChangedError
-from ..fed_records import AppendRecord, Ranges, Retried, SeededPart, SeedSource, ranges_of_both
 from ..ranges import LogRange
-from ..renames import Renames
 from ..segments.partitions import Partitions
 from ..segments.segment import Segment
 from .fed_marks import FedMarks

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..commit_records import CommitRecord, EpochRecord, RepartitionRecord, RewriteRecord, TopicRemovalRecord
+from ..commit.fed_records import AppendRecord
+from ..commit.records import CommitRecord, EpochRecord, RepartitionRecord, RewriteRecord, TopicRemovalRecord
 from ..errors import RewriteOrderError, SegmentsChangedError
-from ..fed_records import AppendRecord
 from ..segments.partitions import Partitions
 from ..segments.segment import Segment
 

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from ..commit_records import (
+from ..commit.described_settings import OPTIONS
+from ..commit.descriptions import SubtopologyDescription, TopologyDescription, UsedTopic
+from ..commit.fed_records import AppendRecord
+from ..commit.records import (
     CommitRecord,
     EpochRecord,
     GenerationRecord,
@@ -19,11 +22,8 @@ from ..commit_records import (
     TaskCommit,
     TopicRemovalRecord,
 )
-from ..described_settings import OPTIONS
-from ..descriptions import SubtopologyDescription, TopologyDescription, UsedTopic
-from ..fed_records import AppendRecord
+from ..commit.renames import Renames
 from ..listed import Listed
-from ..renames import Renames
 from .snapshot import Snapshot
 from .step_names import renamed_step
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from ...dataclass_json import from_plain, to_plain
-from ..commit_json import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
-from ..commit_records import StoreSnapshot, TaskCommit
-from ..descriptions import FedTopic, TopologyDescription
+from ..commit.descriptions import FedTopic, TopologyDescription
+from ..commit.encoding import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
+from ..commit.fed_records import Ranges, Retried, SeedSource
+from ..commit.records import StoreSnapshot, TaskCommit
 from ..errors import CommitFormatError
-from ..fed_records import Ranges, Retried, SeedSource
 from ..segments.segment import Segment
 from .replaced_files import ReplacedFile
 from .task_progress import Pace

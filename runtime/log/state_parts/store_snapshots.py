@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Self
 
-from ..commit_records import SnapshotRecord, StoreSnapshot
+from ..commit.records import SnapshotRecord, StoreSnapshot
 
 
 @dataclass(frozen=True)

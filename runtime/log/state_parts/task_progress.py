@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ...task_id import TaskKey
-from ..commit_records import EpochRecord, TaskCommit
+from ..commit.records import EpochRecord, TaskCommit
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from heapq import heappop, heappush
 from typing import Literal
 
 from ...durations import parse_duration
-from ...log.commit_records import Scheduled
+from ...log.commit.records import Scheduled
 from ...python_functions.values import UnfitValueError
 from ..order.origins import Origins
 

@@ -17,7 +17,7 @@ from typing import Self, TextIO
 
 from ....private_files import make_folder, opener
 from ....unusable_paths import unusable_paths_told
-from ...log.commit_records import CommitMark
+from ...log.commit.records import CommitMark
 from ...log.log import Log
 from ...task_id import StoreId
 from ...tasks.errors import LockError

@@ -12,7 +12,7 @@ from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.changes.model import Change, Subject, Verdict
 from headwater.runtime.changes.recompute.onward import going_on, with_real_ways
 from headwater.runtime.changes.ways import CONTINUE, ways_onward
-from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
+from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
 from headwater.runtime.topology import Agg, GlobalTable, StepText, Store, Topic
 from headwater.runtime.windows import JoinWindow, SlidingWindow, Window
 

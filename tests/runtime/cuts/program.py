@@ -23,8 +23,8 @@ from system_calls import Calls, Cut, watch
 
 from headwater.runtime.driver import purging
 from headwater.runtime.driver.upkeep import cleaning
-from headwater.runtime.log import folding
 from headwater.runtime.log.cleaning.merging import Limits
+from headwater.runtime.log.state_parts import folding
 
 
 def hurry() -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
-from headwater.runtime.log.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.log.state import LogState

@@ -21,8 +21,8 @@ from strikes import FOLDER, Strike
 from waiting import wait_until
 
 from headwater import Project
-from headwater.runtime.log.commit_json import decode_commit
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord
+from headwater.runtime.log.commit.encoding import decode_commit
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord
 from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange

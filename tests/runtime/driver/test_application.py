@@ -16,8 +16,8 @@ from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCom
 from headwater.runtime.driver.reports.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.commit_records import GenerationRecord
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.log.state import LogState

@@ -23,10 +23,10 @@ from headwater.runtime.ingest.seeds import SeedSpec, seed
 from headwater.runtime.log.cleaning.complete import clean_completely
 from headwater.runtime.log.cleaning.merging import Limits
 from headwater.runtime.log.cleaning.policies import Policy
-from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.commit.descriptions import FedTopic
+from headwater.runtime.log.commit.fed_records import AppendRecord, Retried
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitFormatError, TopicChangedError
-from headwater.runtime.log.fed_records import AppendRecord, Retried
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts import fed_marks
@@ -286,6 +286,6 @@ def test_files_of_before_stay_for_who_reads_them_and_go_then(log):
 def test_earlier_version_refuses_the_log_by_the_number_of_its_format(log, monkeypatch):
     append(log, APPLICATION, TOPIC, [row("a", 1, 1)])
     repartition(log, APPLICATION, [replace(TOPIC, partitions=2)])
-    monkeypatch.setattr("headwater.runtime.log.commit_json.FORMAT", 7)
+    monkeypatch.setattr("headwater.runtime.log.commit.encoding.FORMAT", 7)
     with pytest.raises(CommitFormatError, match="format 8"):
         state(log)

@@ -20,9 +20,9 @@ from headwater.runtime.ingest.seeds import SeedResult, SeedSpec, seed
 from headwater.runtime.log.cleaning.complete import clean_completely
 from headwater.runtime.log.cleaning.merging import Limits
 from headwater.runtime.log.cleaning.policies import Policy
+from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, TopicChangedError
-from headwater.runtime.log.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.topology import Topic

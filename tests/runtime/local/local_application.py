@@ -20,8 +20,8 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.engine import Step
 from headwater.runtime.local.job import LocalJob
+from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState

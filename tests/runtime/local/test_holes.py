@@ -26,7 +26,7 @@ from joining import (
 )
 from local_application import APPLICATION, LocalApplication
 
-from headwater.runtime.log.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.global_tables import GlobalQuery
 from headwater.runtime.query.topic_table import read_table

@@ -42,10 +42,10 @@ from headwater.runtime.log.cleaning.failures import RETRY_SECONDS
 from headwater.runtime.log.cleaning.merging import Group, Limits
 from headwater.runtime.log.cleaning.parts import Part, Stay
 from headwater.runtime.log.cleaning.policies import Policy, policies_of
-from headwater.runtime.log.commit_records import RewriteRecord
-from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.commit.descriptions import FedTopic
+from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.errors import GenerationError
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.state import LogState

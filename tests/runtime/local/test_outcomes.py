@@ -17,8 +17,8 @@ from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.driver.reports.events import ClientJoined, ClientLost, EpochCommitted, TaskBeginsAgain
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.job import LocalJob
-from headwater.runtime.log.commit_json import decode_commit
-from headwater.runtime.log.commit_records import CommitRecord, EpochRecord
+from headwater.runtime.log.commit.encoding import decode_commit
+from headwater.runtime.log.commit.records import CommitRecord, EpochRecord
 from headwater.runtime.placing.client import Client
 from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.state.lmdb.environment import Environment

@@ -27,8 +27,8 @@ from headwater.runtime.driver.reports.events import (
     TasksPlaced,
 )
 from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.log.commit_json import decode_commit
-from headwater.runtime.log.commit_records import AssignmentRecord
+from headwater.runtime.log.commit.encoding import decode_commit
+from headwater.runtime.log.commit.records import AssignmentRecord
 from headwater.runtime.placing import place
 from headwater.runtime.placing.client import Client
 from headwater.runtime.state.directories.directory import StateDirectory

@@ -10,8 +10,8 @@ from summing import PARTITIONS
 from test_rebalance import Story
 
 from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored
-from headwater.runtime.log.commit_json import decode_commit
-from headwater.runtime.log.commit_records import GenerationRecord
+from headwater.runtime.log.commit.encoding import decode_commit
+from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.log.state import LogState

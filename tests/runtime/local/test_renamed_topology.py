@@ -13,12 +13,12 @@ from summing import PARTITIONS
 from test_rebalance import Story
 
 from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored
-from headwater.runtime.log import folding
 from headwater.runtime.log.commits import CommitStore
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.log.placed.sequence import PLACES
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts import folding
 from headwater.runtime.topology import PluginRef
 
 RENAMED = Names(writer="renamed")

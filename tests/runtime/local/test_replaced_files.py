@@ -20,11 +20,11 @@ from headwater.runtime.driver.reports.event_texts import sentence
 from headwater.runtime.driver.reports.events import StoreDamaged, TaskBeginsAgain, TaskFailed
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.job import LocalJob
-from headwater.runtime.log.commit_records import RewriteRecord
-from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.commit.descriptions import FedTopic
+from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import FullyRefreshedError
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.log import Log, rewritten_file_name
 from headwater.runtime.log.ranges import Fetched, LogRange
 from headwater.runtime.log.rewritten import Rewritten

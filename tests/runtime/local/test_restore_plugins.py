@@ -11,7 +11,7 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, fed, last_sums, summed
 
-from headwater.runtime.log.commit_records import StoreSnapshot
+from headwater.runtime.log.commit.records import StoreSnapshot
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.restore_strategy import Load
 from headwater.runtime.topology import PluginRef, Settings
@@ -132,7 +132,7 @@ def headwater_register_restore_strategies(register):
     register("wrong", Wrong)
 """
 LOADING = """
-        from headwater.runtime.log.commit_records import StoreSnapshot
+        from headwater.runtime.log.commit.records import StoreSnapshot
         yield Load(StoreSnapshot("other", 0, 5, "path", 1, 2, "lmdb", 3))"""
 
 

@@ -32,7 +32,7 @@ from headwater.runtime.driver.reports.events import (
 )
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.log import saved_files
-from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
+from headwater.runtime.log.commit.records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.client import Client
 from headwater.runtime.restore import client_stores

@@ -17,8 +17,8 @@ from headwater.runtime.driver.reports.events import UpkeepFailed
 from headwater.runtime.driver.upkeep import removal
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.local.job import LocalJob
-from headwater.runtime.log import folding
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts import folding
 from headwater.runtime.placing.client import Client
 from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan

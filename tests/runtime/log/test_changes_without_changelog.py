@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.log.folding import SNAPSHOT_EVERY
+from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
 
 APPLICATION = "shop-sales"
 KEPT, UNKEPT = f"{APPLICATION}-kept-changelog", f"{APPLICATION}-unkept-changelog"

@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import pytest
 
-from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.commit_records import CommitRecord, EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.encoding import encode_commit
+from headwater.runtime.log.commit.records import CommitRecord, EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import FullyRefreshedError
-from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
 from headwater.runtime.task_id import TaskKey
 
 APPLICATION = "p-t"

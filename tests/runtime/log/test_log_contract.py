@@ -22,8 +22,9 @@ from sparse_log import SparseLog
 
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.cleaning.parts import left_of
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import (
     ColumnTypeError,
@@ -35,8 +36,6 @@ from headwater.runtime.log.errors import (
     SavedFileError,
     SegmentsChangedError,
 )
-from headwater.runtime.log.fed_records import AppendRecord
-from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.log import Log, snapshot_path, writer_of
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.offset_order import by_offset
@@ -44,6 +43,7 @@ from headwater.runtime.log.placed.log import PlacedLog, place_of
 from headwater.runtime.log.ranges import LogRange, RangeReader
 from headwater.runtime.log.rewritten import Rewritten
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
 from headwater.runtime.state.synced_commit import has
 
 

@@ -21,12 +21,10 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from headwater.runtime.log import folding
-from headwater.runtime.log.commit_records import RewriteRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import RewriteRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import RangeMissingError, SegmentsChangedError
-from headwater.runtime.log.folding import Fold
 from headwater.runtime.log.garbage import collect_garbage
 from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.log import Log, epoch_file_name, rewritten_file_name
@@ -35,6 +33,8 @@ from headwater.runtime.log.offset_order import by_offset
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.rewritten import Rewritten
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts import folding
+from headwater.runtime.log.state_parts.folding import Fold
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.errors import FencedError
 from headwater.runtime.records.schema import topic_schema

@@ -10,7 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.log.descriptions import AggregateDescription, FedTopic, StoreDescription, SubtopologyDescription
+from headwater.runtime.log.commit.descriptions import (
+    AggregateDescription,
+    FedTopic,
+    StoreDescription,
+    SubtopologyDescription,
+)
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState

@@ -6,8 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.commit_records import (
+from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
+from headwater.runtime.log.commit.encoding import encode_commit
+from headwater.runtime.log.commit.records import (
     EpochRecord,
     GenerationRecord,
     Purged,
@@ -15,13 +16,12 @@ from headwater.runtime.log.commit_records import (
     RewriteRecord,
     TaskCommit,
 )
-from headwater.runtime.log.descriptions import StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import GenerationError, RewriteOrderError
-from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.garbage import collect_garbage
 from headwater.runtime.log.log import rewritten_file_name
 from headwater.runtime.log.rewritten import Rewritten
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
 
 APPLICATION = "a"
 PARTITIONS = 3

@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.commit_records import (
+from headwater.runtime.log.commit.descriptions import FedTopic, StoreDescription, TopologyDescription
+from headwater.runtime.log.commit.encoding import encode_commit
+from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
+from headwater.runtime.log.commit.records import (
     EpochRecord,
     GenerationRecord,
     Purged,
@@ -14,12 +16,10 @@ from headwater.runtime.log.commit_records import (
     StoreSnapshot,
     TaskCommit,
 )
-from headwater.runtime.log.descriptions import FedTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
-from headwater.runtime.log.fed_records import AppendRecord, SeedSource
-from headwater.runtime.log.folding import SNAPSHOT_EVERY
 from headwater.runtime.log.segments.partitions import Partitions
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
 from headwater.runtime.task_id import TaskKey
 
 

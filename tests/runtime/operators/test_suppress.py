@@ -13,7 +13,7 @@ from local_application import WHOLE, LocalApplication, part
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.changes.settings import setting_changes
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.columns import KeyBy, Select
 from headwater.runtime.operators.rows import Rows

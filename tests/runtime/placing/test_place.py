@@ -20,7 +20,7 @@ from headwater.runtime.assignment.api.assignor import (
 )
 from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.log.commit_records import GenerationRecord
+from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure, Move
 from headwater.runtime.placing.client import Client, Executor

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.log.commit_records import RewriteRecord
+from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState

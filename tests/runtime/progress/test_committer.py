@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.log.commit_json import encode_commit
-from headwater.runtime.log.commit_records import EpochRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.encoding import encode_commit
+from headwater.runtime.log.commit.records import EpochRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committer import Committer

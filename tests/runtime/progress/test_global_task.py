@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer

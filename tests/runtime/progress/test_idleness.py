@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.runtime.log.descriptions import SubtopologyDescription
+from headwater.runtime.log.commit.descriptions import SubtopologyDescription
 from headwater.runtime.progress.idleness import Network, idle_tasks
 from headwater.runtime.task_id import TaskKey
 

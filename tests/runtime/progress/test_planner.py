@@ -8,7 +8,7 @@ import pytest
 from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.driver.units import Unit
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
 from headwater.runtime.task_id import TaskId

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.keyed.stored_rows import stored_columns

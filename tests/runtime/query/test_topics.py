@@ -1,9 +1,9 @@
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.commit.descriptions import FedTopic
+from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.errors import FullyRefreshedError, RangeMissingError
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query import topics as reader_module
 from headwater.runtime.query.topics import TopicReader

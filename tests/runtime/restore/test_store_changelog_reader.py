@@ -13,7 +13,7 @@ import pytest
 from client_tasks import Heard, LaterSlices, at_once
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.log.commit_records import SnapshotRecord, StoreSnapshot
+from headwater.runtime.log.commit.records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.client import Client

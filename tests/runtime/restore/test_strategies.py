@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit_records import StoreSnapshot
+from headwater.runtime.log.commit.records import StoreSnapshot
 from headwater.runtime.restore.strategies.changelog import ChangelogRestore
 from headwater.runtime.restore.strategies.snapshot import EVERY_BYTES, SnapshotRestore
 from headwater.runtime.state.restore_strategy import Apply, Load, RestoreRequest, Save, Unsaved

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.assignment.api.cluster import TaskTopicPartition
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic

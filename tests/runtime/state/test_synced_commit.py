@@ -12,7 +12,7 @@ from zlib import crc32
 
 import pytest
 
-from headwater.runtime.log.commit_records import CommitMark
+from headwater.runtime.log.commit.records import CommitMark
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore

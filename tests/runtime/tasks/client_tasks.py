@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.assigned_tasks import AssignedTasks, TaskDescription
 from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, TaskMigratedError

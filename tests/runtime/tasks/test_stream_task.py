@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.task_id import LATEST_OFFSET, TaskId
 from headwater.runtime.tasks.errors import IllegalTaskStateError, TaskMigratedError
 from headwater.runtime.tasks.state import State

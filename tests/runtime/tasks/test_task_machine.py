@@ -19,7 +19,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.state.catch_up import catch_up
 from headwater.runtime.state.lmdb.store import LmdbStore

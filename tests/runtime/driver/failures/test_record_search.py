@@ -20,7 +20,7 @@ from headwater.runtime.driver.errors import FailedRecord, JobError, RecordError
 from headwater.runtime.driver.failures.left_out import record_error
 from headwater.runtime.driver.failures.record_search import isolate
 from headwater.runtime.driver.failures.user_errors import user_error
-from headwater.runtime.log.commit_records import TaskCommit
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
 from headwater.runtime.operators.source import Source, take

@@ -14,12 +14,12 @@ import pytest
 from headwater.runtime.driver.reports.events import Event
 from headwater.runtime.driver.upkeep.removal import GRACE_SECONDS, RETRY_SECONDS, SEARCH_SECONDS, Epochs, FileRemoval
 from headwater.runtime.driver.upkeep.upkeep import Upkeep
-from headwater.runtime.log import folding
-from headwater.runtime.log.commit_records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
+from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.garbage import GIVE_UP, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts import folding
 from headwater.runtime.task_id import TaskKey
 
 TASK = TaskKey("app", "part", 0)

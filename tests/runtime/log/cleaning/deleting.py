@@ -14,8 +14,8 @@ from headwater.runtime.log.cleaning.cleaner import Cleaner
 from headwater.runtime.log.cleaning.commits import clean_round
 from headwater.runtime.log.cleaning.merging import Limits
 from headwater.runtime.log.cleaning.policies import policies_of
-from headwater.runtime.log.commit_records import SnapshotRecord, TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import SnapshotRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.listed import Listed
 from headwater.runtime.log.log import epoch_file_name

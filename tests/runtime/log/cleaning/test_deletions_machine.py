@@ -17,8 +17,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.runtime.log import folding
 from headwater.runtime.log.cleaning.merging import Limits
+from headwater.runtime.log.state_parts import folding
 from headwater.runtime.state.directories import horizon
 
 copies = st.sampled_from(["a", "b"])

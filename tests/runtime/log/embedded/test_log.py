@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import MachineError
+from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.embedded.writer import MOST_OPEN
 from headwater.runtime.log.errors import CommitsMissingError
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.state import LogState
 
 

@@ -14,7 +14,6 @@ from summing import PARTITIONS, SUMS, WORDS, fed, summed_by_text
 
 from headwater.runtime.driver import purging
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
-from headwater.runtime.log import folding
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, CommitsMissingError
 from headwater.runtime.log.inspection import copying
@@ -23,6 +22,7 @@ from headwater.runtime.log.inspection.copying import UncopiableLogError, copy_lo
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
+from headwater.runtime.log.state_parts import folding
 from headwater.runtime.topology import PluginRef
 
 

@@ -11,10 +11,10 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUM_OF_ONE, WORDS, fed, last_sums, summed
 
-from headwater.runtime.log.descriptions import FedTopic
+from headwater.runtime.log.commit.descriptions import FedTopic
+from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, SegmentsChangedError
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.inspection.repair import NotLostError, Repair, plan_repair, repair
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.segments.segment import Segment

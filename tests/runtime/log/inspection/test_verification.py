@@ -14,10 +14,10 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, WORDS, fed, summed
 
 from headwater.runtime.driver.reports.events import EpochCommitted, Event
-from headwater.runtime.log.commit_records import RewriteRecord
+from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.inspection.commit_walk import walk
 from headwater.runtime.log.inspection.verification import Damage, Verification, VerifiedApplication
 from headwater.runtime.log.rewritten import Rewritten

@@ -15,8 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.commit_records import TaskCommit
-from headwater.runtime.log.descriptions import TopologyDescription
+from headwater.runtime.log.commit.descriptions import TopologyDescription
+from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.garbage import collect_garbage
 from headwater.runtime.log.log import epoch_file_name

@@ -12,7 +12,7 @@ import pytest
 from s3_proxy import LOSE, Proxy, proxy
 from s3_server import S3Server
 
-from headwater.runtime.log.fed_records import AppendRecord
+from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.log import snapshot_path
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.object_store.objects import threads

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.commits import CommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, CommitsMissingError
-from headwater.runtime.log.fed_records import AppendRecord
 from headwater.runtime.log.inspection.contents import contents
 from headwater.runtime.log.inspection.copying import copy_log
 from headwater.runtime.log.inspection.verification import Verification

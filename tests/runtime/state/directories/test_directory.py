@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.log.commit_records import CommitMark
+from headwater.runtime.log.commit.records import CommitMark
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.synced_commit import note_of, note_sync

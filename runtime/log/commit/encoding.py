@@ -13,8 +13,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ..dataclass_json import compact, from_plain, to_plain
-from .commit_records import (
+from ...dataclass_json import compact, from_plain, to_plain
+from ..errors import CommitFormatError
+from .descriptions import TopicDeclaration
+from .fed_records import AppendRecord
+from .records import (
     AssignmentRecord,
     CommitRecord,
     EpochRecord,
@@ -28,9 +31,6 @@ from .commit_records import (
     StoreResetRecord,
     TopicRemovalRecord,
 )
-from .descriptions import TopicDeclaration
-from .errors import CommitFormatError
-from .fed_records import AppendRecord
 
 FORMAT = 9
 """The newest. A commit has the oldest format that can read it, so that earlier versions read on as long as they can."""

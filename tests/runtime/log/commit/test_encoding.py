@@ -3,8 +3,10 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit_json import decode_commit, dump, encode_commit
-from headwater.runtime.log.commit_records import (
+from headwater.runtime.log.commit.descriptions import FedTopic, SubtopologyDescription, TopologyDescription, UsedTopic
+from headwater.runtime.log.commit.encoding import decode_commit, dump, encode_commit
+from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
+from headwater.runtime.log.commit.records import (
     Beginning,
     EpochRecord,
     GenerationRecord,
@@ -19,11 +21,9 @@ from headwater.runtime.log.commit_records import (
     TaskCommit,
     TopicRemovalRecord,
 )
-from headwater.runtime.log.descriptions import FedTopic, SubtopologyDescription, TopologyDescription, UsedTopic
+from headwater.runtime.log.commit.renames import Renames
 from headwater.runtime.log.errors import CommitFormatError
-from headwater.runtime.log.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.placed.places import Places
-from headwater.runtime.log.renames import Renames
 from headwater.runtime.log.segments.segment import Batch, Segment
 
 SEGMENT = Segment(

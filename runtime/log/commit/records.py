@@ -1,4 +1,4 @@
-"""The log's own records: what a commit says of an application's progress. Plain data; `commit_json` makes bytes of it.
+"""The log's own records: what a commit says of an application's progress. Plain data; `encoding` makes bytes of it.
 
 Data exists only if a commit record lists it: a segment, a position or a clock that no commit record lists was never
 written. Every number here is an integer; times are milliseconds.
@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from ..task_id import TaskKey
+from ...task_id import TaskKey
+from ..listed import Listed
+from ..placed.places import Places
 from .descriptions import FedTopic, TopologyDescription
 from .fed_records import AppendRecord, Ranges, SeedSource
-from .listed import Listed
-from .placed.places import Places
 from .renames import Renames
 
 DELAY_MS = 600_000

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self
 
-from ..records.schema import changelog_topic
-from ..topology import DEAD_LETTER_VALUE
+from ...records.schema import changelog_topic
+from ...topology import DEAD_LETTER_VALUE
 from .descriptions import UsedTopic
 
 _INTERNAL = ("-changelog", "-repartition")

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ...errors import HeadwaterError
-from .commits import CommitStore
-from .state_parts.snapshot import Snapshot
+from ....errors import HeadwaterError
+from ..commits import CommitStore
+from .snapshot import Snapshot
 
 SNAPSHOT_EVERY = 100
 """The least number of commits between two snapshots."""

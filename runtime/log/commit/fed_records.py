@@ -1,6 +1,6 @@
 """What a commit says of records from outside: seeds and appends, and dead letters whose records were put back.
 
-Plain data, as all of `commit_records`.
+Plain data, as all that a commit says.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from ..listed import Listed
 from .descriptions import FedTopic
-from .listed import Listed
 
 EXTERNAL_LANE = 0
 """The one lane of a topic that is fed from outside (seeds, appends)."""

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import fields
 from typing import Any
 
-from ..durations import duration_text
-from ..topology import Assignment, PluginRef, Subtopology, Topic, Topology
+from ...durations import duration_text
+from ...topology import Assignment, PluginRef, Subtopology, Topic, Topology
 
 Settings = Mapping[str, Mapping[str, str]]
 

@@ -1,4 +1,4 @@
-"""Descriptions of topics, stores and subtopologies in the log, as plain data. `commit_json` makes bytes of them.
+"""Descriptions of topics, stores and subtopologies in the log, as plain data. `encoding` makes bytes of them.
 
 A generation record describes the whole application (`TopologyDescription`), an append the topic that it feeds
 (`FedTopic`). Older logs lack some fields, which then have defaults.
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from ..durations import duration_text
-from ..records.column_changes import ColumnChanges
-from ..records.types import columns_ddl, parse_columns
-from ..records.widening import readable
-from ..topology import Agg, StepText, Store, StoreFiller, Subtopology, Topic, Topology
-from ..windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
+from ...durations import duration_text
+from ...records.column_changes import ColumnChanges
+from ...records.types import columns_ddl, parse_columns
+from ...records.widening import readable
+from ...topology import Agg, StepText, Store, StoreFiller, Subtopology, Topic, Topology
+from ...windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
 from .described_settings import settings_of
 
 

@@ -7,7 +7,7 @@ import json
 from commits import part, topic, topology
 
 from headwater.runtime.dataclass_json import from_plain, to_json
-from headwater.runtime.log.descriptions import (
+from headwater.runtime.log.commit.descriptions import (
     AggregateDescription,
     FedTopic,
     StoreDescription,

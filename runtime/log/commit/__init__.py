@@ -1,0 +1,1 @@
+"""What one commit says of an application: plain data, and its bytes."""
