@@ -5,6 +5,7 @@ What happens to clients and tasks while it runs is a line on the terminal, too: 
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -14,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .terminal import console, is_terminal, visible
+from .terminal import console, is_terminal, lossy, visible
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -236,8 +237,11 @@ def _bars(line: Line) -> Table:
 
 @contextmanager
 def shown() -> Iterator[Observer]:
-    """An observer that shows a run until the block ends: live where stderr is a terminal."""
-    screen = console(err=True)
+    """An observer that shows a run until the block ends: live where stderr is a terminal.
+
+    The run goes on when the terminal is closed.
+    """
+    screen = console(err=True, file=lossy(sys.stderr))
     if not is_terminal(err=True) or screen.is_dumb_terminal:
         from ...runtime.driver.reports.event_texts import Lines
 
@@ -250,4 +254,5 @@ def shown() -> Iterator[Observer]:
     # Printed on the screen of the table, which rich draws again below.
     progress = Progress(lambda text: screen.print(Text(visible(text, lines=True)), soft_wrap=True))
     with Live(_Live(progress), console=screen, refresh_per_second=4):
+        screen.show_cursor(True)  # a second Ctrl-C ends the process at once, which would leave the terminal without one
         yield progress

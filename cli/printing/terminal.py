@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from contextlib import suppress
 from shutil import get_terminal_size
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,12 +18,13 @@ ERROR = ("error: ", "bold red")
 WARNING = ("warning: ", "bold yellow")
 
 
-def console(*, err: bool = False) -> Console:
-    """A rich console on the present stdout or stderr, which tests replace. It reads no markup in texts."""
+def console(*, err: bool = False, file: IO[str] | None = None) -> Console:
+    """A rich console on the present stdout or stderr, which tests replace, or on `file`. It reads no markup."""
     from rich.console import Console
 
     columns, lines = get_terminal_size()
     return Console(
+        file=file,
         stderr=err,
         width=columns,  # with width and height given, rich does not assume 80 columns where TERM is dumb
         height=lines,
@@ -31,6 +33,30 @@ def console(*, err: bool = False) -> Console:
         emoji=False,
         highlight=False,
     )
+
+
+class _Lossy:
+    """A stream that leaves out what it cannot write: the terminal is gone, or nobody reads it."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with suppress(OSError):
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        with suppress(OSError):
+            self._stream.flush()
+
+
+def lossy(stream: IO[str]) -> IO[str]:
+    """The stream for what goes on when nobody can see it any more."""
+    return cast("IO[str]", _Lossy(stream))
 
 
 def is_terminal(*, err: bool = False) -> bool:

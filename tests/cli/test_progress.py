@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import subprocess
 import sys
 
 from terminal import on_terminal
@@ -126,3 +128,24 @@ def test_terminal_has_lines_of_what_happens_above_the_table_and_bars_below() -> 
     assert last[2].split()[:2] == ["totals/3", "client-1"]
     assert "━━━" in last[2]
     assert "250,000 of 1,000,000" in last[2]
+
+
+ON_A_CLOSED_TERMINAL = """
+import os, pty, sys
+screen, side = pty.openpty()
+sys.stderr = os.fdopen(side, "w")
+from headwater.cli.printing.progress import shown
+from headwater.runtime.driver.reports.events import ClientJoined
+
+with shown() as progress:
+    os.close(screen)
+    progress.on(ClientJoined("flights-delays", "client-2"))
+    print("on it goes")
+os.write(1, b"to its end")
+"""
+
+
+def test_run_goes_on_when_its_terminal_is_closed() -> None:
+    own = {**os.environ, "TERM": "xterm"}
+    command = [sys.executable, "-c", ON_A_CLOSED_TERMINAL]
+    assert subprocess.run(command, env=own, stdout=subprocess.PIPE, check=False).stdout == b"to its end"

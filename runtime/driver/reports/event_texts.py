@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 
 from ...placing.assigned import Move
@@ -272,7 +273,8 @@ def first_of(said: Sequence[str], between: str = ", ") -> str:
 class Lines:
     """An observer that prints one line to stderr for each event, as a job's log shows them on a cluster.
 
-    `seconds`: a clock that never goes back.
+    A line that stderr does not take is left out: a run does not end because nobody reads what it says. `seconds`: a
+    clock that never goes back.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
@@ -300,4 +302,5 @@ class Lines:
         self._print(sentence(event))
 
     def _print(self, said: str) -> None:
-        print(f"{time.strftime('%H:%M:%S')} {said}", file=sys.stderr, flush=True)
+        with suppress(OSError, ValueError):  # ValueError: somebody has closed it
+            print(f"{time.strftime('%H:%M:%S')} {said}", file=sys.stderr, flush=True)

@@ -63,8 +63,9 @@ def logged_events() -> dict[str, tuple[str, ...]]:
 class JsonLines:
     """An observer that writes a line for each event. Any thread may use it.
 
-    Of a store that is being restored there is one line every ten seconds. A stream that takes nothing any more is given
-    nothing: a run does not end because nobody reads its log. `seconds`: a clock that never goes back.
+    Of a store that is being restored there is one line every ten seconds. A line that the stream does not take, as on a
+    full disk, is left out, and one that nobody reads any more is given nothing: no run ends because of its log.
+    `seconds`: a clock that never goes back.
     """
 
     def __init__(self, stream: TextIO, seconds: Callable[[], float] = time.monotonic) -> None:
@@ -146,8 +147,10 @@ class JsonLines:
             except UnicodeEncodeError:  # a name of a file that is no text, or a terminal without such letters
                 self._stream.write(f"{json.dumps(line)}\n")
             self._stream.flush()
-        except (OSError, ValueError):  # ValueError: somebody has closed it
+        except (BrokenPipeError, ValueError):  # ValueError: somebody has closed it
             self._closed = True
+        except OSError:
+            return  # a disk may have room again for the next line
 
     def _due(self, event: events.StoreRestoring) -> bool:
         store, now = (event.application, event.store, event.partition), self._seconds()

@@ -1,8 +1,11 @@
+import errno
+import io
+import sys
 from typing import Literal
 
 import pytest
 
-from headwater.runtime.driver.reports.event_texts import counted, sentence, waiting
+from headwater.runtime.driver.reports.event_texts import Lines, counted, sentence, waiting
 from headwater.runtime.driver.reports.events import (
     ApplicationStopped,
     AssignmentFailed,
@@ -130,3 +133,23 @@ def test_end_is_told_with_its_reason() -> None:
     assert sentence(LogCleaned("a-b", 1, 1, 0.3)) == "a-b: log cleaned, 1 segment became 1 (0.3 s)"
     assert sentence(LogCleaned("a-b", 12, 1, 0.3)) == "a-b: log cleaned, 12 segments became 1 (0.3 s)"
     assert sentence(ApplicationStopped("a-b", "caught_up", 12_000, 3)) == "a-b: caught up, 12,000 records in 3 commits"
+
+
+@pytest.mark.parametrize("failure", [BrokenPipeError(), OSError(errno.ENOSPC, "No space left on device"), ValueError()])
+def test_line_that_nobody_takes_ends_no_run(failure: Exception, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Stream(io.StringIO):
+        takes = False
+
+        def write(self, text: str) -> int:
+            if not self.takes:
+                raise failure
+            return super().write(text)
+
+    stream = Stream()
+    monkeypatch.setattr(sys, "stderr", stream)
+    lines = Lines()
+    lines.on(ClientLost("a-b", "client-1"))
+    stream.takes = True
+    lines.on(ClientLost("a-b", "client-2"))
+    monkeypatch.undo()
+    assert stream.getvalue()[len("12:00:00 ") :] == "a-b: client-2 is gone; its tasks go to other clients\n"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import io
 import json
 import re
@@ -92,6 +93,23 @@ def test_stream_that_nobody_reads_does_not_end_the_run():
     log.on(events.ClientLost("a-b", "client-1"))
     log.on(events.ClientLost("a-b", "client-2"))
     assert stream.asked == 1
+
+
+def test_line_for_which_the_disk_has_no_room_is_left_out_and_the_next_one_is_written():
+    class Full(io.StringIO):
+        full = True
+
+        def write(self, text: str) -> int:
+            if self.full:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return super().write(text)
+
+    stream = Full()
+    log = JsonLines(stream)
+    log.on(events.ClientLost("a-b", "client-1"))
+    stream.full = False
+    log.on(events.ClientLost("a-b", "client-2"))
+    assert [line["fields"]["client"] for line in lines_of(stream)] == ["client-2"]
 
 
 def test_page_lists_the_events_with_their_fields(update_golden: bool) -> None:
