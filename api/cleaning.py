@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from ..runtime.progress.full_refresh import forget_state
+from ..runtime.progress.resets.full_refresh import forget_state
 from ..runtime.spark.clients import local_state
 from ..runtime.state.directories.beside import found_with_beside
 from ..runtime.state.directories.directory import StateDirectory

@@ -14,7 +14,7 @@ from ..runtime.log.inspection.contents import ApplicationContents, contents
 from ..runtime.log.inspection.copying import CopiedLog, copy_log
 from ..runtime.log.inspection.repair import Repair, plan_repair, repair
 from ..runtime.log.inspection.verification import Progress, Verification, VerifiedApplication
-from ..runtime.progress.full_refresh import held
+from ..runtime.progress.resets.full_refresh import held
 from ..runtime.records.schema import changelog_topic
 from ..suggestions import guess
 from .arguments import check_names

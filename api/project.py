@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from ..runtime.log.inspection.repair import Repair
     from ..runtime.log.inspection.verification import VerifiedApplication
     from ..runtime.log.log import Log
-    from ..runtime.progress.removal import Removal
-    from ..runtime.progress.rewinding import Rewind
+    from ..runtime.progress.resets.removal import Removal
+    from ..runtime.progress.resets.rewinding import Rewind
     from ..runtime.progress.seeking import Whence
     from ..runtime.query.frames import Rows
     from ..runtime.query.rows import Row

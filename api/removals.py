@@ -9,14 +9,8 @@ from ..errors import HeadwaterError
 from ..runtime.log.declared_topics import applications_of
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
-from ..runtime.progress.removal import (
-    Removal,
-    plan_application_removal,
-    plan_topic_removal,
-    readers_of,
-    remove,
-)
-from ..runtime.progress.rewinding import Rewind, plan_rewind, rewind
+from ..runtime.progress.resets.removal import Removal, plan_application_removal, plan_topic_removal, readers_of, remove
+from ..runtime.progress.resets.rewinding import Rewind, plan_rewind, rewind
 from ..runtime.progress.seeking import Whence
 from ..suggestions import closest, guess
 from .arguments import check_name, check_names

@@ -18,8 +18,8 @@ from ..runtime.driver.runs import run_topologies
 from ..runtime.driver.stopping import stopping
 from ..runtime.lineage.observer import lineage_told
 from ..runtime.log.declared_topics import applications_of, gone_with
-from ..runtime.progress.full_refresh import refresh_fully
-from ..runtime.progress.removal import Removal, plan_application_removal
+from ..runtime.progress.resets.full_refresh import refresh_fully
+from ..runtime.progress.resets.removal import Removal, plan_application_removal
 from ..runtime.spark.cluster import SparkCluster
 from ..runtime.topology import ExpressionEngine, Settings
 from ..runtime.tracing.trace import Trace, traced

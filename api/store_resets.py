@@ -10,7 +10,7 @@ from ..errors import HeadwaterError
 from ..runtime.changes.plans.store_reset import StoreReset, read_again
 from ..runtime.log.state import LogState
 from ..runtime.progress.committed import Committed
-from ..runtime.progress.store_resets import ask_for_reset, withdraw_reset
+from ..runtime.progress.resets.store_resets import ask_for_reset, withdraw_reset
 from ..runtime.topology import Topology
 from ..suggestions import guess
 from .arguments import check_name, check_names

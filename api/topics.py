@@ -22,8 +22,8 @@ from ..runtime.log.commit.descriptions import FedTopic, declaration_text
 from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
-from ..runtime.progress.full_refresh import held, readers, refresh_fully
-from ..runtime.progress.removal import Removal, plan_application_removal
+from ..runtime.progress.resets.full_refresh import held, readers, refresh_fully
+from ..runtime.progress.resets.removal import Removal, plan_application_removal
 from ..runtime.query.frames import Rows
 from ..runtime.query.topic_table import read_table, table_schema
 from ..runtime.query.topics import TopicReader

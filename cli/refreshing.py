@@ -15,7 +15,7 @@ from .removing import show
 
 if TYPE_CHECKING:
     from ..runtime.ingest.appended import SeedReplacement
-    from ..runtime.progress.removal import Removal
+    from ..runtime.progress.resets.removal import Removal
 
 yes_option: Callable[..., Any] = click.option(
     "--yes", is_flag=True, help="Do not ask before --full-refresh removes anything."

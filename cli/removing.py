@@ -14,7 +14,7 @@ from .printing.cells import size_text
 from .printing.terminal import WARNING, named, say
 
 if TYPE_CHECKING:
-    from ..runtime.progress.removal import Removal
+    from ..runtime.progress.resets.removal import Removal
 
 _HEADER = ("application", "topic", "", "records", "size")
 

@@ -14,7 +14,7 @@ from ..printing import tables
 from ..removing import confirmed
 
 if TYPE_CHECKING:
-    from ...runtime.progress.rewinding import Rewind
+    from ...runtime.progress.resets.rewinding import Rewind
     from ...runtime.progress.seeking import Whence
 
 _HEADER = ("partition", "unread now", "unread then", "read again", "passed over")

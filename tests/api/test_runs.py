@@ -27,7 +27,7 @@ from headwater.runtime.driver.reports.results import ApplicationResult, RunResul
 from headwater.runtime.log.declared_topics import WriterChangedError
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.metrics.endpoint import served
-from headwater.runtime.progress.full_refresh import ReaderError, readers
+from headwater.runtime.progress.resets.full_refresh import ReaderError, readers
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
 

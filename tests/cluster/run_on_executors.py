@@ -28,7 +28,7 @@ from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.full_refresh import refresh_fully
+from headwater.runtime.progress.resets.full_refresh import refresh_fully
 from headwater.runtime.spark.cluster import SparkCluster
 from headwater.runtime.spark.placed_rows import executors
 from headwater.runtime.spark.session.session import start_session

@@ -28,8 +28,8 @@ from ...log.placed.places import Places
 from ...log.state import LogState
 from ...progress.committed import Committed
 from ...progress.committer import Committer
-from ...progress.full_refresh import forget_state
-from ...progress.removal import remove_topic
+from ...progress.resets.full_refresh import forget_state
+from ...progress.resets.removal import remove_topic
 from ...state.directories.beside import beside, forget_beside, take_over_beside
 from ...state.directories.directory import StateDirectory
 from ...tasks.errors import LockError

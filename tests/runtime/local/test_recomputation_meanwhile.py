@@ -13,7 +13,7 @@ from headwater.api.running import StillRunningError, refuse_running
 from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.sequence import PLACES
-from headwater.runtime.progress.removal import plan_application_removal, remove
+from headwater.runtime.progress.resets.removal import plan_application_removal, remove
 from headwater.runtime.tasks.errors import LockError
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))

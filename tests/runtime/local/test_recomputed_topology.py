@@ -32,7 +32,7 @@ from headwater.runtime.driver.reports.events import (
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.places import Places
 from headwater.runtime.log.placed.sequence import PLACES
-from headwater.runtime.progress.full_refresh import refresh_fully
+from headwater.runtime.progress.resets.full_refresh import refresh_fully
 from headwater.runtime.topology import PluginRef
 from headwater.runtime.windows import Window
 

@@ -22,7 +22,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
-from headwater.runtime.progress.full_refresh import refresh_fully
+from headwater.runtime.progress.resets.full_refresh import refresh_fully
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.topology import Subtopology, Topic, Topology, dead_letter_topic

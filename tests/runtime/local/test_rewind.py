@@ -14,8 +14,8 @@ from headwater.runtime.log.errors import GenerationError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
-from headwater.runtime.progress.removal import CommittedMeanwhileError
-from headwater.runtime.progress.rewinding import (
+from headwater.runtime.progress.resets.removal import CommittedMeanwhileError
+from headwater.runtime.progress.resets.rewinding import (
     NotReadError,
     OutOfRangeError,
     Rewind,

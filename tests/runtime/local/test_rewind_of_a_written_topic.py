@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from recomputed_project import MAX, Definition, RecomputedProject
 
-from headwater.runtime.progress.rewinding import plan_rewind, rewind
+from headwater.runtime.progress.resets.rewinding import plan_rewind, rewind
 from headwater.runtime.progress.seeking import EARLIEST, Whence
 
 

@@ -13,7 +13,7 @@ from summing import PARTITIONS
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.progress.rewinding import plan_rewind, rewind
+from headwater.runtime.progress.resets.rewinding import plan_rewind, rewind
 from headwater.runtime.progress.seeking import Whence
 
 FIRST, MORE = range(20), range(20, 30)

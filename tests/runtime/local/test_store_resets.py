@@ -16,11 +16,11 @@ from headwater.runtime.driver.recompute.start import judged_start
 from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event, RecomputationBegun
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.snapshot import Snapshot
-from headwater.runtime.progress.full_refresh import refresh_fully
-from headwater.runtime.progress.removal import CommittedMeanwhileError
-from headwater.runtime.progress.rewinding import plan_rewind, rewind
+from headwater.runtime.progress.resets.full_refresh import refresh_fully
+from headwater.runtime.progress.resets.removal import CommittedMeanwhileError
+from headwater.runtime.progress.resets.rewinding import plan_rewind, rewind
+from headwater.runtime.progress.resets.store_resets import ask_for_reset, withdraw_reset
 from headwater.runtime.progress.seeking import EARLIEST
-from headwater.runtime.progress.store_resets import ask_for_reset, withdraw_reset
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from headwater.runtime.driver.reports.events import (
 )
 from headwater.runtime.driver.reports.results import RunResults
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.progress.full_refresh import refresh_fully
+from headwater.runtime.progress.resets.full_refresh import refresh_fully
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 AGAIN = replace(Definition(), aggregates=(MAX,))

@@ -9,7 +9,7 @@ from commits import Applications, part, topic, topology
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError
-from headwater.runtime.progress.full_refresh import readers, refresh_fully
+from headwater.runtime.progress.resets.full_refresh import readers, refresh_fully
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.directories.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId

@@ -11,18 +11,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import HeadwaterError
-from ...suggestions import guess
-from ..log.commit.descriptions import TopologyDescription
-from ..log.commit.records import RewindRecord
-from ..log.errors import CommitExistsError
-from ..log.log import Log
-from ..log.placed.log import called
-from ..log.state import LogState
-from ..task_id import TaskKey
+from ....errors import HeadwaterError
+from ....suggestions import guess
+from ...log.commit.descriptions import TopologyDescription
+from ...log.commit.records import RewindRecord
+from ...log.errors import CommitExistsError
+from ...log.log import Log
+from ...log.placed.log import called
+from ...log.state import LogState
+from ...task_id import TaskKey
+from ..seeking import Whence, positions_at, records_from
 from .full_refresh import held
 from .removal import CommittedMeanwhileError
-from .seeking import Whence, positions_at, records_from
 
 
 class NotReadError(HeadwaterError):

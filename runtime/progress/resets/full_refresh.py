@@ -7,13 +7,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from ...errors import HeadwaterError
-from ..log.declared_topics import reads
-from ..log.log import Log
-from ..log.placed.log import PlacedLog
-from ..log.placed.places import is_beside
-from ..state.directories.beside import found_with_beside
-from ..state.directories.directory import StateDirectory
+from ....errors import HeadwaterError
+from ...log.declared_topics import reads
+from ...log.log import Log
+from ...log.placed.log import PlacedLog
+from ...log.placed.places import is_beside
+from ...state.directories.beside import found_with_beside
+from ...state.directories.directory import StateDirectory
 
 
 class ReaderError(HeadwaterError):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 
-from ..log.commit.records import StoreResetRecord
-from ..log.errors import CommitExistsError
-from ..log.log import Log
-from ..topology import Topology
-from .committed import Committed
+from ...log.commit.records import StoreResetRecord
+from ...log.errors import CommitExistsError
+from ...log.log import Log
+from ...topology import Topology
+from ..committed import Committed
 from .removal import CommittedMeanwhileError
 
 

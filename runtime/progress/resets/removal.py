@@ -11,15 +11,15 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ...errors import HeadwaterError
-from ..log.commit.records import TopicRemovalRecord
-from ..log.declared_topics import reads
-from ..log.errors import CommitExistsError
-from ..log.garbage import collect_garbage
-from ..log.inspection.contents import ApplicationContents, TopicContents, contents_of
-from ..log.log import Log
-from ..log.placed.log import PlacedLog
-from ..log.state import LogState
+from ....errors import HeadwaterError
+from ...log.commit.records import TopicRemovalRecord
+from ...log.declared_topics import reads
+from ...log.errors import CommitExistsError
+from ...log.garbage import collect_garbage
+from ...log.inspection.contents import ApplicationContents, TopicContents, contents_of
+from ...log.log import Log
+from ...log.placed.log import PlacedLog
+from ...log.state import LogState
 from .full_refresh import held, refresh_fully
 
 
