@@ -45,6 +45,10 @@ def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[
     kept = was.given_retention, is_.given_retention
     if None not in kept and kept[0] != kept[1]:
         yield Difference("retention", f"its retention was {kept[0]}, is {kept[1]}, and its rows are found by that")
+    elif None not in kept and was.given_segment != is_.given_segment:
+        then, now = (duration_text(each.given_segment or 0) for each in (was, is_))
+        words = f"by {then} of time, this one does by {now}, in Kafka's order"
+        yield Difference("layout", f"an earlier version of Headwater kept its rows {words}")
 
 
 def topic_differences(

@@ -10,8 +10,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
-from ...durations import duration_text
+from ...durations import duration_text, parse_duration
 from ...records.column_changes import ColumnChanges
+from ...records.keys.row_steps import row_step
 from ...records.types import columns_ddl, parse_columns
 from ...records.widening import readable
 from ...topology import Agg, StepText, Store, StoreFiller, Subtopology, Topic, Topology
@@ -188,7 +189,8 @@ class StoreDescription:
     """A store of an application. `aggregates`: hidden state that it holds; `shown`: the same in the user's words, empty
     in older logs. `window`: size and advance, the gap of sessions, or the difference of sliding windows and 0, ms.
     `settings`: how it is kept, in the words of the YAML, empty in older logs too. `within`: of the records of a join of
-    streams, how far before and after a record of this side those of the other may be, ms.
+    streams, how far before and after a record of this side those of the other may be, ms. `segment`: of windows or
+    sessions that processors give, how long a segment is, ms; None in older logs: half a retention, however short.
     """
 
     partitions: int
@@ -201,8 +203,9 @@ class StoreDescription:
     changelog: bool = True
     settings: Mapping[str, str] = field(default_factory=dict)
     within: tuple[int, int] | None = None
+    segment: int | None = None
 
-    seldom: ClassVar[tuple[str, ...]] = ("within",)
+    seldom: ClassVar[tuple[str, ...]] = ("within", "segment")
 
     @property
     def given_retention(self) -> str | None:
@@ -211,6 +214,13 @@ class StoreDescription:
         """
         windowed = self.type in ("window", "session") and self.window is None and self.within is None
         return self.settings.get("retention") if windowed else None
+
+    @property
+    def given_segment(self) -> int | None:
+        """How long the segments of such windows or sessions are, ms, in which their rows lie. None for other stores."""
+        if self.segment is not None or self.given_retention is None:
+            return self.segment
+        return max(parse_duration(self.given_retention) // 2, 1)
 
     @classmethod
     def of(cls, store: Store) -> StoreDescription:
@@ -227,6 +237,7 @@ class StoreDescription:
             store.changelog,
             dict(_settings(store)),
             (window.before_ms, window.after_ms) if isinstance(window, JoinWindow) else None,
+            row_step(store) if store.keeps_given_windows else None,
         )
 
 

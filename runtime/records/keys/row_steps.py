@@ -22,5 +22,5 @@ def row_step(store: Store) -> int:
 def first_row_key(store: Store, *bounds: int | None) -> bytes | None:
     """The first key of the rows that may have something from the latest of these times (ms) on; None if all may."""
     times = [bound for bound in bounds if bound is not None]
-    step = row_step(store)
-    return first_window_key(max(times) // step * step) if times else None
+    # No time before this can be that of their segment, nor of a shorter one of an earlier version.
+    return first_window_key(max(times) - row_step(store) + 1) if times else None

@@ -1,8 +1,9 @@
 """The layout of keys in window and session stores of processors, whose rows are asked for by key and time.
 
-The start of a segment of time, the encoded key, then the window's start, or the session's end and start. A segment is
-half as long as rows are kept, and has the rows whose window starts, or whose session ends, in it. So the rows of a key
-in some span of time are a few ranges of keys, and old segments lie together, which expiry removes as one range.
+The start of a segment of time, the encoded key, then the window's start, or the session's end and start. A segment has
+the rows whose window starts, or whose session ends, in it, and is as long as in Kafka Streams' persistent stores: half
+as long as rows are kept, and at least a minute. So ranges over keys have Kafka's order; the rows of a key in some span
+of time are a few ranges of keys, and old segments lie together, which expiry removes as one range.
 
 Times are ms.
 """
@@ -16,13 +17,14 @@ import numpy as np
 from ..arrays import Int64s
 from .windows import first_window_key
 
+LEAST_SEGMENT_MS = 60_000
 _WORD = 8
 _SIGN = np.int64(-(2**63))
 
 
 def segment_length(retention: int) -> int:
     """The length of a segment, ms."""
-    return max(retention // 2, 1)
+    return max(retention // 2, LEAST_SEGMENT_MS)
 
 
 def segment_of(time: int, length: int) -> int:

@@ -92,6 +92,7 @@ class Doing:
         self.windows.put(key, None if n % 6 == 5 else {"n": n + (same.n if same else 0), "s": "w"}, start)
         found = self.windows.fetch(key, record.timestamp - 30, record.timestamp + n % 3)
         self.say(n, " ".join(f"{start}:{row.n}" for start, row in found), record)
+        self.say(n, "".join(f"{key.k}{start}" for key, start, _ in self.windows.all(reverse=n % 2 == 0)), record)
 
     def session(self, record, n):
         key, time = record.key or {"k": "none"}, record.timestamp
@@ -101,6 +102,7 @@ class Doing:
         start, end = min([time, *(each[0] for each in found)]), max([time, *(each[1] for each in found)])
         self.sessions.put(key, {"n": 1 + sum(row.n for _, _, row in found), "s": "s"}, start, end)
         self.say(n, " ".join(f"{start}-{end}:{row.n}" for start, end, row in found), record)
+        self.say(n, "".join(f"{key.k}{end}" for key, _, end, _ in self.sessions.all(reverse=n % 2 == 0)), record)
 
     def alarm(self, record, n):
         running = self.context.schedules(self.ring)

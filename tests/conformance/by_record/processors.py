@@ -241,6 +241,13 @@ class TimedStore:
         lowest = max(first, self._oldest())
         return [(times, SimpleNamespace(**row)) for times, row in rows if lowest <= times[0] <= last]
 
+    def all(self, reverse: bool = False) -> Iterator[tuple[Any, ...]]:
+        segment = max(self._retention // 2, 60_000)
+        there = [(times[0] // segment, key, times) for key, times in self._rows if times[0] >= self._oldest()]
+        rows = [(SimpleNamespace(k=key), times, self._rows[key, times]) for _, key, times in sorted(there)]
+        found = [(key, *reversed(times), SimpleNamespace(**row)) for key, times, row in rows]
+        return iter(found[::-1] if reverse else found)
+
 
 class WindowStore(TimedStore):
     """Rows by key and start."""

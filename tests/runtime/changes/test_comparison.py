@@ -108,6 +108,17 @@ def test_other_retention_of_windows_that_a_processor_gives_is_another_store(type
     assert not only.onward
 
 
+@pytest.mark.parametrize(("retention", "was"), [(15, "7ms"), (119_999, "59999ms"), (120_000, None), (180_000, None)])
+def test_rows_that_an_earlier_version_kept_by_shorter_segments_are_told(retention: int, was: str | None) -> None:
+    given = Store("seen", 2, "k string", "n bigint", type="window", retention_ms=retention)
+    now = described(FED, MADE, given)
+    then = replace(now, stores={name: replace(each, segment=None) for name, each in now.stores.items()})
+    told = [(each.verdict, each.kind, each.what) for each in changes(now, then)]
+    what = f"an earlier version of Headwater kept its rows by {was} of time, this one does by 1m, in Kafka's order"
+    assert told == ([(Verdict.REFUSES, "store.layout", what)] if was else [])
+    assert changes(now, now) == []
+
+
 def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_type() -> None:
     now = described(FED, MADE, replace(TOTALS, aggregates=(Agg("n", "sum", "x", "int"),)))
     before = replace(described(), stores={"totals": replace(StoreDescription.of(TOTALS), shown=())})

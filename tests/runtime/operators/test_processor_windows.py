@@ -23,11 +23,14 @@ from headwater.runtime.records.keys.timed import segment_start
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.topology import Store, Topic
 
-RETENTION = 100
+S = 1_000
+"""Times are whole seconds, in ms: segments are of a minute, or of half of a longer retention."""
+
+KEPT = {"window": 100 * S, "session": 160 * S}
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "text string", writer="test-app")
-WINDOWS = Store("windows", 1, "k string", "n bigint, every array<bigint>", "window", retention_ms=RETENTION)
-SESSIONS = Store("sessions", 1, "k string", "n bigint", "session", retention_ms=RETENTION)
+WINDOWS = Store("windows", 1, "k string", "n bigint, every array<bigint>", "window", retention_ms=KEPT["window"])
+SESSIONS = Store("sessions", 1, "k string", "n bigint", "session", retention_ms=KEPT["session"])
 CODE = """
 import pyarrow as pa
 
@@ -35,20 +38,21 @@ from headwater import Record
 
 SCHEMA = pa.schema({"k": pa.string(), "_start": pa.int64(), "n": pa.int64(), "every": pa.list_(pa.int64())})
 TIMES = pa.schema({"k": pa.string(), "_start": pa.int64(), "_end": pa.int64(), "n": pa.int64()})
+S = 1_000
 SIDES = [(None, None), ("b", None), (None, "b"), ("a", "b"), ("c", "a")]
 
 def bounds(time):
-    low, high = SIDES[time % 5]
-    return {"from_key": low and {"k": low}, "to_key": high and {"k": high}, "reverse": time % 2 == 0}
+    low, high = SIDES[time // S % 5]
+    return {"from_key": low and {"k": low}, "to_key": high and {"k": high}, "reverse": time // S % 2 == 0}
 
 class Windows:
     def init(self, context):
         self.context, self.rows = context, context.store("windows")
-        context.schedule("40ms", "stream_time", self.tick)
+        context.schedule("40s", "stream_time", self.tick)
 
     def process(self, record):
         time, v = record.timestamp, record.value.v
-        start = time - time % 7 + (v % 5) * 7
+        start = time - time % (7 * S) + (v % 5) * 7 * S
         before = self.rows.fetch(record.key, start)
         before_all = self.rows.all()
         every = before.every if before else []
@@ -62,15 +66,15 @@ class Windows:
             self.rows.put_many(pa.Table.from_pylist([{**row, "n": 0}, row], SCHEMA))
         else:
             self.rows.put(record.key, {"n": len(every), "every": every}, start)
-        asked = [{"k": k, "_start": at} for k in "abc" for at in (start, start - 7, -1)]
+        asked = [{"k": k, "_start": at} for k in "abc" for at in (start, start - 7 * S, -1)]
         many = self.rows.get_many(pa.Table.from_pylist(asked, SCHEMA.remove(3).remove(2))).to_pylist()
         said = [
             [each["every"] for each in many],
-            [(at, row.n) for at, row in self.rows.fetch(record.key, time - 60, time + 10, reverse=True)],
-            [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 70, time, **bounds(time))],
+            [(at, row.n) for at, row in self.rows.fetch(record.key, time - 60 * S, time + 10 * S, reverse=True)],
+            [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 70 * S, time, **bounds(time))],
             [(key.k, at, row.n) for key, at, row in self.rows.all(**bounds(time))],
-            [(at, row.n, row.every) for at, row in self.rows.fetch(record.key, time - 60, time + 10)],
-            [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 30, time)],
+            [(at, row.n, row.every) for at, row in self.rows.fetch(record.key, time - 60 * S, time + 10 * S)],
+            [(key.k, at, row.n) for key, at, row in self.rows.fetch_all(time - 30 * S, time)],
             [(key.k, at, row.n) for key, at, row in before_all],
         ]
         self.context.forward(Record(record.key, {"text": repr(said)}, time))
@@ -78,7 +82,7 @@ class Windows:
     def tick(self, time):
         said = [(key.k, at, row.n) for key, at, row in self.rows.all()]
         self.context.forward(Record({"k": "tick"}, {"text": repr(said)}, time))
-        for key, at, row in self.rows.fetch_all(0, time - 50):
+        for key, at, row in self.rows.fetch_all(0, time - 50 * S):
             if row.n > 1:
                 self.rows.put(key, None, at)
 
@@ -88,7 +92,7 @@ class Sessions:
 
     def process(self, record):
         time, v = record.timestamp, record.value.v
-        found = list(self.rows.find_sessions(record.key, time - 20, time + 20))
+        found = list(self.rows.find_sessions(record.key, time - 20 * S, time + 20 * S))
         spans = [{"k": record.key.k, "_start": start, "_end": end} for start, end, _ in found]
         self.rows.delete_many(pa.Table.from_pylist(spans, TIMES.remove(3)))
         start, end = min([time, *(each[0] for each in found)]), max([time, *(each[1] for each in found)])
@@ -103,14 +107,14 @@ class Sessions:
         said = [
             [(start, end, row.n) for start, end, row in found],
             row and row.n,
-            [each[:2] for each in self.rows.find_sessions(record.key, time - 30, time + 5, reverse=True)],
-            [(key.k, *at) for key, *at, _ in self.rows.find_all_sessions(time - 30, time - 2, **bounds(time))],
+            [each[:2] for each in self.rows.find_sessions(record.key, time - 30 * S, time + 5 * S, reverse=True)],
+            [(key.k, *at) for key, *at, _ in self.rows.find_all_sessions(time - 30 * S, time - 2 * S, **bounds(time))],
             [(key.k, *at) for key, *at, _ in self.rows.all(**bounds(time))],
-            [(key.k, *at) for key, *at, _ in self.rows.fetch_all(time - 70, time, **bounds(time))],
+            [(key.k, *at) for key, *at, _ in self.rows.fetch_all(time - 70 * S, time, **bounds(time))],
             [each[0] for each in self.rows.fetch(record.key, reverse=True)],
             [(start, end, row.n) for start, end, row in self.rows.fetch(record.key)],
             [(key.k, start, end, row.n) for key, start, end, row in self.rows.all()],
-            [(key.k, start, end) for key, start, end, _ in self.rows.fetch_all(time - 70, time - 10)],
+            [(key.k, start, end) for key, start, end, _ in self.rows.fetch_all(time - 70 * S, time - 10 * S)],
         ]
         self.context.forward(Record(record.key, {"text": repr(said)}, time))
 """
@@ -127,45 +131,46 @@ def facts(seed, records=160):
     time, made = 0, []
     for number in range(records):
         time += chances.choice([0, 1, 3, 8, 8, 30, 90])
-        made.append(((chances.choice("abc"),), (number,), max(0, time - chances.choice([0, 0, 5, 30, 130]))))
+        made.append(((chances.choice("abc"),), (number,), S * max(0, time - chances.choice([0, 0, 5, 30, 190]))))
     return made
 
 
 class Rows:
     """Rows by key and times, the first of which decides how long they are there."""
 
-    def __init__(self):
-        self.rows, self.clock, self.late = {}, -1, 0
+    def __init__(self, retention):
+        self.retention, self.rows, self.clock, self.late = retention, {}, -1, 0
 
     def put(self, key, value, *times):
         self.clock = max(self.clock, times[0])
-        if times[0] <= self.clock - RETENTION:
+        if times[0] <= self.clock - self.retention:
             self.late += value is not None
         else:
             self.rows[key, times] = value
 
     def bounded(self, time, first=0, last=2**60):
         """What `bounds` of the processors asks for."""
-        low, high = [(None, None), ("b", None), (None, "b"), ("a", "b"), ("c", "a")][time % 5]
+        low, high = [(None, None), ("b", None), (None, "b"), ("a", "b"), ("c", "a")][time // S % 5]
         found = [each for each in self.there(None, first, last) if (low or "") <= each[0] <= (high or "z")]
-        return found[::-1] if time % 2 == 0 else found
+        return found[::-1] if time // S % 2 == 0 else found
 
     def there(self, key=None, first=0, last=2**60):
-        found = sorted((times[0] // (RETENTION // 2), k, times) for k, times in self.rows)
+        segment = max(self.retention // 2, 60 * S)
+        found = sorted((times[0] // segment, k, times) for k, times in self.rows)
         return [
             (k, times, self.rows[k, times])
             for _, k, times in found
             if self.rows[k, times] is not None
             and key in (None, k)
-            and max(first, self.clock - RETENTION + 1) <= times[0] <= last
+            and max(first, self.clock - self.retention + 1) <= times[0] <= last
         ]
 
 
 def windows(records):
-    store, made, due, clock = Rows(), [], 0, -1
+    store, made, due, clock = Rows(KEPT["window"]), [], 0, -1
     for (k,), (v,), time in records:
         clock = max(clock, time)
-        start = time - time % 7 + (v % 5) * 7
+        start = time - time % (7 * S) + (v % 5) * 7 * S
         before = [row for _, _, row in store.there(k, start, start)]
         everything = [(k, at, len(row)) for k, (at,), row in store.there()]
         for _ in range(2 if v % 6 == 2 else 1):
@@ -174,13 +179,13 @@ def windows(records):
             [
                 next((row for _, _, row in store.there(each, at, at)), None)
                 for each in "abc"
-                for at in (start, start - 7, -1)
+                for at in (start, start - 7 * S, -1)
             ],
-            [(at, len(row)) for _, (at,), row in store.there(k, time - 60, time + 10)][::-1],
-            [(k, at, len(row)) for k, (at,), row in store.bounded(time, time - 70, time)],
+            [(at, len(row)) for _, (at,), row in store.there(k, time - 60 * S, time + 10 * S)][::-1],
+            [(k, at, len(row)) for k, (at,), row in store.bounded(time, time - 70 * S, time)],
             [(k, at, len(row)) for k, (at,), row in store.bounded(time)],
-            [(at, len(row), row) for _, (at,), row in store.there(k, time - 60, time + 10)],
-            [(k, at, len(row)) for k, (at,), row in store.there(None, time - 30, time)],
+            [(at, len(row), row) for _, (at,), row in store.there(k, time - 60 * S, time + 10 * S)],
+            [(k, at, len(row)) for k, (at,), row in store.there(None, time - 30 * S, time)],
             everything,
         ]
         made.append((k, repr(said), time))
@@ -188,16 +193,16 @@ def windows(records):
             rows = [(k, at, len(row)) for k, (at,), row in store.there()]
             made.append(("tick", repr(rows), clock))
             for k, at, n in rows:
-                if n > 1 and at <= clock - 50:
+                if n > 1 and at <= clock - 50 * S:
                     store.put(k, None, at)
-            due = (clock // 40 + 1) * 40
+            due = (clock // (40 * S) + 1) * 40 * S
     return store, made
 
 
 def sessions(records):
-    store, made = Rows(), []
+    store, made = Rows(KEPT["session"]), []
     for (k,), _, time in records:
-        found = [(start, end, n) for _, (end, start), n in store.there(k, time - 20) if start <= time + 20]
+        found = [(start, end, n) for _, (end, start), n in store.there(k, time - 20 * S) if start <= time + 20 * S]
         for start, end, _ in found:
             store.put(k, None, end, start)
         start, end = min([time, *(each[0] for each in found)]), max([time, *(each[1] for each in found)])
@@ -206,15 +211,15 @@ def sessions(records):
         everything = [(k, start, end, n) for k, (end, start), n in store.there()]
         said = [
             found,
-            n if end > store.clock - RETENTION else None,
-            [(start, end) for _, (end, start), _ in store.there(k, time - 30) if start <= time + 5][::-1],
-            [(k, start, end) for k, (end, start), _ in store.bounded(time, time - 30) if start <= time - 2],
+            n if end > store.clock - store.retention else None,
+            [(start, end) for _, (end, start), _ in store.there(k, time - 30 * S) if start <= time + 5 * S][::-1],
+            [(k, start, end) for k, (end, start), _ in store.bounded(time, time - 30 * S) if start <= time - 2 * S],
             [(k, start, end) for k, (end, start), _ in store.bounded(time)],
-            [(k, start, end) for k, (end, start), _ in store.bounded(time, time - 70, time)],
+            [(k, start, end) for k, (end, start), _ in store.bounded(time, time - 70 * S, time)],
             [each[1] for each in everything if each[0] == k][::-1],
             [each[1:] for each in everything if each[0] == k],
             everything,
-            [each[:3] for each in everything if time - 70 <= each[2] <= time - 10],
+            [each[:3] for each in everything if time - 70 * S <= each[2] <= time - 10 * S],
         ]
         made.append((k, repr(said), time))
     return store, made
@@ -252,16 +257,19 @@ def segments(app, store):
     return sorted({segment_start(key) for key, _ in LmdbStore(path, writable=False).range(None, None)})
 
 
-@pytest.mark.parametrize(("name", "store", "model"), MODELS, ids=["windows", "sessions"])
-def test_segments_leave_the_disk_once_all_their_rows_have_expired(application, name, store, model):
+@pytest.mark.parametrize(
+    ("name", "store", "found"),
+    [  # by 163, all windows up to 63 have expired; by 308, all sessions up to 148
+        ("Windows", WINDOWS, [[0], [0, 60], [0, 60, 120], [60, 120], [300]]),
+        ("Sessions", SESSIONS, [[0], [0], [0, 80], [0, 80, 160], [80, 160, 240]]),
+    ],
+)
+def test_segments_leave_the_disk_once_all_their_rows_have_expired(application, name, store, found):
     app = application(topology(name, store))
-    found = []
-    for k, time in [("a", 20), ("b", 70), ("c", 147), ("d", 154), ("e", 308)]:
-        app.append(FACTS, [((k,), (5,), time)])
+    for (k, time), expected in zip([("a", 20), ("b", 70), ("c", 147), ("d", 163), ("e", 308)], found, strict=True):
+        app.append(FACTS, [((k,), (5,), time * S)])
         app.run()
-        found.append(segments(app, store))
-    # By 154, all that was up to 54 has expired.
-    assert found == [[0], [0, 50], [0, 50, 100], [50, 100, 150], [300]]
+        assert segments(app, store) == [each * S for each in expected]
 
 
 @pytest.mark.parametrize(

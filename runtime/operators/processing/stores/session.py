@@ -78,8 +78,8 @@ class SessionStore:
     ) -> Iterator[tuple[Row, int, int, Row]]:
         """(key, start, end, row) of the sessions of all keys that end from `first` to `last`, both included.
 
-        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come half a
-        retention after another, and in each by key and end; `reverse`: just the other way round.
+        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come by
+        segments of time (`records/keys/timed.py`), and in each by key and end; `reverse`: just the other way round.
         """
         found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
         return ((key, start, end, row) for key, (end, start), row in found)

@@ -59,8 +59,8 @@ class WindowStore:
     ) -> Iterator[tuple[Row, int, Row]]:
         """(key, start, row) of the windows of all keys that start from `first` to `last`, both included.
 
-        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come half a
-        retention after another, and in each by key and start; `reverse`: just the other way round.
+        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come by
+        segments of time (`records/keys/timed.py`), and in each by key and start; `reverse`: just the other way round.
         """
         found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
         return ((key, start, row) for key, (start,), row in found)
