@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from .version import __version__
 
 if TYPE_CHECKING:
-    from .api.case_results import TestsFailedError
-    from .api.driver import TopologyTestDriver
     from .api.project import Project
+    from .api.testing.driver import TopologyTestDriver
+    from .api.testing.results import TestsFailedError
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
     from .runtime.driver.reports.results import RunFailedError
@@ -34,8 +34,8 @@ _HOMES = {
     "Project": ".api.project",
     "Record": ".runtime.operators.processing.record",
     "RunFailedError": ".runtime.driver.reports.results",
-    "TestsFailedError": ".api.case_results",
-    "TopologyTestDriver": ".api.driver",
+    "TestsFailedError": ".api.testing.results",
+    "TopologyTestDriver": ".api.testing.driver",
     "UnknownNameError": ".compiler.outcomes",
 }
 

@@ -17,10 +17,10 @@ from ..runtime.log.inspection.verification import Progress, Verification, Verifi
 from ..runtime.progress.resets.full_refresh import held
 from ..runtime.records.schema import changelog_topic
 from ..suggestions import guess
+from .applications.running import refuse_running
 from .arguments import check_names
 from .code import GeneratedCode
 from .files import CheckedFiles
-from .running import refuse_running
 from .target import Target
 
 

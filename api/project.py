@@ -47,19 +47,19 @@ if TYPE_CHECKING:
     from ..runtime.spark.session.on_demand import SparkOnDemand
     from ..runtime.topology import ExpressionEngine, Settings
     from ..runtime.tracing.trace import Trace
-    from .case_results import CaseResult, CaseResults
+    from .applications.pauses import ApplicationPause, Pauses
+    from .applications.plans import Plans
+    from .applications.removals import Removals
+    from .applications.runs import Runs
+    from .applications.store_resets import StoreResets
+    from .applications.tasks import ApplicationTasks, Tasks
     from .cleaning import Cleaning
     from .code import GeneratedCode
     from .logs import Logs
-    from .pauses import ApplicationPause, Pauses
-    from .plans import Plans
-    from .removals import Removals
-    from .runs import Runs
-    from .store_resets import StoreResets
     from .stores import Stores
     from .target import Target
-    from .tasks import ApplicationTasks, Tasks
-    from .testing import Testing
+    from .testing.cases import Testing
+    from .testing.results import CaseResult, CaseResults
     from .topics import Topics
 
 
@@ -610,43 +610,43 @@ class Project:
 
     @cached_property
     def _runs(self) -> Runs:
-        from .runs import Runs
+        from .applications.runs import Runs
 
         return Runs(self._files, self._selection, self._code, self._target, self._spark)
 
     @cached_property
     def _testing(self) -> Testing:
-        from .testing import Testing
+        from .testing.cases import Testing
 
         return Testing(self._files, self._selection, self._spark)
 
     @cached_property
     def _plans(self) -> Plans:
-        from .plans import Plans
+        from .applications.plans import Plans
 
         return Plans(self._files, self._selection, self._target)
 
     @cached_property
     def _tasks(self) -> Tasks:
-        from .tasks import Tasks
+        from .applications.tasks import Tasks
 
         return Tasks(self._files, self._selection, self._target)
 
     @cached_property
     def _pauses(self) -> Pauses:
-        from .pauses import Pauses
+        from .applications.pauses import Pauses
 
         return Pauses(self._files, self._selection, self._target)
 
     @cached_property
     def _removals(self) -> Removals:
-        from .removals import Removals
+        from .applications.removals import Removals
 
         return Removals(self._files, self._selection, self._target)
 
     @cached_property
     def _store_resets(self) -> StoreResets:
-        from .store_resets import StoreResets
+        from .applications.store_resets import StoreResets
 
         return StoreResets(self._selection, self._target, self._plans)
 

@@ -19,8 +19,8 @@ from ..printing.terminal import ERROR, WARNING, console, is_terminal, say
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
+    from ...api.applications.tasks import ApplicationTasks
     from ...api.project import Project
-    from ...api.tasks import ApplicationTasks
     from ...runtime.driver.reports.status import RunStatus, TaskStatus
 
 HEADER = ("client", "task", "role", "state", "stores", "lag", "rate", "since")

@@ -13,7 +13,7 @@ from ..options import ProjectOptions, format_option, project_options
 from ..printing.findings import show
 
 if TYPE_CHECKING:
-    from ...api.case_results import CaseResult, CaseResults
+    from ...api.testing.results import CaseResult, CaseResults
 
 
 @click.command()

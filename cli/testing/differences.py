@@ -19,7 +19,7 @@ from ..printing.cells import cell, time_text
 from ..printing.terminal import visible
 
 if TYPE_CHECKING:
-    from ...api.case_results import ComparedRow, Difference
+    from ...api.testing.results import ComparedRow, Difference
 
 _GAP = "  "
 _RECORD = ("timestamp", "partition", "headers")

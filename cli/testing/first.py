@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ...api.case_results import CaseResult
     from ...api.project import Project
+    from ...api.testing.results import CaseResult
 
 
 def tested(project: Project) -> None:

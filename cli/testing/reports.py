@@ -10,12 +10,12 @@ from ..printing.terminal import visible
 from .differences import heading, sentence, table
 
 if TYPE_CHECKING:
-    from ...api.case_results import CaseResult, CaseResults
+    from ...api.testing.results import CaseResult, CaseResults
 
 
 def as_json(results: CaseResults, base: str) -> str:
     """The form of `schemas/test_results.json`. `base`: the path from here to the project."""
-    from ...api.case_results import shown_json
+    from ...api.testing.results import shown_json
 
     return json.dumps(shown_json(results.to_json(), base), indent=2, ensure_ascii=False) + "\n"
 

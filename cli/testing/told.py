@@ -12,7 +12,7 @@ from ..printing.terminal import console, is_terminal, say, visible
 from .differences import heading, table
 
 if TYPE_CHECKING:
-    from ...api.case_results import CaseResult, CaseResults
+    from ...api.testing.results import CaseResult, CaseResults
 
 _SIGNS = {"passed": ("passed", "green"), "failed": ("failed", "bold red"), "error": ("error ", "bold red")}
 _INDENT = "  "

@@ -23,7 +23,7 @@ from headwater import (
     TopologyTestDriver,
     UnknownNameError,
 )
-from headwater.api.driver import UnfitRecordsError
+from headwater.api.testing.driver import UnfitRecordsError
 from headwater.cli.commands.init import command as init
 from headwater.runtime.testing import driven
 

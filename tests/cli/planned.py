@@ -14,7 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headwater import Project
-from headwater.api import runs
+from headwater.api.applications import runs
 from headwater.cli.main import main
 from headwater.compiler.pipeline import compile_project
 from headwater.runtime.driver.reports.events import Observer

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api.tasks import ApplicationTasks
+from headwater.api.applications.tasks import ApplicationTasks
 from headwater.cli.commands.tasks import headline
 from headwater.errors import HeadwaterError
 from headwater.runtime.driver.beginning import LogGoneError

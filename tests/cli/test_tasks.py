@@ -20,7 +20,7 @@ from rich.console import Console
 from terminal import on_terminal
 
 from headwater import Project
-from headwater.api.tasks import ApplicationTasks
+from headwater.api.applications.tasks import ApplicationTasks
 from headwater.cli.commands.tasks import Screen
 from headwater.runtime.driver.reports.counters import TaskCounts
 from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process

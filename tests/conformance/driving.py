@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from headwater.api.driver import DrivenProject
 from headwater.api.files import CheckedFiles, Options
+from headwater.api.testing.driver import DrivenProject
 from headwater.compiler.testing.checked import Surface
 from headwater.runtime.ingest.incoming import from_python
 from headwater.runtime.records.texts.record_json import Record

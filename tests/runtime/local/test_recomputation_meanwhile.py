@@ -9,7 +9,7 @@ import pytest
 from local_application import Stopping
 from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 
-from headwater.api.running import StillRunningError, refuse_running
+from headwater.api.applications.running import StillRunningError, refuse_running
 from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.sequence import PLACES

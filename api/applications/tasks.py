@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..runtime.changes.plans.recomputation import Recomputation, recomputations
-from ..runtime.driver.reports.figures import client_figures
-from ..runtime.driver.reports.status import Condition, RunStatus
-from .files import CheckedFiles
-from .selection import Selection
-from .target import Target
+from ...runtime.changes.plans.recomputation import Recomputation, recomputations
+from ...runtime.driver.reports.figures import client_figures
+from ...runtime.driver.reports.status import Condition, RunStatus
+from ..files import CheckedFiles
+from ..selection import Selection
+from ..target import Target
 
 
 @dataclass(frozen=True)

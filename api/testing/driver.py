@@ -10,36 +10,36 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ..compiler.diagnostics import did_you_mean
-from ..compiler.emit.code_files import code_of
-from ..compiler.emit.job import render_job
-from ..compiler.outcomes import UnknownNameError
-from ..compiler.target_settings import plugins_of
-from ..compiler.testing.alone import alone
-from ..compiler.testing.checked import Surface, columns_of_topic
-from ..compiler.topology.engines import StepEngine, step_engines
-from ..compiler.topology.graph import TopologyGraph
-from ..errors import HeadwaterError
-from ..private_files import make_folder
-from ..runtime.durations import parse_duration
-from ..runtime.generated_code import topology_beside
-from ..runtime.ingest.incoming import from_python
-from ..runtime.local.cluster import LocalCluster
-from ..runtime.records.bad_values import BadValueError
-from ..runtime.testing.driven import DrivenTopology, incoming_of, yielded_records
-from ..runtime.testing.given import Advance
-from ..runtime.testing.rows import UnfitRowError, record_form
-from .arguments import ArgumentError, check_name
-from .files import CheckedFiles, Options
+from ...compiler.diagnostics import did_you_mean
+from ...compiler.emit.code_files import code_of
+from ...compiler.emit.job import render_job
+from ...compiler.outcomes import UnknownNameError
+from ...compiler.target_settings import plugins_of
+from ...compiler.testing.alone import alone
+from ...compiler.testing.checked import Surface, columns_of_topic
+from ...compiler.topology.engines import StepEngine, step_engines
+from ...compiler.topology.graph import TopologyGraph
+from ...errors import HeadwaterError
+from ...private_files import make_folder
+from ...runtime.durations import parse_duration
+from ...runtime.generated_code import topology_beside
+from ...runtime.ingest.incoming import from_python
+from ...runtime.local.cluster import LocalCluster
+from ...runtime.records.bad_values import BadValueError
+from ...runtime.testing.driven import DrivenTopology, incoming_of, yielded_records
+from ...runtime.testing.given import Advance
+from ...runtime.testing.rows import UnfitRowError, record_form
+from ..arguments import ArgumentError, check_name
+from ..files import CheckedFiles, Options
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from ..runtime.driver.cluster import Cluster
-    from ..runtime.query.rows import Row
-    from ..runtime.records.texts.record_json import Record
-    from ..runtime.spark.session.on_demand import SparkOnDemand
-    from ..runtime.topology import ExpressionEngine, Topic, Topology
+    from ...runtime.driver.cluster import Cluster
+    from ...runtime.query.rows import Row
+    from ...runtime.records.texts.record_json import Record
+    from ...runtime.spark.session.on_demand import SparkOnDemand
+    from ...runtime.topology import ExpressionEngine, Topic, Topology
 
 
 class NotLocalError(HeadwaterError):
@@ -99,8 +99,8 @@ class DrivenProject:
     def _cluster(self, name: str, engine: ExpressionEngine) -> Cluster:
         if not self.on_spark(name, engine):
             return LocalCluster()
-        from ..runtime.spark.clients import has_executors
-        from ..runtime.spark.cluster import SparkCluster
+        from ...runtime.spark.clients import has_executors
+        from ...runtime.spark.cluster import SparkCluster
 
         session = self._spark.session()
         if has_executors(session.sparkContext.master):
@@ -145,7 +145,7 @@ class TopologyTestDriver:
         check_name("topology", topology)
         if engine not in ("task", "spark"):
             raise ArgumentError("engine", engine, "'task' or 'spark'")
-        from ..runtime.spark.session.on_demand import SparkOnDemand
+        from ...runtime.spark.session.on_demand import SparkOnDemand
 
         options = Options(profile, target, dict(vars or {}), (), tuple(without_plugins))
         files = CheckedFiles(Path(path).resolve(), options, lambda: self._spark)

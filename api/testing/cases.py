@@ -9,29 +9,29 @@ from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from ..compiler.diagnostics import Diagnostics, did_you_mean
-from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
-from ..compiler.reading.nodes import Mapping
-from ..compiler.reading.nodes import Sequence as Items
-from ..compiler.testing.cases import Case, LoadedCases, load_cases
-from ..compiler.testing.checked import CheckedCase, Surface, check_case
-from ..compiler.testing.updating import Found, updated
-from ..compiler.topology.engines import StepEngine
-from ..errors import HeadwaterError
-from ..runtime.testing.comparing import Compared, compared
-from ..runtime.testing.driven import DrivenTopology
-from ..runtime.testing.found_rows import cells_of_record, cells_of_row, last_of_each_key
-from ..runtime.testing.given import Expected, ExpectedDrops
-from ..runtime.testing.rows import Columns
-from ..runtime.topology import ExpressionEngine
-from .arguments import ArgumentError, check_names
-from .case_results import CaseResult, CaseResults, ComparedRow, Difference, EntryKind, Status
+from ...compiler.diagnostics import Diagnostics, did_you_mean
+from ...compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
+from ...compiler.reading.nodes import Mapping
+from ...compiler.reading.nodes import Sequence as Items
+from ...compiler.testing.cases import Case, LoadedCases, load_cases
+from ...compiler.testing.checked import CheckedCase, Surface, check_case
+from ...compiler.testing.updating import Found, updated
+from ...compiler.topology.engines import StepEngine
+from ...errors import HeadwaterError
+from ...runtime.testing.comparing import Compared, compared
+from ...runtime.testing.driven import DrivenTopology
+from ...runtime.testing.found_rows import cells_of_record, cells_of_row, last_of_each_key
+from ...runtime.testing.given import Expected, ExpectedDrops
+from ...runtime.testing.rows import Columns
+from ...runtime.topology import ExpressionEngine
+from ..arguments import ArgumentError, check_names
+from ..files import CheckedFiles
+from ..selection import Selection
 from .driver import DrivenProject, rows_of_store, with_vars
-from .files import CheckedFiles
-from .selection import Selection
+from .results import CaseResult, CaseResults, ComparedRow, Difference, EntryKind, Status
 
 if TYPE_CHECKING:
-    from ..runtime.spark.session.on_demand import SparkOnDemand
+    from ...runtime.spark.session.on_demand import SparkOnDemand
 
 UNUSED_VARIABLE = "HW035"
 

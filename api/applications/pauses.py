@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ..runtime.log.cleaning.policies import policy_of
-from ..runtime.log.log import Log
-from .files import CheckedFiles
-from .selection import Selection
-from .target import Target
+from ...runtime.log.cleaning.policies import policy_of
+from ...runtime.log.log import Log
+from ..files import CheckedFiles
+from ..selection import Selection
+from ..target import Target
 
 
 @dataclass(frozen=True)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from ..compiler.selectors import SelectorError
-from ..errors import HeadwaterError
-from ..runtime.log.declared_topics import applications_of
-from ..runtime.log.log import Log
-from ..runtime.log.state import LogState
-from ..runtime.progress.resets.removal import Removal, plan_application_removal, plan_topic_removal, readers_of, remove
-from ..runtime.progress.resets.rewinding import Rewind, plan_rewind, rewind
-from ..runtime.progress.seeking import Whence
-from ..suggestions import closest, guess
-from .arguments import check_name, check_names
-from .files import CheckedFiles
+from ...compiler.selectors import SelectorError
+from ...errors import HeadwaterError
+from ...runtime.log.declared_topics import applications_of
+from ...runtime.log.log import Log
+from ...runtime.log.state import LogState
+from ...runtime.progress.resets.removal import Removal, plan_application_removal, plan_topic_removal, readers_of, remove
+from ...runtime.progress.resets.rewinding import Rewind, plan_rewind, rewind
+from ...runtime.progress.seeking import Whence
+from ...suggestions import closest, guess
+from ..arguments import check_name, check_names
+from ..files import CheckedFiles
+from ..selection import Selection
+from ..target import Target
 from .running import refuse_running
-from .selection import Selection
-from .target import Target
 
 
 class UnknownRemainsError(HeadwaterError):

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 
-from ..compiler.selectors import SelectorError
-from ..errors import HeadwaterError
-from ..runtime.changes.plans.store_reset import StoreReset, read_again
-from ..runtime.log.state import LogState
-from ..runtime.progress.committed import Committed
-from ..runtime.progress.resets.store_resets import ask_for_reset, withdraw_reset
-from ..runtime.topology import Topology
-from ..suggestions import guess
-from .arguments import check_name, check_names
+from ...compiler.selectors import SelectorError
+from ...errors import HeadwaterError
+from ...runtime.changes.plans.store_reset import StoreReset, read_again
+from ...runtime.log.state import LogState
+from ...runtime.progress.committed import Committed
+from ...runtime.progress.resets.store_resets import ask_for_reset, withdraw_reset
+from ...runtime.topology import Topology
+from ...suggestions import guess
+from ..arguments import check_name, check_names
+from ..selection import Selection
+from ..target import Target
 from .plans import Plans
 from .running import refuse_recomputing
-from .selection import Selection
-from .target import Target
 
 
 class NoStoreToResetError(HeadwaterError):

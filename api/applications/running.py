@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 
-from ..errors import HeadwaterError
-from ..runtime.driver.reports.status import RunStatus
-from ..runtime.log.placed.log import PlacedLog
+from ...errors import HeadwaterError
+from ...runtime.driver.reports.status import RunStatus
+from ...runtime.log.placed.log import PlacedLog
 
 
 class StillRunningError(HeadwaterError):

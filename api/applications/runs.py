@@ -10,27 +10,27 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..private_files import write_text
-from ..runtime.driver.refused import refused
-from ..runtime.driver.reports.events import Observer, Silent
-from ..runtime.driver.reports.results import RunResults
-from ..runtime.driver.runs import run_topologies
-from ..runtime.driver.stopping import stopping
-from ..runtime.lineage.observer import lineage_told
-from ..runtime.log.declared_topics import applications_of, gone_with
-from ..runtime.progress.resets.full_refresh import refresh_fully
-from ..runtime.progress.resets.removal import Removal, plan_application_removal
-from ..runtime.spark.cluster import SparkCluster
-from ..runtime.topology import ExpressionEngine, Settings
-from ..runtime.tracing.trace import Trace, traced
-from .arguments import check_engine, check_methods
-from .code import TARGET, GeneratedCode
-from .files import CheckedFiles
-from .selection import Selection
-from .target import Target
+from ...private_files import write_text
+from ...runtime.driver.refused import refused
+from ...runtime.driver.reports.events import Observer, Silent
+from ...runtime.driver.reports.results import RunResults
+from ...runtime.driver.runs import run_topologies
+from ...runtime.driver.stopping import stopping
+from ...runtime.lineage.observer import lineage_told
+from ...runtime.log.declared_topics import applications_of, gone_with
+from ...runtime.progress.resets.full_refresh import refresh_fully
+from ...runtime.progress.resets.removal import Removal, plan_application_removal
+from ...runtime.spark.cluster import SparkCluster
+from ...runtime.topology import ExpressionEngine, Settings
+from ...runtime.tracing.trace import Trace, traced
+from ..arguments import check_engine, check_methods
+from ..code import TARGET, GeneratedCode
+from ..files import CheckedFiles
+from ..selection import Selection
+from ..target import Target
 
 if TYPE_CHECKING:
-    from ..runtime.spark.session.on_demand import SparkOnDemand
+    from ...runtime.spark.session.on_demand import SparkOnDemand
 
 RUN_RESULTS = "run_results.json"
 

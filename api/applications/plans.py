@@ -7,25 +7,25 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from ..compiler.emit.declared import declared_topology
-from ..compiler.outcomes import InvalidProjectError, Parsed
-from ..compiler.pipeline import CheckedProject
-from ..compiler.reading.nodes import without_notes
-from ..errors import HeadwaterError
-from ..runtime.changes.model import Verdict
-from ..runtime.changes.plans.against import plan_against
-from ..runtime.changes.plans.manifest import Manifest
-from ..runtime.changes.plans.orphans import orphans
-from ..runtime.changes.plans.plan import Orphan, Plan
-from ..runtime.changes.plans.plan_json import Made
-from ..runtime.changes.plans.planning import Planned, plan_on
-from ..runtime.changes.refreshed import RefreshRefusedError, check_refresh, refused_from_nothing
-from ..runtime.ingest.seeds import SeedSpec
-from ..runtime.state.directories.known_log import place_of
-from ..runtime.topology import Topic, Topology
-from .files import CheckedFiles
-from .selection import Selection
-from .target import Target
+from ...compiler.emit.declared import declared_topology
+from ...compiler.outcomes import InvalidProjectError, Parsed
+from ...compiler.pipeline import CheckedProject
+from ...compiler.reading.nodes import without_notes
+from ...errors import HeadwaterError
+from ...runtime.changes.model import Verdict
+from ...runtime.changes.plans.against import plan_against
+from ...runtime.changes.plans.manifest import Manifest
+from ...runtime.changes.plans.orphans import orphans
+from ...runtime.changes.plans.plan import Orphan, Plan
+from ...runtime.changes.plans.plan_json import Made
+from ...runtime.changes.plans.planning import Planned, plan_on
+from ...runtime.changes.refreshed import RefreshRefusedError, check_refresh, refused_from_nothing
+from ...runtime.ingest.seeds import SeedSpec
+from ...runtime.state.directories.known_log import place_of
+from ...runtime.topology import Topic, Topology
+from ..files import CheckedFiles
+from ..selection import Selection
+from ..target import Target
 
 
 class Plans:

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ..compiler.topology.engines import StepEngine
-from ..errors import HeadwaterError
-from ..runtime.testing.comparing import Compared
-from ..runtime.testing.rows import Columns
+from ...compiler.topology.engines import StepEngine
+from ...errors import HeadwaterError
+from ...runtime.testing.comparing import Compared
+from ...runtime.testing.rows import Columns
 
 Status = Literal["passed", "failed", "error"]
 EntryKind = Literal["topic", "store", "dropped"]

@@ -1,0 +1,1 @@
+"""The applications of the selected topologies: run, paused, planned, started again, removed; their tasks."""

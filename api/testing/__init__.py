@@ -1,0 +1,1 @@
+"""The tests of a project, and topologies that a test drives."""
