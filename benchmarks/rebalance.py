@@ -35,7 +35,7 @@ from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
 from headwater.runtime.restore.store_changelog_reader import Errors, StoreChangelogReader
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
-from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
+from headwater.runtime.tasks.client.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
 from .restore import NoCommits

@@ -50,7 +50,7 @@ from headwater.runtime.restore.store_changelog_reader import StoreChangelogReade
 from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.task_id import TaskId, TopicPartition
-from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
+from headwater.runtime.tasks.client.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
 PARTITIONS = 4

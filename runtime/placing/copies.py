@@ -9,7 +9,7 @@ from ..assignment.api.cluster import Lags, ProcessId
 from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import StoreId, TaskId
-from ..tasks.offset_sums import offset_sum
+from ..tasks.client.offset_sums import offset_sum
 from ..topology import Store, Subtopology
 from .assigned import Assigned
 

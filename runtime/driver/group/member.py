@@ -21,10 +21,10 @@ from ...restore.store_saver import StoreSaver
 from ...state.restore_listener import RestoreListener
 from ...state.restore_strategy import RestoreStrategy
 from ...task_id import StoreId, TaskId, TopicPartition
-from ...tasks.interfaces import Commits
+from ...tasks.client.interfaces import Commits
+from ...tasks.client.task_manager import DeclaredTask, TaskManager
 from ...tasks.measured import StoreSize
 from ...tasks.stream_task import StreamTask
-from ...tasks.task_manager import DeclaredTask, TaskManager
 from ...topology import Subtopology, Topology
 
 

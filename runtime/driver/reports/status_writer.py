@@ -14,7 +14,7 @@ from ...log.errors import LogError
 from ...progress.committed import Committed
 from ...progress.planner import Planner
 from ...task_id import StoreId, TaskKey
-from ...tasks.assigned_tasks import TaskDescription
+from ...tasks.client.assigned_tasks import TaskDescription
 from ...tasks.state import State, TaskType
 from ...topology import Settings, Topology
 from ..epoch_commits import Tally

@@ -23,9 +23,9 @@ from headwater.runtime.restore.store_changelog_reader import StoreChangelogReade
 from headwater.runtime.state.directories.directory import StateDirectory
 from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
+from headwater.runtime.tasks.client.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.task import Task
-from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.topology import Store
 
 TOTALS = Store("s", 3, "k string", "v bigint")

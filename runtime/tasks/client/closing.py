@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 
-from ..task_id import TaskId
+from ...task_id import TaskId
+from ..standby_task import StandbyTask
+from ..state import State
+from ..stream_task import StreamTask
+from ..task import Task
 from .assigned_tasks import AssignedTasks
 from .interfaces import ChangelogReader, RemoteStores
-from .standby_task import StandbyTask
-from .state import State
-from .stream_task import StreamTask
-from .task import Task
 
 
 class TaskCloser:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from ...errors import HeadwaterError
-from ..task_id import LATEST_OFFSET, MAX_OFFSET_SUM
+from ....errors import HeadwaterError
+from ...task_id import LATEST_OFFSET, MAX_OFFSET_SUM
 
 UNKNOWN_OFFSET = -4
 """Instead of an offset: nothing is known of the store, which counts as empty. Kafka Streams' `OFFSET_UNKNOWN`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
-from ..log.commit.records import TaskCommit
-from ..task_id import StoreId, TaskId
-from .task import Task
+from ...log.commit.records import TaskCommit
+from ...task_id import StoreId, TaskId
+from ..task import Task
 
 
 class RemoteStores(Protocol):

@@ -12,16 +12,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ..task_id import TaskId, TopicPartition
+from ...task_id import TaskId, TopicPartition
+from ..errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
+from ..standby_task import StandbyTask
+from ..state import State
+from ..stream_task import StreamTask
+from ..task import Task
 from .assigned_tasks import AssignedTasks, TaskDescription
 from .closing import TaskCloser
-from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from .interfaces import ChangelogReader, Commits, RemoteStores
 from .offset_sums import offset_sum
-from .standby_task import StandbyTask
-from .state import State
-from .stream_task import StreamTask
-from .task import Task
 from .worst_error import Failures
 
 REBALANCING = -1

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..task_id import TaskId
-from .errors import TaskCorruptedError, TaskMigratedError
+from ...task_id import TaskId
+from ..errors import TaskCorruptedError, TaskMigratedError
 
 
 class Failures:

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ..task_id import StoreId, TaskId, TopicPartition
-from .errors import IllegalTaskStateError, LockError, TaskMigratedError
-from .standby_task import StandbyTask
-from .state import State, TaskType
-from .stream_task import StreamTask
-from .task_timeout import TaskTimeoutError
+from ...task_id import StoreId, TaskId, TopicPartition
+from ..errors import IllegalTaskStateError, LockError, TaskMigratedError
+from ..standby_task import StandbyTask
+from ..state import State, TaskType
+from ..stream_task import StreamTask
+from ..task_timeout import TaskTimeoutError
 
 T = TypeVar("T", StreamTask, StandbyTask)
 

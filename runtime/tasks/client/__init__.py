@@ -1,0 +1,1 @@
+"""The tasks of one client, as assignments come and go."""
