@@ -28,8 +28,8 @@ class CommittedRows(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order; None for a missing one."""
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key; None leaves a side open."""
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that; None leaves a side open."""
 
 
 class EpochStore:
@@ -52,9 +52,9 @@ class EpochStore:
         """Values of the keys as they were when the epoch began, None where there is none."""
         return self._committed.get_many(keys)
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end` as they were when the epoch began, sorted by key."""
-        return self._committed.range(start, end)
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end` as they were when the epoch began, sorted by key, or in `reverse` of that."""
+        return self._committed.range(start, end, reverse=reverse)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Int64s) -> None:
         """Change rows; None deletes. `timestamps`: of the rows, ms."""

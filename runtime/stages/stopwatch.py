@@ -95,10 +95,10 @@ class TimedRows:
         with self._stopwatch.phase("state"), timed("read rows"):
             return self._store.get_many(keys)
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """See `StateStore.range`. What is done with each row counts too."""
         with self._stopwatch.phase("state"), timed("read rows"):
-            yield from self._store.range(start, end)
+            yield from self._store.range(start, end, reverse=reverse)
 
 
 def bytes_taken(plan: TaskPlan, positions: dict[str, dict[int, int]]) -> int:

@@ -52,10 +52,11 @@ class StateStore(Protocol):
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order; None for a missing one."""
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key; None leaves a side open.
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that; None leaves a side open.
 
-        If rows change during the iteration, either value may appear.
+        They are read as they are taken, a bounded number at once, from either end. If rows change during the iteration,
+        either value may appear.
         """
 
     def apply(

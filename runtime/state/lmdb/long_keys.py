@@ -18,6 +18,11 @@ def stored_key(key: bytes) -> bytes:
     return key if len(key) <= PREFIX else key[:PREFIX] + blake2b(key, digest_size=HASH).digest()
 
 
+def behind_stored(end: bytes) -> bytes:
+    """What is greater than the stored forms of all keys below `end`; of a long one also of those with its prefix."""
+    return end if len(end) <= PREFIX else end[:PREFIX] + b"\xff" * HASH
+
+
 def stored_value(key: bytes, value: bytes) -> bytes:
     """The value to store for `key`. For a long key: its length (4 bytes, little endian), the key, and the value."""
     return value if len(key) <= PREFIX else len(key).to_bytes(4, "little") + key + value

@@ -22,7 +22,7 @@ from . import copies
 from .checksums import refuse_disorder, refuse_hidden, sealed
 from .environment import Environment
 from .environments import of_this_process
-from .long_keys import PREFIX, is_long, original, stored_key, stored_value
+from .long_keys import PREFIX, behind_stored, is_long, original, stored_key, stored_value
 
 MAP_SIZE = 64 << 20
 """The initial map size in bytes. It is doubled whenever the map is full. The file takes only what is used."""
@@ -70,10 +70,10 @@ class LmdbStore:
             values = list(map(dict(zip(ordered, values, strict=True)).get, stored))
         return [_value(key, value) for key, value in zip(stored, values, strict=True)] if any_long else values
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key."""
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that."""
         # No generator takes each row: that would cost as much as to read it.
-        return chain.from_iterable(self._pages(start or b"", end))
+        return chain.from_iterable(self._pages(start or b"", end, reverse))
 
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
@@ -119,14 +119,18 @@ class LmdbStore:
             return False
         return True
 
-    def _pages(self, start: bytes, end: bytes | None) -> Iterator[Iterable[tuple[bytes, bytes]]]:
+    def _pages(self, start: bytes, end: bytes | None, reverse: bool) -> Iterator[Iterable[tuple[bytes, bytes]]]:
         """The rows of a range, some thousands at a time; from the first long key on one after another."""
-        pages = self._stored(start, end)
+        pages = self._stored_back(start, end) if reverse else self._stored(start, end)
         for keys, values in pages:
             if max(map(len, keys), default=0) > PREFIX:
                 rows = chain(zip(keys, values, strict=True), chain.from_iterable(starmap(zip, pages)))
-                yield (row for row in _long_keys_sorted(rows) if start <= row[0] and (end is None or row[0] < end))
+                found = _long_keys_sorted(rows, reverse)
+                yield (row for row in found if start <= row[0] and (end is None or row[0] < end))
                 return
+            if reverse:
+                yield zip(keys, values, strict=True)  # their bounds are exact, as there are no long ones
+                continue
             first = bisect_left(keys, start)
             behind = len(keys) if end is None else bisect_left(keys, end)
             yield zip(keys[first:behind], values[first:behind], strict=True)
@@ -142,6 +146,17 @@ class LmdbStore:
             if len(keys) < most:
                 return
             at, most = keys[-1] + b"\0", _ROWS_PER_READ
+
+    def _stored_back(self, start: bytes, end: bytes | None) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+        """The same from the greatest key down."""
+        below, most = None if end is None else behind_stored(end), _ROWS_OF_FIRST_READ
+        while True:
+            with self._environment() as environment:
+                keys, values = environment.read(partial(_back, environment, start[:PREFIX], below, most))
+            yield keys, values
+            if len(keys) < most:
+                return
+            below, most = keys[-1], _ROWS_PER_READ
 
 
 class LmdbBackend:
@@ -201,6 +216,20 @@ def _from(
     return keys, environment.values(keys, [value for _, value in rows[: len(keys)]])
 
 
+def _back(
+    environment: Environment, start: bytes, below: bytes | None, most: int, transaction: Any
+) -> tuple[Sequence[bytes], Sequence[bytes]]:
+    """Keys and values below a stored key (None: all) and down to `start`, from the greatest on, at most so many."""
+    cursor = transaction.cursor(environment.rows)
+    if not (cursor.prev() if below is not None and cursor.set_range(below) else cursor.last()):
+        return (), ()
+    rows = list(islice(cursor.iterprev(keys=True, values=True), most))
+    keys = [key for key, _ in rows]
+    refuse_disorder(keys[::-1] if below is None else [*keys[::-1], below])
+    kept = sum(key >= start for key in keys)
+    return keys[:kept], environment.values(keys[:kept], [value for _, value in rows[:kept]])
+
+
 def _value(stored: bytes, value: bytes | None) -> bytes | None:
     return value if value is None or not is_long(stored) else original(stored, value)[1]
 
@@ -238,16 +267,16 @@ def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
         found = cursor.delete() if key < below else cursor.next()
 
 
-def _long_keys_sorted(rows: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+def _long_keys_sorted(rows: Iterable[tuple[bytes, bytes]], reverse: bool) -> Iterator[tuple[bytes, bytes]]:
     """The original keys and values. Long keys with the same prefix come sorted by hash; here they are sorted by key."""
     prefix, together = b"", list[tuple[bytes, bytes]]()
     for stored, value in rows:
-        if together and stored[:PREFIX] != prefix:
-            yield from sorted(together)
+        if together and not (is_long(stored) and stored[:PREFIX] == prefix):
+            yield from sorted(together, reverse=reverse)
             together.clear()
         if is_long(stored):
             prefix = stored[:PREFIX]
             together.append(original(stored, value))
         else:
             yield stored, value
-    yield from sorted(together)
+    yield from sorted(together, reverse=reverse)

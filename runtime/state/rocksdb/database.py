@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -84,14 +84,21 @@ class Database:
         found: dict[bytes, bytes | None] = dict(zip(asked, self._rocks.get(asked) if asked else (), strict=True))
         return list(map(found.__getitem__, keys))
 
-    def rows(self, start: bytes | None, end: bytes | None, most: int) -> list[tuple[bytes, bytes]]:
-        """At most so many rows with `start <= key < end`."""
+    def rows(
+        self, start: bytes | None, end: bytes | None, most: int, *, reverse: bool = False
+    ) -> list[tuple[bytes, bytes]]:
+        """At most so many rows with `start <= key < end`, the first ones by key, or in `reverse` of that."""
         options = rocks.ReadOptions()
         if end is not None:
             options.set_iterate_upper_bound(end)
-        found: list[tuple[bytes, bytes]] = list(islice(self._rocks.items(from_key=start, read_opt=options), most))
+        first = None if reverse else start
+        rows = self._rocks.items(backwards=reverse, from_key=first, read_opt=options)
+        if reverse and start is not None:
+            # The lower bound of RocksDB's options would let through a row below it where it begins.
+            rows = takewhile(lambda row: row[0] >= start, rows)
+        found: list[tuple[bytes, bytes]] = list(islice(rows, most))
         if len(found) < most:
-            self._refuse_broken(found[-1][0] if found else start, options)
+            self._refuse_broken(found[-1][0] if found else first, options, reverse)
         return found
 
     def write(self, batch: rocks.WriteBatch) -> None:
@@ -110,15 +117,15 @@ class Database:
         """Close the files."""
         self._rocks.close()
 
-    def _refuse_broken(self, last: bytes | None, options: rocks.ReadOptions) -> None:
+    def _refuse_broken(self, last: bytes | None, options: rocks.ReadOptions, reverse: bool) -> None:
         """Raise the error that has ended an iteration at a row, if one has: iterations end without it."""
         at = self._rocks.iter(options)
         if last is None:
-            at.seek_to_first()
+            (at.seek_to_last if reverse else at.seek_to_first)()
         else:
             at.seek(last)
             if at.valid():
-                at.next()
+                (at.prev if reverse else at.next)()
         at.status()
 
 

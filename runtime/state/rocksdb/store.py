@@ -54,21 +54,22 @@ class RocksdbStore:
 
         return of_this_process.read(self._directory, self._settings, found, writable=self._writable)
 
-    def range(self, start: bytes | None, end: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key."""
+    def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
+        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that."""
         if end == b"" or (start is not None and end is not None and start >= end):
             return
-        at = start
         while True:
 
-            def found(database: Database, at: bytes | None = at) -> list[tuple[bytes, bytes]]:
-                return database.rows(at, end, _ROWS_PER_READ)
+            def found(
+                database: Database, start: bytes | None = start, end: bytes | None = end
+            ) -> list[tuple[bytes, bytes]]:
+                return database.rows(start, end, _ROWS_PER_READ, reverse=reverse)
 
             rows = of_this_process.read(self._directory, self._settings, found, writable=self._writable)
             yield from rows
             if len(rows) < _ROWS_PER_READ:
                 return
-            at = rows[-1][0] + b"\0"
+            start, end = (start, rows[-1][0]) if reverse else (rows[-1][0] + b"\0", end)
 
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None

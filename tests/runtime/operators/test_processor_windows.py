@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from local_application import part
 from streams_in_cuts import streams_in_cuts
@@ -11,15 +13,18 @@ from streams_in_cuts import streams_in_cuts
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.processing.context import ProcessorContext
 from headwater.runtime.operators.processing.process import Process
+from headwater.runtime.operators.processing.stores.epoch_rows import EpochRows
 from headwater.runtime.operators.processing.stores.key_value import KeyValueStore
 from headwater.runtime.operators.processing.stores.session import SessionStore
 from headwater.runtime.operators.processing.stores.window import WindowStore
 from headwater.runtime.operators.processing.unknown import CONTEXT, KEY_VALUE, SESSION, WINDOW
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
+from headwater.runtime.operators.task_epoch import EpochStore
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.keys.timed import segment_start
+from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.topology import Store, Topic
 
@@ -312,6 +317,36 @@ class Wrong:
 def test_words_that_an_error_lists_are_those_that_there_are(words, kind):
     inner = {"key_types", "name", "clock", "expect", "sweep", "late", "flush", "begin"}
     assert {*words.here} == {each for each in vars(kind) if not each.startswith("_")} - inner
+
+
+class CountedRows:
+    """A thousand rows, and how many of them somebody has taken."""
+
+    position = 0
+
+    def __init__(self, rows):
+        self.rows, self.taken = rows, 0
+
+    def get_many(self, keys):
+        return [self.rows.get(key) for key in keys]
+
+    def range(self, start, end, *, reverse=False):
+        for key in sorted(self.rows, reverse=reverse):
+            if (start is None or key >= start) and (end is None or key < end):
+                self.taken += 1
+                yield key, self.rows[key]
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_first_rows_of_a_long_range_are_taken_without_the_others(reverse):
+    codec = RowCodec({"n": pa.int64()})
+    numbers = [b"%04d" % number for number in range(1000)]
+    committed = CountedRows(dict(zip(numbers, codec.encode([pa.array(range(1000))], np.zeros(1000, int)), strict=True)))
+    rows = EpochRows("rows", codec.types, EpochStore(committed))
+    rows.put(b"0500", None, 1)
+    first = next(rows.between(None, None, reverse=reverse))
+    assert [row.n for _, row, _ in first[:3]] == ([999, 998, 997] if reverse else [0, 1, 2])
+    assert committed.taken < 20
 
 
 @pytest.mark.slow

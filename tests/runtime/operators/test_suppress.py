@@ -270,8 +270,8 @@ class CountingRows:
         self.asked += len(keys)
         return [self.rows.get(key) for key in keys]
 
-    def range(self, start, end):
-        for key in sorted(self.rows):
+    def range(self, start, end, *, reverse=False):
+        for key in sorted(self.rows, reverse=reverse):
             if key >= start and (end is None or key < end):
                 self.asked += 1
                 yield key, self.rows[key]

@@ -45,6 +45,7 @@ def change(directory: Path, found: bytes, put: bytes) -> None:
         lambda store: store.get_many(KEYS),
         lambda store: list(store.range(None, None)),
         lambda store: list(store.range(b"key 005", b"key 009")),
+        lambda store: list(store.range(b"key 005", b"key 009", reverse=True)),
     ],
 )
 @pytest.mark.parametrize(

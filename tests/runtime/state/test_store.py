@@ -83,6 +83,38 @@ def test_range_over_many_rows_yields_each_once(store: StateStore) -> None:
     assert [key for key, _ in store.range(None, None)] == keys
 
 
+@pytest.mark.parametrize("count", [0, 1, 16, 17, 4112, 10_000])
+def test_reverse_gives_the_same_rows_from_the_last_to_the_first(store: StateStore, count: int) -> None:
+    keys = [b"%06d" % number for number in range(count)]
+    store.apply([(keys, keys)], 0, 1)
+
+    for start, end in [(None, None), (b"000007", b"004100"), (None, b"000016x"), (b"1", None), (b"2", b"1")]:
+        assert list(store.range(start, end, reverse=True)) == rows(store, start, end)[::-1]
+
+
+def test_reverse_sorts_long_keys_too(store: StateStore) -> None:
+    ends = ["", "a", "m", "z" * 600]
+    keys = sorted(
+        f"{number:03}{'k' * length}{end}".encode() for number in range(30) for length in (0, 492, 700) for end in ends
+    )
+    store.apply([(keys, keys)], 0, 1)
+
+    for start, end in [(None, None), (keys[5], keys[-7]), (keys[100], keys[104]), (keys[9] + b"b", keys[11] + b"b")]:
+        expected = [key for key in keys if (start is None or start <= key) and (end is None or key < end)]
+        assert [key for key, _ in store.range(start, end, reverse=True)] == expected[::-1]
+
+
+def test_reverse_reads_rows_as_they_are_taken(store: StateStore) -> None:
+    keys = [b"%06d" % number for number in range(10_000)]
+    store.apply([(keys, keys)], 0, 1)
+
+    reading = store.range(None, None, reverse=True)
+    last = next(reading)
+    store.apply([([b"000000", b"009999"], [b"later", b"later"])], 1, 2)
+
+    assert (last, list(reading)[-1]) == ((b"009999", b"009999"), (b"000000", b"later"))
+
+
 def test_store_may_be_changed_while_a_range_is_read(store: StateStore) -> None:
     keys = [b"%06d" % number for number in range(10_000)]
     store.apply([(keys, keys)], 0, 10_000)

@@ -199,10 +199,8 @@ class EpochRows:
     def _committed(
         self, lower: bytes | None, upper: bytes | None, reverse: bool
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The rows of before this epoch, read some at a time; in reverse all are read as bytes first."""
-        found, count = self._opened.range(lower, upper), _FIRST_READ
-        if reverse:
-            found = reversed(list(found))
+        """The rows of before this epoch, read some at a time."""
+        found, count = self._opened.range(lower, upper, reverse=reverse), _FIRST_READ
         while batch := list(islice(found, count)):
             count = min(count * 4, _MOST_READ)
             yield batch
