@@ -174,6 +174,8 @@ class Progress:
                 line.note = "paused"
             case events.ApplicationResumed():
                 line.note = "running"
+            case events.ApplicationStopping():
+                line.note = "ends once its open epochs are committed"
             case events.RecomputationBegun():
                 line.note = "recomputing"
             case events.ResultSwitched():

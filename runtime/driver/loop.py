@@ -44,7 +44,7 @@ from .pausing import Pause
 from .purging import RepartitionPurge
 from .reports.counters import Counters
 from .reports.epochs import EpochReports
-from .reports.events import Observer, Waiting
+from .reports.events import ApplicationStopping, Observer, Waiting
 from .units import OpenEpoch, Unit
 from .upkeep.cleaning import LogCleaning
 from .upkeep.removal import Epochs
@@ -120,6 +120,7 @@ class EpochLoop:
         self._unread_at: tuple[int, ...] | None = None
         self._quiet_until = 0.0
         self._quiet_since: tuple[object, ...] = ()
+        self._stopping = False
         self._units: dict[tuple[int, str], Unit] = {}
         self.failed = FailedTasks(topology.application, observer)
         self._passing = PassingTime(topology, self._planner, feed, clock, lambda: self.failed.tasks)
@@ -138,7 +139,7 @@ class EpochLoop:
         pooled = ThreadPoolExecutor(MOST_JOBS, thread_name_prefix=prefix)
         with self._reports.watching(), self._cleaning, pooled as pool:
             while True:
-                ending = stop.is_set() or self.failed.ends_run
+                ending = self._ending(stop)
                 restored = False
                 paused = self._pause.asked_for()
                 with timed("place tasks"):
@@ -177,6 +178,14 @@ class EpochLoop:
                 for future in [each for each in self._running if each.done()]:
                     self._finish(future)
         return self.tally
+
+    def _ending(self, stop: threading.Event) -> bool:
+        """Whether no epoch begins any more. That open ones are waited for is told once."""
+        ending = stop.is_set() or self.failed.ends_run
+        if ending and not self._stopping and self._running:
+            self._observer.on(ApplicationStopping(self._topology.application, len(self._running)))
+        self._stopping = ending
+        return ending
 
     def _fed(self) -> bool:
         """Whether there is more to take, now that all is consumed; or more time has passed."""

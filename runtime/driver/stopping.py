@@ -1,4 +1,4 @@
-"""Stops a run on Ctrl-C or SIGTERM."""
+"""Stops a run on Ctrl-C, on SIGTERM, or when its terminal is closed."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from types import FrameType
 SAME_SECONDS = 0.2
 """Signals within this time count as one: `timeout` sends its signal to its child, and then to the child's group."""
 
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @contextmanager
 def stopping(seconds: Callable[[], float] = time.monotonic) -> Iterator[threading.Event]:
-    """An event that Ctrl-C or SIGTERM sets, so that a run can finish its epoch, commit and close cleanly.
+    """An event that Ctrl-C, SIGTERM or SIGHUP sets, so that a run can finish its epoch, commit and close cleanly.
 
     Enter it on the main thread and after Spark has started, because Spark installs a handler of its own. A second
-    signal ends the process at once. `seconds`: a clock that never goes back.
+    signal ends the process at once, but for SIGHUP: who closes a terminal sends it, and its shell does so, too. One
+    that is ignored, as below `nohup`, still is. `seconds`: a clock that never goes back.
 
     A thread of its own hears of signals, through the socket that the interpreter writes their numbers to. A handler
     would not do. The kernel may give a signal to any thread, as it does to a process that has just been resumed, but
@@ -34,8 +35,10 @@ def stopping(seconds: Callable[[], float] = time.monotonic) -> Iterator[threadin
     listener = _Listener(hearing, stop, threading.get_ident(), seconds)
     thread = threading.Thread(target=listener.listen, name="signals", daemon=True)
     before = {number: signal.getsignal(number) for number in _SIGNALS}
+    if before[signal.SIGHUP] == signal.SIG_IGN:
+        del before[signal.SIGHUP]
     told_before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
-    for number in _SIGNALS:
+    for number in before:
         signal.signal(number, listener.end_if_again)
     thread.start()
     try:
@@ -71,7 +74,7 @@ class _Listener:
             self._stop.set()
             if first is None:
                 first = self._seconds()
-            elif not self._again and self._seconds() - first > SAME_SECONDS:
+            elif not self._again and number != signal.SIGHUP and self._seconds() - first > SAME_SECONDS:
                 self._again = True
                 signal.pthread_kill(self._main_thread, number)  # wakes it, whatever it waits for
 

@@ -14,6 +14,7 @@ from headwater.runtime.driver.beginning import LogGoneError
 from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_DAMAGES
 from headwater.runtime.driver.reports.event_texts import lost, sentence
 from headwater.runtime.driver.reports.events import (
+    ApplicationStopping,
     ClientJoined,
     ClientLost,
     ClientRefused,
@@ -46,6 +47,7 @@ STATUS = RunStatus("shop-sales", 1, "host", Owner("boot", 4711, 0.0), 0, 0, 1000
 @pytest.mark.parametrize(
     "event",
     [
+        ApplicationStopping("", 1),
         ClientLost("", "executor-1"),
         ClientJoined("", "executor-2"),
         ClientRefused("", "executor-2", "..."),

@@ -123,6 +123,9 @@ def sentence(event: Event) -> str:
             return f"{event.application}: paused at {moment(event.since)}; `headwater resume` ends the pause"
         case events.ApplicationResumed():
             return f"{event.application}: resumed"
+        case events.ApplicationStopping():
+            open_epochs = "the open epoch is" if event.epochs == 1 else f"{event.epochs:,} open epochs are"
+            return f"{event.application}: ends, once {open_epochs} finished and committed"
         case events.TopicRepartitioned():
             instead = f" instead of {event.was}" if event.was != event.partitions else ""
             by = f", by the key {event.key or '(none)'}" if event.key != event.old_key else ""

@@ -98,6 +98,14 @@ class ApplicationResumed:
 
 
 @dataclass(frozen=True)
+class ApplicationStopping:
+    """The application ends, once `epochs` that are open are finished and committed: a function may take its time."""
+
+    application: str
+    epochs: int
+
+
+@dataclass(frozen=True)
 class TopicRepartitioned:
     """The records of a topic were put elsewhere: `records` of them, from `was` into `partitions` partitions, by `key`
     instead of `old_key`. `application`: that of what is fed from outside. `seconds`: how long it took.
@@ -412,6 +420,7 @@ Event = (
     | ClientRefused
     | ApplicationPaused
     | ApplicationResumed
+    | ApplicationStopping
     | TopicRepartitioned
     | RecomputationBegun
     | ResultSwitched

@@ -41,6 +41,24 @@ def test_signal_that_comes_again_later_ends_the_process() -> None:
     assert subprocess.run([sys.executable, "-c", TWICE], check=False).returncode == -signal.SIGTERM
 
 
+def test_closed_terminal_stops_the_run_however_often_it_is_told() -> None:
+    times = iter([0.0, SAME_SECONDS + 0.1, SAME_SECONDS + 0.2])
+    with stopping(lambda: next(times, SAME_SECONDS + 1)) as stop:
+        for _ in range(3):
+            signal.raise_signal(signal.SIGHUP)
+        stop.wait()
+
+
+def test_closed_terminal_does_not_stop_a_run_that_ignores_it() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with stopping() as stop:
+            signal.raise_signal(signal.SIGHUP)
+        assert not stop.is_set()  # all that was told has been heard
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
 def test_signal_that_another_thread_gets_stops_the_run() -> None:
     """As the kernel gives one to another thread when the main one has not yet woken up after Ctrl-Z and `fg`."""
     with stopping() as stop:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import shutil
 import threading
 
+import pyarrow as pa
 import pytest
 from local_application import LocalApplication
-from summing import PARTITIONS, RECORDS, fed, summed
+from summing import PARTITIONS, RECORDS, fed, passed_through, summed
 from test_rebalance import Story, whole
 
-from headwater.runtime.driver.reports.events import Event, StoreRestoring
+from headwater.runtime.driver.reports.events import ApplicationStopping, EpochCommitted, Event, StoreRestoring
 
 
 class StopsWhileRestoring(Story):
@@ -47,3 +48,31 @@ def test_run_that_is_stopped_while_it_restores_ends_and_the_next_one_goes_on_fro
     assert any(0 < position < RECORDS for position in last.values())
     assert all(first.get(partition, RECORDS) >= position for partition, position in last.items())
     whole(app)
+
+
+class GoesOnOnceTold(Story):
+    """Has an epoch end once the run says that it waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.told = threading.Event()
+
+    def on(self, event: Event) -> None:
+        super().on(event)
+        if isinstance(event, ApplicationStopping):
+            self.told.set()
+
+
+def test_run_that_is_stopped_while_a_function_takes_its_time_says_so_and_commits_it(application) -> None:
+    story, stop = GoesOnOnceTold(), threading.Event()
+
+    def takes_its_time(rows: pa.RecordBatch) -> pa.RecordBatch:
+        stop.set()
+        story.told.wait()
+        return rows
+
+    app: LocalApplication = fed(application(passed_through(takes_its_time)))
+    assert app.attempt(observer=story, stop=stop).status == "interrupted"
+
+    assert story.of(ApplicationStopping) == [ApplicationStopping("test-app", 1)]
+    assert len(story.of(EpochCommitted)) == 1
