@@ -9,7 +9,7 @@ from typing import Any
 
 from ...errors import shortened
 from ..log.log import Log
-from ..operators.left_out import records_again
+from ..operators.order.left_out import records_again
 from ..operators.order.partition_group import RecordId, TakenRecords
 from ..operators.source import Source, take
 from ..records.texts.record_json import Record

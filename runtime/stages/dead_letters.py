@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..log.listed import Listed
 from ..log.log import Log, Writer, epoch_file_name
-from ..operators.left_out import records_again
+from ..operators.order.left_out import records_again
 from ..operators.order.partition_group import TakenRecords
 from ..records.dead_letters import DeadLetter, letters_table
 from ..task_id import TaskKey

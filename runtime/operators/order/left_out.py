@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..log.ranges import LogRange, RangeReader
-from ..records.arrays import Int64s
-from ..records.schema import topic_schema
-from ..records.texts.record_json import Record, records_of
-from ..tasks.plan import TaskPlan
-from ..topology import Topic
-from .order.partition_group import RecordId, TakenRecords
+from ...log.ranges import LogRange, RangeReader
+from ...records.arrays import Int64s
+from ...records.schema import topic_schema
+from ...records.texts.record_json import Record, records_of
+from ...tasks.plan import TaskPlan
+from ...topology import Topic
+from .partition_group import RecordId, TakenRecords
 
 
 @dataclass(frozen=True)
