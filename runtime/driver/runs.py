@@ -45,10 +45,14 @@ def run_topologies(
 ) -> RunResults:
     """Run applications on a cluster until they are caught up, or until `stop` is set.
 
-    An error of an application is in its result. It ends a lasting run, by setting `stop`, unless it is one of records:
-    then the applications go on that do not depend on it. A run until caught up goes on with the other applications,
-    unless another run has taken one of them over. `owned`: see `judged_start`. `feed`: what gives records to a run of
-    one application until caught up. Raises OtherLogError.
+    The result of an application has the error that ended it. What becomes of the others depends on the run:
+
+    - A lasting run ends too, by setting `stop`. If records were the reason, it goes on with the applications that do
+      not depend on the failed one.
+    - A run until caught up goes on with the others, unless another run has taken one of them over.
+
+    `owned`: see `judged_start`. `feed`: what gives records to a run of one application until caught up. Raises
+    OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
