@@ -1,6 +1,6 @@
 """A project as typed data: topics, and topologies with their tables, stores, flows and steps.
 
-Names, durations and missing values are as in `language/entries.py`.
+Names, durations and missing values are as in `entries/models.py`.
 """
 
 from __future__ import annotations
