@@ -650,7 +650,8 @@ TOPOLOGY: dict[str, Code] = {
     "HW543": Code(
         "processors that cannot share a store",
         "Processors that name the same store take turns: each sees what the others have stored for the records before. "
-        "So they have the same partitions, get single records, and what one forwards to another goes there directly.",
+        "So they have the same partitions, get single records, and what one forwards to another goes there directly, "
+        "or only through steps on single records that tasks can compute.",
         "Bring them together as the hint says, or give each its own store.",
     ),
     "HW544": Code(

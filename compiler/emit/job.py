@@ -156,19 +156,22 @@ class _Stages:
         written = call("rows.process", *nodes, **named)
         return one_a_line(written) if len(nodes) > 1 else written
 
-    def _operator(self, node: Declaration) -> Expression:
+    def _operator(self, node: Declaration | SqlStep) -> Expression:
         comment = self._notes.at(str(node.at), indent=8)
-        call = self._writer.call(node)
+        call = self._called(node, "Pipe()") if isinstance(node, SqlStep) else self._writer.call(node)
         return Commented(comment, call) if comment else call
 
     def _sql(self, step: SqlStep) -> Items:
         self._flows = behind_sql(step, self._flows)
+        return self._called(step, "rows")
+
+    def _called(self, step: SqlStep, pipe: str) -> Items:
         plain, named = _arguments(step)
         plain = [step.flows if step.kind == "merge" else step.flow, *plain]
         arguments = {name: self._writer.of(value) for name, value in named.items()}
         if step.at:
             arguments["at"] = self._writer.place(str(step.at))
-        return call(f"rows.{step.kind}", *map(self._writer.of, plain), **arguments)
+        return call(f"{pipe}.{step.kind}", *map(self._writer.of, plain), **arguments)
 
 
 def _check(flows: Mapping[str, Flow], meant: Mapping[str, Flow]) -> None:

@@ -33,10 +33,11 @@ class StepEngine:
 def step_engines(graph: TopologyGraph) -> tuple[StepEngine, ...]:
     """The steps of a topology that compute expressions, in their order."""
     return tuple(
-        StepEngine(graph.name, stage.kind, str(stage.at), kept)
+        StepEngine(graph.name, step.kind, str(step.at), kept)
         for part in graph.subtopologies
         for stage, kept in zip(part.stages, kept_of_stages(part), strict=True)
-        if isinstance(stage, SqlStep) and stage.kind not in ("fork", "merge")
+        for step in ((stage,) if isinstance(stage, SqlStep) else stage.nodes)
+        if isinstance(step, SqlStep) and step.kind not in ("fork", "merge")
     )
 
 

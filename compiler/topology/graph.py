@@ -30,10 +30,11 @@ from ...runtime.topology import Assignment, GlobalTable, OnError, PluginRef, Sto
 class PythonStage:
     """Operators that run one after another in one `mapInArrow`.
 
-    `reads`: edges that come from SQL (empty in stage 0). `yields`: edges that go on to SQL (empty in the last stage).
+    A step in SQL among them stands between processors that share a store. `reads`: edges that come from SQL (empty in
+    stage 0). `yields`: edges that go on to SQL (empty in the last stage).
     """
 
-    nodes: tuple[Declaration, ...]
+    nodes: tuple[Declaration | SqlStep, ...]
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
 

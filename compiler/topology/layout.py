@@ -16,8 +16,8 @@ from functools import partial
 from ...runtime.operators.declarations import Declaration
 from ...runtime.stages.sql_step import SqlStep
 from ..operations.base.edge import NOW, LiveEdge
-from ..operations.base.operation import EitherOperation, PythonOperation, SqlOperation
-from ..operations.base.site import Declared, Output, Site
+from ..operations.base.operation import EitherOperation, Operation, PythonOperation, SqlOperation
+from ..operations.base.site import Declared, Output, PythonLayout, Site, SqlLayout
 from . import graph
 from .changes import Changes
 from .connections import Reading
@@ -66,11 +66,10 @@ class Layout:
 
     def _python(self, level: int, vertices: Sequence[Vertex]) -> graph.PythonStage:
         reads = {edge.name: edge.flow for edge in self._live(level).values()}
-        nodes: list[Declaration] = []
+        nodes: list[Declaration | SqlStep] = []
         for vertex in vertices:
-            assert isinstance(vertex.operation, PythonOperation | EitherOperation)
-            laid = vertex.operation.in_python(self._site(vertex))
-            nodes += laid.nodes
+            laid = between(vertex.operation, self._site(vertex))
+            nodes += laid.steps if isinstance(laid, SqlLayout) else laid.nodes
             self._edges.update(zip(vertex.outputs, laid.edges, strict=True))
         for number in self._live(level + 1):
             edge = self._edges[number]
@@ -100,6 +99,17 @@ class Layout:
             declared=self.declared,
             changes=partial(self.changes.of, vertex.outputs[0] if vertex.outputs else -1),
         )
+
+
+def between(operation: Operation, site: Site) -> PythonLayout | SqlLayout:
+    """An operation in a Python stage. It has expressions only where it stands between processors that share a store."""
+    if isinstance(operation, SqlOperation):
+        return operation.in_sql(site)
+    assert isinstance(operation, PythonOperation | EitherOperation)
+    needed = frozenset[str]().union(*(output.needed for output in site.outputs))
+    if isinstance(operation, EitherOperation) and operation.engine(needed) == "sql":
+        return operation.in_sql(site)
+    return operation.in_python(site)
 
 
 def _tables_first(vertices: Sequence[Vertex]) -> list[Vertex]:

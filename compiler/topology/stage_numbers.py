@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ..operations.base.operation import Engine
 from ..operations.parts.tables import ToTable
 from .operation_graph import Vertex, Wired
 from .sharing.groups import Group
@@ -18,13 +19,17 @@ from .sharing.groups import Group
 def stage_numbers(wired: Wired, needed: Mapping[int, frozenset[str]], groups: Sequence[Group] = ()) -> dict[int, int]:
     """The stage of each vertex, as early as possible. Even numbers are Python stages; odd ones are SQL between them.
 
-    Those of one of `groups` are in the same stage: the first in which all of them can be.
+    Those of one of `groups` are in the same Python stage, the first in which all of them can be: also the steps with
+    expressions that stand between its processors.
     A table that only joins read moves to the stage of the first join. Then the rows of its source cross SQL, and not
     those of the table.
     """
     producer, consumers = wired.producer, wired.consumers
-    engines = {
-        vertex.number: vertex.operation.engine(frozenset().union(*(needed[edge] for edge in vertex.outputs)))
+    in_python = {vertex.number for group in groups for vertex in group}
+    engines: dict[int, Engine] = {
+        vertex.number: "python"
+        if vertex.number in in_python
+        else vertex.operation.engine(frozenset().union(*(needed[edge] for edge in vertex.outputs)))
         for vertex in wired.vertices
     }
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from ...runtime.operators.declarations import Sink, Source, stores_of
+from ...runtime.stages.sql_step import SqlStep
 from ...runtime.topology import Assignment, GlobalTable, PluginRef
 from ..entries.models import PluginUse, StoreModel, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
@@ -143,7 +144,9 @@ class _Build:
         written = [node.topic for node in operators if isinstance(node, Sink)]
         written += [n.dead_letter for n in operators if isinstance(n, Source) and n.dead_letter is not None]
         sinks = tuple(dict.fromkeys(topic.name for topic in written))
-        stores = dict.fromkeys(store.name for node in operators for store in stores_of(node))
+        stores = dict.fromkeys(
+            store.name for node in operators if not isinstance(node, SqlStep) for store in stores_of(node)
+        )
         tables = (getattr(node, "table", None) for node in operators)
         global_tables = {table.name: table for table in tables if isinstance(table, GlobalTable)}
         return SubtopologyGraph(

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, TypeGuard
 
 from ..durations import duration_text
@@ -62,10 +63,13 @@ class Pipe:
     def process(self, *nodes: Any, keep: Mapping[str, Sequence[str]] | None = None) -> Pipe:
         """Run operators in one Python stage. The first reads the sources, the last gives the tasks' commits.
 
+        Steps of another pipe stand between processors that share a store, and tasks do them: `Pipe().where(...)`.
         `keep`: of edges that carry more than is needed later, the value columns that go on; `_now`, the epoch's planned
         time, is one that goes on only where it is named.
         """
-        return self._with(PythonStep(nodes, {name: tuple(columns) for name, columns in (keep or {}).items()}))
+        parts = (node.steps if isinstance(node, Pipe) else (node,) for node in nodes)
+        kept = {name: tuple(columns) for name, columns in (keep or {}).items()}
+        return self._with(PythonStep(tuple(chain.from_iterable(parts)), kept))
 
     def where(self, flow: str, condition: str, *, table: bool = False, at: Place = "") -> Pipe:
         """Keep the records for which `condition` holds; a null counts as false.
@@ -176,7 +180,8 @@ def subtopology(
         def build(rows: Any, engine: Engine) -> Any:
             return do_steps(steps, rows, engine)
 
-        nodes: list[Declaration] = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes]
+        parts = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes]
+        nodes: list[Declaration] = [node for node in parts if not isinstance(node, SqlStep)]
         sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
         sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
         letters = {n.topic.name: n.dead_letter for n in nodes if isinstance(n, Source) and n.dead_letter is not None}

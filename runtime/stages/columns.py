@@ -59,9 +59,11 @@ Flows = dict[str, Flow]
 """The columns of edges, by name."""
 
 
-def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The edges that an operator reads, and those that it makes. An edge that it changes is in both."""
+def edges_of(node: Declaration | SqlStep) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The edges that an operator or a step reads, and those that it makes. An edge that it changes is in both."""
     match node:
+        case SqlStep():
+            return node.flows, node.makes
         case Source():
             return (), node.edges
         case Sink():
@@ -100,8 +102,10 @@ def edges_of(node: Declaration) -> tuple[tuple[str, ...], tuple[str, ...]]:
             assert_never(unknown)
 
 
-def behind_operator(node: Declaration, flows: Mapping[str, Flow]) -> Flows:
-    """The edges after an operator."""
+def behind_operator(node: Declaration | SqlStep, flows: Mapping[str, Flow]) -> Flows:
+    """The edges after an operator, or after a step that runs among operators."""
+    if isinstance(node, SqlStep):
+        return behind_sql(node, flows)
     _, makes = edges_of(node)
     if isinstance(node, Process):
         return {**flows, **(node.into or {node.flow: flows[node.flow]})}

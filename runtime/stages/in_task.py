@@ -55,36 +55,47 @@ def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str,
     Raises UnprovenError.
     """
     read = before[step.flow]
-    columns = {**physical_columns(read), "_ts": pa.int64(), "_now": TIMESTAMP}
     made: Mapping[str, Flow] = {**before, **{name: behind[name] for name in step.makes if name in behind}}
     operators: tuple[Any, ...]
     match step.kind:
-        case "where":
-            operators = (Where(step.flow, predicate_of(step.condition, columns), step.table, step.at),)
-        case "select" | "with_columns" | "key_by":
-            nodes = {name: node_of(sql, columns, arrow_type(step.types[name])) for name, sql in step.columns.items()}
-            of_key = step.kind == "key_by"
-            least = Kind.TOMBSTONE if of_key or step.null_values else Kind.VALUE
-            operators = (Compute(step.flow, nodes, step.keep, of_key, least, step.at),)
-        case "explode":
-            ((name, sql),) = step.columns.items()
-            elements = node_of(sql, columns, arrow_type(f"array<{step.types[name]}>"))
-            operators = (Explode(step.flow, name, elements, step.keep, step.at),)
-        case "branch":
-            asked = {
-                name: None if condition is None else predicate_of(condition, columns)
-                for name, condition in step.branches.items()
-            }
-            into = tuple(name for name in step.branches if name in behind)
-            operators = (Branch(step.flow, tuple(asked.items()), into, step.keep, step.at),)
         case "fork":
             operators, made = (Fork(step.flow, step.into, step.at),), {**before, **dict.fromkeys(step.into, read)}
         case "merge":
             alike = {**before, **dict.fromkeys(step.flows, behind[step.into[0]])}
             operators = (*Handover.between(before, alike, step.at), Merge(step.flows, step.into[0], step.at))
+        case _:
+            operators = (computing(step, read, tuple(name for name in step.makes if name in behind)),)
+    return (*operators, *Handover.between(made, behind, step.at))
+
+
+def computing(step: SqlStep, read: Flow, into: tuple[str, ...]) -> Where | Compute | Explode | Branch:
+    """The operator of a step with expressions. `read`: the columns of its edge; `into`: which of its edges it makes.
+
+    Raises UnprovenError.
+    """
+    columns = {**physical_columns(read), "_ts": pa.int64(), "_now": TIMESTAMP}
+    match step.kind:
+        case "where":
+            return Where(step.flow, predicate_of(step.condition, columns), step.table, step.at)
+        case "select" | "with_columns" | "key_by":
+            nodes = {name: node_of(sql, columns, arrow_type(step.types[name])) for name, sql in step.columns.items()}
+            of_key = step.kind == "key_by"
+            least = Kind.TOMBSTONE if of_key or step.null_values else Kind.VALUE
+            return Compute(step.flow, nodes, step.keep, of_key, least, step.at)
+        case "explode":
+            ((name, sql),) = step.columns.items()
+            elements = node_of(sql, columns, arrow_type(f"array<{step.types[name]}>"))
+            return Explode(step.flow, name, elements, step.keep, step.at)
+        case "branch":
+            asked = {
+                name: None if condition is None else predicate_of(condition, columns)
+                for name, condition in step.branches.items()
+            }
+            return Branch(step.flow, tuple(asked.items()), into, step.keep, step.at)
+        case "fork" | "merge":
+            raise ValueError(f"a {step.kind} computes nothing")
         case unknown:
             assert_never(unknown)
-    return (*operators, *Handover.between(made, behind, step.at))
 
 
 def alone_in_sql(stay: Sequence[bool]) -> range:

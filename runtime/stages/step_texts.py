@@ -60,7 +60,7 @@ def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
     edges: set[str] = set()
     for each, texts in reversed(told):
         number -= len(texts)
-        reads, makes = (each.flows, each.makes) if isinstance(each, SqlStep) else edges_of(each)
+        reads, makes = edges_of(each)
         if isinstance(each, Sink) and each.mode == "repartition" and each.of == "table":
             if each.flow == flow_of(each.flow):  # else it is that of a join by a foreign key
                 edges.add(each.flow)
@@ -78,10 +78,9 @@ def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
 
 def _told(steps: Iterable[Step]) -> Iterator[tuple[SqlStep | Declaration, list[StepText]]]:
     for step in steps:
-        if isinstance(step, SqlStep):
-            yield step, list(_sql_texts(step))
-        else:
-            yield from ((node, list(_texts(node))) for node in step.nodes)
+        nodes: Sequence[Declaration | SqlStep] = (step,) if isinstance(step, SqlStep) else step.nodes
+        for node in nodes:
+            yield node, list(_sql_texts(node) if isinstance(node, SqlStep) else _texts(node))
 
 
 def _sql_texts(step: SqlStep) -> Iterator[StepText]:

@@ -40,7 +40,8 @@ class Engine(Protocol):
 class PythonStep:
     """Operators that run one after the other in one Python stage.
 
-    `keep`: of edges that carry more than is needed later, the value columns that go on.
+    A step in SQL among them stands between processors that share a store: tasks do it, with every engine. `keep`: of
+    edges that carry more than is needed later, the value columns that go on.
     """
 
     nodes: tuple[Any, ...]
@@ -51,6 +52,18 @@ class PythonStep:
         for node in self.nodes:
             flows = behind_operator(node, flows)
         return dict(flows)
+
+    def operators(self, flows: Mapping[str, Flow]) -> tuple[Any, ...]:
+        """The operators, also of steps in SQL. `flows`: the edges before them. Raises UnprovenError."""
+        if not any(isinstance(node, SqlStep) for node in self.nodes):
+            return self.nodes
+        from .in_task import computing
+
+        found = []
+        for node in self.nodes:
+            found.append(computing(node, flows[node.flow], node.makes) if isinstance(node, SqlStep) else node)
+            flows = behind_operator(node, flows)
+        return tuple(found)
 
     def behind(self, flows: Mapping[str, Flow], later: Iterable[str]) -> Flows:
         """The columns of the edges that go on, `later`."""
@@ -70,7 +83,7 @@ def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
     )
     for each in _placed(steps, engine):
         if isinstance(each.step, PythonStep):
-            stage = _Stage.going_on(stage, each.before, each.step.nodes, each.step.makes(each.before))
+            stage = _Stage.going_on(stage, each.before, each.step.operators(each.before), each.step.makes(each.before))
         elif each.operators:
             stage = _Stage.going_on(stage, each.before, each.operators, each.behind)
         else:
@@ -225,10 +238,8 @@ def _behind(steps: Sequence[Step], gives: Callable[[Any], bool]) -> dict[str, st
 
 
 def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    if isinstance(step, PythonStep):
-        nodes: Sequence[Declaration] = step.nodes
-        return [edges_of(node) for node in nodes]
-    return [(step.flows, step.makes)]
+    nodes: Sequence[Declaration | SqlStep] = step.nodes if isinstance(step, PythonStep) else (step,)
+    return [edges_of(node) for node in nodes]
 
 
 def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> dict[str, Any]:

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NoReturn
 
 from ...diagnostics import Diagnostics
 from ...model.project import TopologyModel
 from ...operations.base.checked import CheckedTopology
+from ...operations.base.edge import LiveEdge
+from ...operations.base.operation import PythonOperation
 from ...operations.base.shape import Shape
+from ...operations.base.site import Declared, Output, Site, SqlLayout
 from ...operations.process import Processing, ProcessStep
 from ...reading.nodes import Scalar
+from ..connections import Reading
+from ..layout import between
+from ..liveness import live_columns
 from ..operation_graph import Vertex, Wired
 from ..wiring import wire
-from .groups import Group, circles, shared_names, sharing, ways_around
+from .groups import Group, all_before, circles, shared_names, sharing, ways_around
+
+_ALLOWED = (
+    "Between them may stand: `filter`, `select`, `with_columns`, `drop`, `branch`, `explode` and `key_by` that call no "
+    "Python function, and merges. Do in the class what other steps do."
+)
 
 
 def check_shared_stores(
@@ -49,6 +61,7 @@ class _Check:
         self._group = group
         self._processors = [vertex for vertex in group if isinstance(vertex.operation, Processing)]
         self._diagnostics = diagnostics
+        self._needed = live_columns(wired)
 
     def run(self) -> None:
         first = self._processors[0]
@@ -64,16 +77,51 @@ class _Check:
                 hint = f"Put `repartition: {{partitions: {theirs}}}` before this step."
                 self._report(vertex, f"The records are {where}, so there would not be the same tasks.", hint)
         self._check_keys()
+        self._check_between()
+
+    def _check_between(self) -> None:
+        """Report what stands between processors and cannot be done in their task, record by record."""
         reported: set[int] = set()
-        for before, vertex in ways_around(self._wired, self._group):
-            if vertex.number not in reported:
-                reported.add(vertex.number)
+        for before, vertex, other in ways_around(self._wired, self._group):
+            processor = self._behind(vertex)
+            if processor.number not in reported:
+                reported.add(processor.number)
                 message = (
-                    f"It gets records from a processor of the flow '{before.flow}' that shares its stores, but not "
-                    "directly: so they cannot take turns, record by record."
+                    f"It gets records from a processor of the flow '{before.flow}' that shares its stores, behind "
+                    f"{_step_text(other)}: so they cannot take turns, record by record."
                 )
-                hint = "Let nothing stand between them: do in the class what the steps between them do."
-                self._report(vertex, message, hint)
+                self._report(processor, message, _ALLOWED)
+        for vertex in self._group if not reported else ():
+            if reason := self._kept(vertex):
+                message = (
+                    f"{_step_text(vertex)} stands before it, behind another processor of the store. Tasks cannot "
+                    f"compute this, record by record, only Spark SQL can: {reason}."
+                )
+                self._report(self._behind(vertex), message, "Write it otherwise, or do it in the class.")
+
+    def _behind(self, vertex: Vertex) -> Vertex:
+        """The first processor that records of a vertex come to; itself, if it is one."""
+        return next(each for each in self._processors if vertex in all_before(self._wired, each))
+
+    def _kept(self, vertex: Vertex) -> str:
+        """What keeps a step with Spark SQL; empty if tasks can do it."""
+        # Loaded where it is needed: expressions load Arrow.
+        from ....runtime.expressions.promotion import UnprovenError
+        from ....runtime.stages.in_task import computing
+
+        if isinstance(vertex.operation, PythonOperation):
+            return ""
+        shapes = self._wired.shapes
+        inputs = tuple(LiveEdge(f"{edge}", shapes[edge], tuple(shapes[edge].value)) for edge in vertex.inputs)
+        outputs = tuple(Output(self._needed[edge], shapes[edge]) for edge in vertex.outputs)
+        site = Site(inputs, (), self._needed[vertex.inputs[0]], outputs, vertex.at, Declared(), _no_changes)
+        laid = between(vertex.operation, site)
+        try:
+            for step in laid.steps if isinstance(laid, SqlLayout) else ():
+                computing(step, inputs[0].flow, step.makes)
+            return ""
+        except UnprovenError as error:
+            return error.reason
 
     def _check_keys(self) -> None:
         """Warn of keys of other types. Records with a key that is not that of their partition are passed over."""
@@ -102,6 +150,19 @@ class _Check:
         shared = _shared(self._processors)
         stores = [store for place, store in _uses(self._model) if place == vertex.at]
         return next((each for each in stores if each.text in shared), stores[0])
+
+
+def _step_text(vertex: Vertex) -> str:
+    """A step as it is written, and its place; or the topic that is read."""
+    if isinstance(vertex.operation, Reading):
+        return f"the topic '{vertex.operation.topic.name}'"
+    text = vertex.operation.describe(of_table=False, lookups=()).text
+    place = f" in line {vertex.at.rpartition(':')[2]}" if vertex.at else ""
+    return f"`{text}`{place}" if text else f"a step{place}"
+
+
+def _no_changes(positive: frozenset[str], deletes: bool) -> NoReturn:  # noqa: ARG001
+    raise AssertionError("between processors there is no table")
 
 
 def _key_text(shape: Shape) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
+from ...operations.base.operation import EitherOperation, SqlOperation
 from ...operations.process import Processing
-from ..connections import Forking, Reading, Writing
+from ..connections import Reading, Writing
 from ..operation_graph import Vertex, Wired
 
 Group = tuple[Vertex, ...]
-"""The processors that share stores, directly or by others, with the forks between them; in order."""
+"""The processors that share stores, directly or by others, with the steps between them; in order."""
 
 
 def sharing(wired: Wired) -> tuple[Group, ...]:
@@ -26,7 +27,7 @@ def sharing(wired: Wired) -> tuple[Group, ...]:
             groups.append(group)
             names.append(stores)
     found = sorted((group for group in groups if len(group) > 1), key=min)
-    return tuple(_with_forks(wired, group) for group in found)
+    return tuple(_with_steps_between(wired, group) for group in found)
 
 
 def shared_names(vertex: Vertex) -> tuple[str, ...]:
@@ -34,18 +35,22 @@ def shared_names(vertex: Vertex) -> tuple[str, ...]:
     return tuple(store.name for store in vertex.operation.stores) if isinstance(vertex.operation, Processing) else ()
 
 
-def _with_forks(wired: Wired, members: Collection[int]) -> Group:
-    """The members, and the forks that have records of one on their way to others."""
-    between: set[int] = set()
+def _with_steps_between(wired: Wired, members: set[int]) -> Group:
+    """The members, and the steps that look at single records and have those of one member on their way to others."""
+    behind: set[int] = set()
     for vertex in wired.vertices:
-        if vertex.number not in members:
-            continue
-        way: list[int] = []
-        while vertex.inputs and isinstance((vertex := wired.producer[vertex.inputs[0]]).operation, Forking):
-            way.append(vertex.number)
-        if vertex.number in members:
-            between.update(way)
+        if _sources(vertex, wired) & (behind | members) and _looks_at_single_records(vertex):
+            behind.add(vertex.number)
+    between: set[int] = set()
+    for vertex in reversed(wired.vertices):
+        if vertex.number in members or vertex.number in between:
+            between |= _sources(vertex, wired) & behind
     return tuple(vertex for vertex in wired.vertices if vertex.number in members or vertex.number in between)
+
+
+def _looks_at_single_records(vertex: Vertex) -> bool:
+    """Whether a step needs neither state nor a topic, and calls no function of a project."""
+    return isinstance(vertex.operation, SqlOperation | EitherOperation)
 
 
 def side_by_side(vertices: Sequence[Vertex], groups: Sequence[Group], wired: Wired) -> list[Vertex]:
@@ -69,16 +74,16 @@ def side_by_side(vertices: Sequence[Vertex], groups: Sequence[Group], wired: Wir
     return ordered
 
 
-def ways_around(wired: Wired, group: Group) -> Iterator[tuple[Vertex, Vertex]]:
-    """Pairs of a group's processors of which the second gets records of the first through something else."""
+def ways_around(wired: Wired, group: Group) -> Iterator[tuple[Vertex, Vertex, Vertex]]:
+    """A processor of a group, a vertex of it that gets records of this one through something else, and that."""
     numbers = _numbers(group)
     for vertex in group:
         for other in _before(wired, vertex):
             if other.number in numbers:
                 continue
-            reached = next((each for each in _all_before(wired, other) if each.number in numbers), None)
+            reached = next((each for each in all_before(wired, other) if each.number in numbers), None)
             if reached is not None:
-                yield reached, vertex
+                yield reached, vertex, other
 
 
 def circles(wired: Wired) -> Iterator[str]:
@@ -106,7 +111,7 @@ def _before(wired: Wired, vertex: Vertex) -> list[Vertex]:
     return found
 
 
-def _all_before(wired: Wired, vertex: Vertex) -> Iterator[Vertex]:
+def all_before(wired: Wired, vertex: Vertex) -> Iterator[Vertex]:
     """A vertex, and all that its records come from."""
     seen: set[int] = set()
     left = [vertex]

@@ -60,11 +60,11 @@ class Output:
 class Forwarded:
     """What one processor has forwarded in an epoch.
 
-    `behind`: by edge, the processors that take each record at once, in their order.
+    `behind`: by edge, what takes each record at once, in this order.
     """
 
     def __init__(self, outputs: Mapping[str, Output], named: bool, moment: Moment) -> None:
-        self.behind: dict[str, list[Callable[[Record], None]]] = {}
+        self.behind: Mapping[str, Sequence[Callable[[Record], None]]] = {}
         self._outputs = outputs
         self._names = {id(output): name for name, output in outputs.items()}
         self._named = named

@@ -32,8 +32,8 @@ from .punctuation import BEHIND, Due, Position, Schedules, position_of
 from .record import Record
 from .stores.any_store import AnyStore
 
-Given = tuple[int, Position, int, int, Record]
-"""A record: its row, its position, stream time with it, its `_order`, and what the processor gets of it."""
+Given = tuple[Position, int, int, Record]
+"""A record: its position, stream time with it, its `_order`, and what the processor gets of it."""
 
 
 class BatchFailedError(ValueError):
@@ -92,8 +92,8 @@ class Running:
             self._process_batches(rows, self._object.process_batch)
         else:
             for given in self.records(rows):
-                if self.schedules.next_record <= given[1][0]:
-                    self._punctuate(given[1])
+                if self.schedules.next_record <= given[0][0]:
+                    self._punctuate(given[0])
                 self.give(given)
         self._punctuate(None)
 
@@ -104,7 +104,7 @@ class Running:
         self._epoch.schedule(self.step.name, self.schedules.left())
 
     def edges(self, rows: Rows) -> Edges:
-        """What it has forwarded. `rows`: all that it was given."""
+        """What it has forwarded. `rows`: all that it was given, in the order in which it has taken them."""
         return self.forwarded.edges(rows, self._origins)
 
     def records(self, rows: Rows) -> Iterator[Given]:
@@ -123,13 +123,14 @@ class Running:
             headers,
             strict=True,
         )
-        for row, (at, time, order, key, value, timestamp, header) in enumerate(found):
-            yield row, at, time, order, Record(key, value, timestamp, header or {})
+        for at, time, order, key, value, timestamp, header in found:
+            yield at, time, order, Record(key, value, timestamp, header or {})
 
     def give(self, given: Given) -> None:
         """Have it process a record. Raises RowFailedError."""
         moment = self._moment
-        moment.row, moment.at, moment.stream_time, moment.order, record = given
+        moment.at, moment.stream_time, moment.order, record = given
+        moment.row = self._next_row()
         # What comes of a punctuation is of no record.
         moment.record = moment.at[0] if len(self._origins) and len(moment.at) == 1 else None
         moment.timestamp = record.timestamp
@@ -139,8 +140,7 @@ class Running:
         """Process a record that another processor forwards now. Raises RowFailedError."""
         moment = self._moment
         row, timestamp = moment.row, moment.timestamp
-        moment.row, moment.timestamp = self._taken, record.timestamp
-        self._taken += 1
+        moment.row, moment.timestamp = self._next_row(), record.timestamp
         self._process(record)
         moment.row, moment.timestamp = row, timestamp
 
@@ -153,6 +153,11 @@ class Running:
         name = getattr(due.schedule.callback, "__name__", "punctuate")
         self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
         self._refuse_failed()
+
+    def _next_row(self) -> int:
+        """The row of the record that it takes now: among all that it is given they stand in this order."""
+        self._taken += 1
+        return self._taken - 1
 
     def _positions(self, rows: Rows, numbers: Int64s) -> Sequence[Position]:
         """Where in the epoch the rows stand. `numbers`: of the records that they come from."""

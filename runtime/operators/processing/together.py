@@ -1,28 +1,35 @@
 """Processors that share a store: each sees what the others have stored for the records before.
 
 Operators work through an epoch one after another. These take turns instead, record by record, in the order in which the
-task takes them; what one forwards to another is processed before its `forward` returns, as in Kafka Streams.
+task takes them; what one forwards to another is processed before its `forward` returns, as in Kafka Streams, also where
+it has to pass a filter on its way (`between.py`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
 
+from ....errors import HeadwaterError
 from ...timed_parts import timed
+from ..computing import Branch
 from ..declarations import Place
-from ..edges import Fork
-from ..node import Edges, Node, step_name
+from ..edges import Fork, Merge
+from ..node import Edges, Node, RowFailedError, RowsFailedError, step_name
 from ..rows import Rows, path_order
 from ..task_epoch import TaskEpoch
+from .between import Columns, Passing, RowWise, Take, no_rows
 from .moment import Moment
 from .process import Process, columns_of
 from .punctuation import Position
 from .running import Given, Running
 from .stores.opened import OpenedStores
+
+Member = Process | Fork | Merge | RowWise
+"""What may stand among processors that share stores."""
 
 
 def together(nodes: Sequence[Node]) -> tuple[Node, ...]:
@@ -31,7 +38,7 @@ def together(nodes: Sequence[Node]) -> tuple[Node, ...]:
     rest = list(nodes)
     while rest:
         end = _end(rest)
-        group = [node for node in rest[:end] if isinstance(node, Process | Fork)]
+        group = [node for node in rest[:end] if isinstance(node, Member)]
         if end > len(group) > 0:
             raise ValueError(f"another operator stands between processors that share a store: {rest[:end]}")
         found.append(ProcessTogether(tuple(group)) if end > 1 else rest[0])
@@ -55,9 +62,9 @@ def _stores(node: Node) -> set[str]:
 
 @dataclass(frozen=True)
 class ProcessTogether:
-    """Processors, and the forks between them, in the order of the stage."""
+    """Processors, and the steps without a store between them, in the order of the stage."""
 
-    nodes: tuple[Process | Fork, ...]
+    nodes: tuple[Member, ...]
 
     @property
     def at(self) -> Place:
@@ -70,10 +77,10 @@ class ProcessTogether:
         made: set[str] = set()
         read = []
         for node in self.nodes:
-            if node.flow not in made:
-                read.append(node.flow)
-            made.discard(node.flow)
-            made.update(_made_by(node))
+            reads, makes = edges_of(node)
+            read += [name for name in reads if name not in made]
+            made.difference_update(reads)
+            made.update(makes)
         return tuple(read)
 
     @property
@@ -81,8 +88,10 @@ class ProcessTogether:
         """The edges that go on from here."""
         made: dict[str, None] = {}
         for node in self.nodes:
-            made.pop(node.flow, None)
-            made.update(dict.fromkeys(_made_by(node)))
+            reads, makes = edges_of(node)
+            for name in reads:
+                made.pop(name, None)
+            made.update(dict.fromkeys(makes))
         return tuple(made)
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -91,14 +100,23 @@ class ProcessTogether:
             _Group(self.nodes, edges, epoch, step_name(self)).run()
 
 
-def _made_by(node: Process | Fork) -> tuple[str, ...]:
-    return node.into if isinstance(node, Fork) else tuple(node.into) or (node.flow,)
+def edges_of(node: Member) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The edges that an operator reads, and those that it makes."""
+    match node:
+        case Process():
+            return (node.flow,), tuple(node.into) or (node.flow,)
+        case Fork() | Branch():
+            return (node.flow,), node.into
+        case Merge():
+            return node.flows, (node.into,)
+        case _:
+            return (node.flow,), (node.flow,)
 
 
 class _Group:
-    """The processors of a task's epoch."""
+    """The processors of a task's epoch, with the steps between them."""
 
-    def __init__(self, nodes: Sequence[Process | Fork], edges: Edges, epoch: TaskEpoch, name: str) -> None:
+    def __init__(self, nodes: Sequence[Member], edges: Edges, epoch: TaskEpoch, name: str) -> None:
         """`name`: of the step that counts what is dropped."""
         assert epoch.origins is not None
         self._edges = edges
@@ -107,20 +125,12 @@ class _Group:
         self._moment = Moment.at_start(epoch.origins.before)
         stores = [store for node in nodes if isinstance(node, Process) for store in node.stores]
         self._stores = OpenedStores(stores, epoch, epoch.origins, self._moment)
-        self._members: list[Running] = []
         self._outer: list[tuple[Running, Rows]] = []
-        """The processors whose records come from outside, with these."""
-        self._inner: list[Running | Fork] = []
-        """All that is left to be done once the records are processed: what was forwarded becomes rows."""
-        self._forwarding: dict[str, _Way] = {}
-        self._readers: list[tuple[_Way, Running]] = []
-        for node in nodes:
-            if isinstance(node, Fork):
-                self._fork(node)
-            else:
-                self._processor(node)
-        for way, running in sorted(self._readers, key=lambda reader: reader[0].places):
-            way.source.forwarded.behind.setdefault(way.name, []).append(running.take)
+        """The processors to which records come from outside, with these."""
+        self._parts: list[Running | Passing | Fork | Merge] = []
+        self._come_in(nodes)
+        self._members = [part for part in self._parts if isinstance(part, Running)]
+        self._connect()
 
     def run(self) -> None:
         """Process all, and put what goes on from here on the edges."""
@@ -130,40 +140,60 @@ class _Group:
         for _, rows in self._outer:
             self._stores.expect(rows)
         for running, given in self._records():
-            if any(each.schedules.next_record <= given[1][0] for each in self._members):
-                self._punctuate(given[1])
+            if any(each.schedules.next_record <= given[0][0] for each in self._members):
+                self._punctuate(given[0])
             running.give(given)
         self._punctuate(None)
         for running in self._members:
             running.end()
         self._stores.flush(self._name)
-        for part in self._inner:
-            if isinstance(part, Fork):
-                part.run(self._edges, self._epoch)
-            else:
-                self._edges.update(part.edges(self._edges.pop(part.step.flow)))
+        for part in self._parts:
+            match part:
+                case Running():
+                    self._edges.update(part.edges(self._edges.pop(part.step.flow)))
+                case Passing():
+                    part.step.run(self._edges, self._epoch)
+                case _:
+                    part.run(self._edges, self._epoch)
 
-    def _fork(self, node: Fork) -> None:
-        way = self._forwarding.pop(node.flow, None)
-        if way is None:
-            node.run(self._edges, self._epoch)
-            return
-        self._inner.append(node)
-        for place, name in enumerate(node.into):
-            self._forwarding[name] = replace(way, places=(*way.places, place))
+    def _come_in(self, nodes: Sequence[Member]) -> None:
+        """Bring what comes from outside to the processors. Of what they forward there is nothing yet: so edges with it
+        have their columns here, and no rows.
+        """
+        edges = dict(self._edges)
+        for node in nodes:
+            match node:
+                case Process():
+                    rows = edges.pop(node.flow)
+                    stores = {store.name: self._stores.by_name[store.name] for store in node.stores}
+                    running = Running(node, columns_of(rows), self._epoch, stores, self._moment)
+                    if len(rows):
+                        self._outer.append((running, rows))
+                    self._parts.append(running)
+                    edges.update({name: no_rows(flow) for name, flow in running.into.items()})
+                case Fork() | Merge():
+                    node.run(edges, self._epoch)
+                    self._parts.append(node)
+                case _:
+                    came = Columns.of(edges[node.flow])
+                    _run(node, edges, self._epoch)
+                    makes = {name: Columns.of(edges[name]) for name in edges_of(node)[1]}
+                    self._parts.append(Passing(node, came, makes, self._epoch, self._moment))
 
-    def _processor(self, node: Process) -> None:
-        stores = {store.name: self._stores.by_name[store.name] for store in node.stores}
-        way = self._forwarding.pop(node.flow, None)
-        came = columns_of(self._edges[node.flow]) if way is None else way.source.into[way.name]
-        running = Running(node, came, self._epoch, stores, self._moment)
-        if way is None:
-            self._outer.append((running, self._edges[node.flow]))
-        else:
-            self._readers.append((way, running))
-        self._members.append(running)
-        self._inner.append(running)
-        self._forwarding.update({name: _Way(running, name) for name in running.into})
+    def _connect(self) -> None:
+        """Tell each part who takes what it gives, the last ones first."""
+        takes: dict[str, Sequence[Take]] = {}
+        for part in reversed(self._parts):
+            match part:
+                case Running():
+                    part.forwarded.behind = {name: found for name in part.into if (found := takes.pop(name, ()))}
+                    takes[part.step.flow] = [part.take]
+                case Passing():
+                    takes[part.step.flow] = part.lead_to({name: takes.pop(name, ()) for name in edges_of(part.step)[1]})
+                case Fork():
+                    takes[part.flow] = [take for name in part.into for take in takes.pop(name, ())]
+                case Merge():
+                    takes.update(dict.fromkeys(part.flows, takes.pop(part.into, ())))
 
     def _records(self) -> Iterator[tuple[Running, Given]]:
         """The records that come from outside, in the order in which the task takes them."""
@@ -187,10 +217,8 @@ class _Group:
             running.schedules.ran(due)
 
 
-@dataclass(frozen=True)
-class _Way:
-    """How records come to an edge: who forwards them, to which of its edges, and the places among readers of forks."""
-
-    source: Running
-    name: str
-    places: tuple[int, ...] = ()
+def _run(node: RowWise, edges: Edges, epoch: TaskEpoch) -> None:
+    try:
+        node.run(edges, epoch)
+    except RowsFailedError as error:
+        raise RowFailedError(int(error.orders[0]), HeadwaterError(error.message), node.at) from error

@@ -15,6 +15,8 @@ from headwater.runtime.operators.processing.process import Process
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.stages.in_task import computing
+from headwater.runtime.stages.sql_step import SqlStep
 from headwater.runtime.topology import Store, Topic
 
 LEFT = Topic("left", 1, "k string", "v bigint")
@@ -65,7 +67,8 @@ def noting(name, flow, every, fails=None, **fields):
 class Model:
     """Processors as Kafka Streams runs them. `behind`: the processors that get what one forwards, and its outputs."""
 
-    def __init__(self, every, behind, fails=None):
+    def __init__(self, every, behind, fails=None, refused=None):
+        self.refused = refused
         self.rows, self.clock, self.out = {}, -1, {number: [] for number in range(3)}
         self.every, self.behind, self.fails, self.words = every, behind, fails, []
         self.due = dict.fromkeys(every, 0)
@@ -94,6 +97,8 @@ class Model:
         for reader in self.behind[name]:
             if isinstance(reader, int):
                 self.out[reader].append((k, text, time))
+            elif self.refused is not None and text.startswith(self.refused):
+                raise ValueError
             else:
                 self.process(reader, k, text, time)
 
@@ -192,6 +197,20 @@ def test_record_that_one_of_them_fails_for_leaves_nothing_also_where_the_other_c
         model.record("A", k, v, time)
     assert [(row["key.k"], row["value.text"], row["_timestamp"]) for row in app.read(OUTS[0])] == model.out[0]
     assert app.dropped.total() > 0
+
+
+@pytest.mark.parametrize("max_records", [1, 7, WHOLE])
+def test_record_that_a_step_between_them_fails_for_leaves_nothing(application, max_records):
+    step = SqlStep("where", ("a",), condition="1 / if(text like 'A7:%', 0, 1) > 0", at="step:filter")
+    steps = (noting("A", "a", "20ms"), computing(step, TEXT, ("a",)), noting("B", "a", "35ms"))
+    app = application(built(Source(replace(LEFT, on_error="skip"), "a"), *steps, Sink("a", OUTS[0])))
+    app.append(LEFT, [((k,), (v,), time) for k, v, time in facts(7)])
+    app.run(max_records)
+    model = Model({"A": 20, "B": 35}, {"A": ["B"], "B": [0]}, refused="A7:")
+    for k, v, time in facts(7):
+        model.record("A", k, v, time)
+    assert [(row["key.k"], row["value.text"], row["_timestamp"]) for row in app.read(OUTS[0])] == model.out[0]
+    assert app.dropped.total() == 1
 
 
 @pytest.mark.slow
