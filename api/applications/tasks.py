@@ -75,7 +75,7 @@ class ApplicationTasks:
                 "paused": status.paused,
                 "records": status.records,
                 "commits": status.commits,
-                "clients": [client_figures(client, status.host) for client in status.clients],
+                "clients": [client_figures(client, status) for client in status.clients],
             },
         }
 

@@ -27,6 +27,9 @@ HEADER = ("client", "task", "role", "state", "stores", "lag", "rate", "since")
 _AT_ITS_END = 6
 """So many of these columns tell something of a run that is over."""
 
+_MOST_REASONS = 10
+"""The most lines that say why tasks do nothing."""
+
 _RIGHT = (5, 6)
 _WATCH_SECONDS = 1.0
 
@@ -81,6 +84,8 @@ def _print(found: Sequence[ApplicationTasks], style: str, verbose: bool, indent:
         if rows:
             header = _header(each)
             tables.show(header, rows, right=[n for n in _RIGHT if n < len(header)])
+        for line in reasons(each):
+            say(line)
         if verbose and (counted := numbers(each)):
             click.echo()
             tables.show(TASK_HEADER, counted, right=TASK_RIGHT)
@@ -124,7 +129,8 @@ class Screen:
             cause = [] if each.status is None or each.status.error is None else failure(each.status)[:1]
             said = "\n".join(filter(None, (first, *cause, *more, recomputed(each), paused(each))))
             head = Text(said, style="bold yellow" if each.stale else "bold")
-            room -= len(head.wrap(console, console.width)) + 2
+            why = Text("\n".join(reasons(each)), style="yellow")
+            room -= len(head.wrap(console, console.width)) + 2 + len(why.wrap(console, console.width) if why else ())
             yield head
             header, right, rows = self._table(each)
             shown = rows[: max(0, room)]
@@ -137,6 +143,8 @@ class Screen:
                 for cells in shown:
                     table.add_row(*map(Text, cells))
                 yield table
+            if why:
+                yield why
             yield Text()
         if left_out:
             yield Text(f"and {left_out:,} more task{'s' if left_out > 1 else ''}; without --watch all are shown")
@@ -213,6 +221,19 @@ def paused(each: ApplicationTasks) -> str:
     return f"{said}; what it has begun is not finished yet" if working else said
 
 
+def reasons(each: ApplicationTasks) -> list[str]:
+    """Why tasks have stopped, and for whom others wait, though they have records to take: a line for each reason."""
+    from ...runtime.driver.waiting.texts import stopped_at, they_wait_for
+
+    status = each.status
+    if status is None:
+        return []
+    lines = [f"task {task} {stopped_at(stop)}" for task, stop in status.stops.items()]
+    lines += [they_wait_for(wait.tasks, wait.cause, each.application) for wait in status.waits]
+    more = len(lines) - _MOST_REASONS
+    return lines[:_MOST_REASONS] + ([f"and {more:,} more reasons; --format json has all"] if more > 0 else [])
+
+
 def task_rows(each: ApplicationTasks) -> Iterator[tuple[list[str], int]]:
     """The cells of each task and of each client without one, and a number by which those to look at come first."""
     status = each.status
@@ -222,9 +243,9 @@ def task_rows(each: ApplicationTasks) -> Iterator[tuple[list[str], int]]:
             yield [name, "", "", "no tasks", "", "", "", ""][: len(_header(each))], 2
         for task in client.tasks:
             stores = " ".join(store.name for store in task.stores)
-            state = _last_state(task, each) if _is_over(each) else _state(task)
+            state = _last_state(task, each) if _is_over(each) else _state(task, each)
             cells = [name, task.id, task.role, state, stores, f"{task.lag:,}", _rate(task), _time(task.since)]
-            yield cells[: len(_header(each))], _order(task)
+            yield cells[: len(_header(each))], _order(task, status is not None and status.stop(task) is not None)
     if status is not None and not status.clients and status.ended is None:
         yield ["no client", "", "", "", "", "", "", ""][: len(_header(each))], 0
 
@@ -238,15 +259,19 @@ def _header(each: ApplicationTasks) -> Sequence[str]:
     return HEADER[:_AT_ITS_END] if _is_over(each) else HEADER
 
 
-def _order(task: TaskStatus) -> int:
-    if task.state != "running":
+def _order(task: TaskStatus, stopped: bool) -> int:
+    if task.state != "running" or stopped:
         return 0
     return 1 if task.role == "active" else 2
 
 
-def _state(task: TaskStatus) -> str:
+def _state(task: TaskStatus, each: ApplicationTasks) -> str:
     from ...runtime.driver.reports.restoring import span
 
+    if each.status is not None and each.status.stop(task) is not None:
+        return "stopped"
+    if each.status is not None and each.status.waits_for(task):
+        return "waiting"
     if task.state != "restoring":
         return task.state
     left = task.seconds_left
@@ -259,7 +284,8 @@ def _last_state(task: TaskStatus, each: ApplicationTasks) -> str:
     if task.role == "active" and each.status is not None and task.id in each.status.failed_tasks:
         return "failed"
     restored = f" {100 * task.restored:.0f} %" if task.state == "restoring" else ""
-    return f"was {task.state}{restored}"
+    waited = each.status is not None and each.status.waits_for(task)
+    return f"was {'waiting' if waited else task.state}{restored}"
 
 
 def _rate(task: TaskStatus) -> str:

@@ -51,7 +51,8 @@ class Bar:
 class Line:
     """The progress of one application. `lags` has the lag after the last epoch of each subtopology and client.
 
-    `bars`: of stores that take long to restore; `more`: how many of these have none.
+    `bars`: of stores that take long to restore; `more`: how many of these have none. `stopped`: tasks that have, which
+    is noted as long as the run goes on without them.
     """
 
     application: str
@@ -63,6 +64,12 @@ class Line:
     note: str = "starting"
     bars: tuple[Bar, ...] = ()
     more: int = 0
+    stopped: int = 0
+
+    @property
+    def running(self) -> str:
+        """The note while epochs go on."""
+        return f"{self.stopped:,} task{'s' if self.stopped > 1 else ''} stopped" if self.stopped else "running"
 
     @property
     def lag(self) -> int:
@@ -132,6 +139,9 @@ class Progress:
         stores = (events.StoreDamaged, events.StoreOutdated, events.ForeignStoresWiped, events.StoreLost)
         failed = (events.SnapshotUnusable, events.SnapshotNotSaved, events.UpkeepFailed)
         others = (
+            events.TaskFailed,
+            events.TasksWait,
+            events.WaitEnded,
             events.TaskBeginsAgain,
             events.LineageNotSent,
             events.TraceNotWritten,
@@ -159,13 +169,14 @@ class Progress:
                 line.lags[event.subtopology, event.client] = event.lag
                 passed = time.monotonic() - self._started.get(line.application, time.monotonic())
                 line.rate = line.records / passed if passed > 0 else 0.0
-                line.note = "running"
+                line.note = line.running
             case events.NothingToRead():
                 line.note = f"no records in {', '.join(event.topics)} yet"
             case events.Waiting():
                 line.note = f"waits for {', '.join(event.writers)}"
             case events.TaskFailed():
-                line.note = "a task failed"
+                line.stopped += 1
+                line.note = line.running
             case events.ClientLost():
                 line.note = f"{event.client} is gone"
             case events.ClientJoined():
@@ -173,7 +184,7 @@ class Progress:
             case events.ApplicationPaused():
                 line.note = "paused"
             case events.ApplicationResumed():
-                line.note = "running"
+                line.note = line.running
             case events.ApplicationStopping():
                 line.note = "ends once its open epochs are committed"
             case events.RecomputationBegun():

@@ -17,6 +17,7 @@ from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..progress.errors import FencedError
 from ..progress.global_task import GlobalTask
+from ..progress.planner import Planner
 from ..state.directories.beside import take_over_beside
 from ..task_id import TaskKey
 from ..topology import Settings, Topology
@@ -24,6 +25,7 @@ from .beginning import Begun, check_state, gone, look
 from .cluster import Cluster
 from .epoch_commits import EpochCommits, Tally
 from .errors import ClusterEndedError, EpochCutOffError
+from .failures.failed_tasks import FailedTasks
 from .failures.user_errors import user_error
 from .feeding import Feed
 from .group.group import Group
@@ -48,6 +50,7 @@ from .reports.status_writer import StatusWriter
 from .upkeep.cleaning import LogCleaning
 from .upkeep.removal import FileRemoval
 from .upkeep.upkeep import Upkeep
+from .waiting.waits import Waits
 
 
 class ApplicationRun:
@@ -197,7 +200,9 @@ class ApplicationRun:
             self._generation = begun.committer.generation
             if self._settings.beside and self._patient:  # where records keep coming, it would never be caught up
                 committed.stop_at_ends([self._topology.application])
-            counters = Counters()
+            counters, failed = Counters(), FailedTasks(self._topology.application, self._observer)
+            planner = Planner(committed, self._settings.max_records)
+            waits = Waits(self._topology, committed, planner, failed, self._observer, self._starts)
             self._status = StatusWriter(
                 self._topology,
                 self._settings,
@@ -206,6 +211,7 @@ class ApplicationRun:
                 group,
                 commits.tally,
                 counters,
+                waits,
                 self._observer,
             )
             group.assign(assigned, begun.committer.number)
@@ -231,6 +237,8 @@ class ApplicationRun:
                 ),
                 Pause(begun.log, self._topology.application, self._observer),
                 Looking(begun.log.look_seconds(), self._made),
+                failed,
+                waits,
                 self._observer,
                 counters,
                 self._held,
@@ -251,6 +259,11 @@ class ApplicationRun:
         if loop.failed.error is not None:
             return "failed"
         return "caught_up" if loop.tally.caught_up else "interrupted"
+
+    def _starts(self, application: str) -> bool:
+        """Whether this run works on another application, too, and that one has not ended in it."""
+        members = {each.application for each in self._topologies}
+        return self._patient and application in members and application not in self._ended_before()
 
     def _started(self, group: Group, committed: Committed) -> None:
         """Tell that the tasks are with their clients."""

@@ -49,6 +49,7 @@ from .units import OpenEpoch, Unit
 from .upkeep.cleaning import LogCleaning
 from .upkeep.removal import Epochs
 from .upkeep.upkeep import Upkeep
+from .waiting.waits import Waits
 
 POLL_SECONDS = 0.02
 """How long the loop sleeps at most while jobs run or nothing is due."""
@@ -84,6 +85,8 @@ class EpochLoop:
         cleaning: LogCleaning,
         pause: Pause,
         looking: Looking,
+        failed: FailedTasks,
+        waits: Waits,
         observer: Observer,
         counters: Counters,
         held: Callable[[TaskKey], bool] = lambda _: False,
@@ -122,7 +125,8 @@ class EpochLoop:
         self._quiet_since: tuple[object, ...] = ()
         self._stopping = False
         self._units: dict[tuple[int, str], Unit] = {}
-        self.failed = FailedTasks(topology.application, observer)
+        self.failed = failed
+        self._waits = waits
         self._passing = PassingTime(topology, self._planner, feed, clock, lambda: self.failed.tasks)
         self._running: dict[Future[Outcomes], OpenEpoch] = {}
         self._troubles = Troubles(topology.application, group, committed, self.failed, observer)
@@ -348,6 +352,7 @@ class EpochLoop:
             self.failed.add([failure.task], failure)
         # Before commits without progress are left out: a unit that took nothing is blocked until the log changes.
         unit.took(plan, outcomes, opened.version)
+        self._waits.took(outcomes)
         self._end(opened, outcomes)
         try:
             begun = time.monotonic()

@@ -15,7 +15,7 @@ whoever answers, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ..log.commit.descriptions import SubtopologyDescription
 from ..task_id import TaskKey
@@ -44,6 +44,14 @@ class Network:
         """What `node` reads, without answers."""
         part = self._parts[node]
         return tuple(topic for topic in part.sources if topic not in part.answers)
+
+    def writers(self, task: TaskKey) -> Iterator[TaskKey]:
+        """The tasks that write what `task` waits for."""
+        node = task.application, task.subtopology
+        for topic in self.waited_for(node):
+            writer = self._writers.get(topic)
+            if writer is not None and not self.in_a_circle(node, writer):
+                yield from (TaskKey(*writer, partition) for partition in range(self._parts[writer].partitions))
 
     def answering(self, writer: Node, reader: Node) -> tuple[Node, ...]:
         """Who answers what `writer` asks for, if `reader` has no part in it."""
@@ -85,15 +93,28 @@ def idle_tasks(
         if task in idle:
             return idle[task]
         idle[task] = True  # until its own upstream is known: a circle does not wait for itself
-        node = (task.application, task.subtopology)
-        idle[task] = consumed_all(task) and all(
-            visit(TaskKey(*writer, partition))
-            for topic in network.waited_for(node)
-            if (writer := network.writer(topic)) is not None and not network.in_a_circle(node, writer)
-            for partition in range(network.part(writer).partitions)
-        )
+        idle[task] = consumed_all(task) and all(map(visit, network.writers(task)))
         return idle[task]
 
     for task in tasks:
         visit(task)
     return idle
+
+
+def unfinished(
+    network: Network, tasks: Iterable[TaskKey], consumed_all: Callable[[TaskKey], bool]
+) -> tuple[TaskKey, ...]:
+    """Why `tasks` are not idle: those of them, or the next ones upstream, that have not consumed all."""
+    found: set[TaskKey] = set()
+    seen: set[TaskKey] = set()
+    todo = [*tasks]
+    while todo:
+        task = todo.pop()
+        if task in seen:
+            continue
+        seen.add(task)
+        if consumed_all(task):
+            todo += network.writers(task)
+        else:
+            found.add(task)
+    return tuple(sorted(found))

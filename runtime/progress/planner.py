@@ -11,7 +11,7 @@ from ..task_id import StoreId, TaskId, TaskKey
 from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
 from ..topology import GlobalTable, Store, Subtopology, Topic
 from .committed import Committed
-from .idleness import Network, Node
+from .idleness import Network, Node, unfinished
 
 NOTHING_YET = LaneInput(EXTERNAL_LANE, 0, (), clock=-1, idle=False)
 """The lane of a topic whose writing application has not started: it is empty, but records will come."""
@@ -85,6 +85,17 @@ class Planner:
                 self.store(store, partition, applied.get(store.name, 0), done.clocks) for store in part.stores
             ),
         )
+
+    def behind(self, part: Subtopology, topic: str, lane: int, network: Network) -> tuple[TaskKey, ...] | None:
+        """Why records may still come on a lane of a topic that a subtopology reads: the tasks that have some to take.
+
+        None where nobody writes the topic yet.
+        """
+        writer = network.writer(topic)
+        if writer is None:
+            return None
+        tasks = [TaskKey(*writer, lane), *_answering(network, writer, (self._committed.application, part.name))]
+        return unfinished(network, tasks, lambda task: self._committed.unread(task) == 0)
 
     def lists(self, path: str) -> bool:
         """Whether commits list a file of records by now. Raises FullyRefreshedError."""
@@ -186,11 +197,7 @@ class Planner:
         reader = self._committed.application, part.name
         if topic.name in part.answers or network.in_a_circle(reader, writer):
             return dict.fromkeys(tasks, True)
-        answering = [
-            TaskKey(*node, number)
-            for node in network.answering(writer, reader)
-            for number in range(network.part(node).partitions)
-        ]
+        answering = _answering(network, writer, reader)
         idle = self._committed.idle([*tasks, *answering], network, known)
         if all(idle[task] for task in answering):
             return idle
@@ -222,3 +229,9 @@ class Planner:
             ),
             writer.mark,
         )
+
+
+def _answering(network: Network, writer: Node, reader: Node) -> list[TaskKey]:
+    """The tasks that answer what `writer` asks for, if `reader` has no part in it."""
+    nodes = network.answering(writer, reader)
+    return [TaskKey(*node, number) for node in nodes for number in range(network.part(node).partitions)]

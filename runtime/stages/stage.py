@@ -227,7 +227,8 @@ class Stage:
             edges = {name: replace(rows, order=rows.path[0] + first) for name, rows in edges.items()}
             origins = origins and replace(origins, first=first)
         numbering = Numbering.of_taken(len(taken)) if self.numbered else None
-        return _Work(TaskOutcome.done(commit), edges, numbering, origins)
+        outcome = replace(TaskOutcome.done(commit), held_by=taken.held_by)
+        return _Work(outcome, edges, numbering, origins)
 
     def _origins_again(self, task: TaskPlan, numbering: Numbering | None, worker: Worker) -> Origins | None:
         """The origins of a task's records, of which the stage that has taken them tells only the numbers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Self
+from typing import ClassVar, Literal, Self
 
 from ..log.commit.records import TaskCommit
 from ..task_id import TaskKey
@@ -58,7 +58,8 @@ class TaskOutcome:
     """One task's answer: its commit, or a trouble; one of the two is None. `measured`: what it has cost.
 
     `failed`: the numbers of records, in the order of taking, that a step could not process: the commit has nothing of
-    them but that they are taken.
+    them but that they are taken. `held_by`: where records are left that may not be taken yet, the topics and lanes that
+    may still yield earlier ones.
     """
 
     subtopology: str
@@ -67,6 +68,9 @@ class TaskOutcome:
     trouble: Trouble | None = None
     measured: Measured = field(default_factory=Measured)
     failed: tuple[int, ...] = ()
+    held_by: tuple[tuple[str, int], ...] = ()
+
+    seldom: ClassVar = ("held_by",)
 
     @classmethod
     def done(cls, commit: TaskCommit, measured: Measured | None = None) -> Self:

@@ -24,6 +24,7 @@ from headwater.api.applications.tasks import ApplicationTasks
 from headwater.cli.commands.tasks import Screen
 from headwater.runtime.driver.reports.counters import TaskCounts
 from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
+from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
 from headwater.runtime.state.directories.process_file import Owner
 from headwater.runtime.tasks.measured import Seconds, StoreSize, Volume
 
@@ -84,6 +85,48 @@ def test_running_application_has_a_line_for_each_task(headwater: Headwater, writ
         "1_1 standby running sales_by_day 3 0/s",
     ]
     assert "no tasks" in rows[3]
+
+
+STOP = Stop("division by zero", "orders", 0, 3, "topologies/sales.yml:14")
+
+
+def waiting() -> RunStatus:
+    """Its first task has stopped, and another one waits for it."""
+    stopped = WaitsFor(APPLICATION, "stopped", "sales", 0, STOP)
+    found = status(failed_tasks=("0_0",), stops={"0_0": STOP}, waits=(TasksOfCause(stopped, ("1_0",)),))
+    (client, _), at = found.clients, found.written_at
+    standby = TaskStatus("1_0", "rekeyed", 0, "standby", "running", at, 0, 0.0)
+    tasks = (client.tasks[0], replace(client.tasks[1], state="running"), standby)
+    return replace(found, clients=(replace(client, tasks=tasks),))
+
+
+REASONS = [
+    "task 0_0 has stopped at record orders[0]@3 (topologies/sales.yml:14): division by zero",
+    "task 1_0 waits for task 0 of sales, which has stopped at record orders[0]@3 (topologies/sales.yml:14); correct "
+    "the step or set `on_error`, start the run of shop-sales again, and they go on",
+]
+
+
+def test_tasks_that_have_stopped_or_wait_are_shown_as_such_with_the_reason(headwater: Headwater, write: Write) -> None:
+    write(waiting())
+    *_, stopped, waits, standby, first, second = headwater("tasks").stdout.splitlines()
+    assert [row.split()[1:4] for row in (stopped, waits, standby)] == [
+        ["0_0", "active", "stopped"],
+        ["1_0", "active", "waiting"],
+        ["1_0", "standby", "running"],
+    ]
+    assert [first, second] == REASONS
+    write(replace(waiting(), ended="interrupted"))
+    lines = headwater("tasks").stdout.splitlines()
+    assert ("failed" in lines[-5], "was waiting" in lines[-4], lines[-2:]) == (True, True, REASONS)
+
+
+def test_watched_screen_has_the_tasks_that_have_stopped_first_and_the_reasons() -> None:
+    screen = Console(width=200, height=20, record=True, file=io.StringIO())
+    screen.print(Screen([ApplicationTasks(APPLICATION, now(), "running", waiting())]))
+    lines = [line.strip() for line in screen.export_text().splitlines() if line.strip()]
+    assert lines[3].split()[1:4] == ["0_0", "active", "stopped"]
+    assert lines[-2:] == REASONS
 
 
 def test_rebalance_is_told(headwater: Headwater, write: Write) -> None:
@@ -173,11 +216,15 @@ def test_status_of_a_newer_version_is_an_error_with_the_way_out(headwater: Headw
 
 
 def test_json_has_the_form_of_its_schema(headwater: Headwater, write: Write) -> None:
-    for each in (None, status(), failed(), status(owner=None), status(clients=())):
+    for each in (None, status(), failed(), status(owner=None), status(clients=()), waiting()):
         if each is not None:
             write(each)
         found = json.loads(headwater("tasks", "--format", "json").stdout)
         assert [error.message for error in jsonschema.Draft7Validator(SCHEMA).iter_errors(found)] == []
+    tasks = found["applications"][0]["run"]["clients"][0]["tasks"]
+    assert [task["stop"] and task["stop"]["offset"] for task in tasks] == [3, None, None]
+    reasons = [[(each["reason"], each["partition"]) for each in task["waits_for"]] for task in tasks]
+    assert reasons == [[], [("stopped", 0)], []]
     write(status())
     (application,) = json.loads(headwater("tasks", "--format", "json").stdout)["applications"]
     assert application["condition"] == "running"
@@ -195,6 +242,8 @@ def test_json_has_the_form_of_its_schema(headwater: Headwater, write: Write) -> 
         "seconds_left": 15.0,
         "stores": [{"store": "sales_by_day", "position": 250, "end": 1000, "rows": None, "bytes": None}],
         "counts": None,
+        "stop": None,
+        "waits_for": [],
     }
 
 

@@ -7,13 +7,14 @@ are committed, as the machine may be the cause.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Set
+from collections.abc import Collection, Iterable, Mapping, Set
 
 from ....errors import HeadwaterError
 from ...task_id import TaskKey
 from ...topology import Topic, Topology
 from ..errors import RecordError, RecordErrors
 from ..reports.events import Observer, TaskFailed
+from ..waiting.causes import Stop
 
 
 class FailedTasks:
@@ -25,14 +26,19 @@ class FailedTasks:
     def __init__(self, application: str, observer: Observer) -> None:
         self._application = application
         self._observer = observer
-        self._tasks: set[TaskKey] = set()
+        self._stops: dict[TaskKey, Stop] = {}
         self._errors: list[HeadwaterError] = []
         self.ends_run = False
 
     @property
     def tasks(self) -> Set[TaskKey]:
         """The tasks that have stopped."""
-        return self._tasks
+        return self._stops.keys()
+
+    @property
+    def stops(self) -> Mapping[TaskKey, Stop]:
+        """Why each of them has."""
+        return self._stops
 
     @property
     def error(self) -> HeadwaterError | None:
@@ -47,8 +53,10 @@ class FailedTasks:
         self._errors.append(error)
         self.ends_run = self.ends_run or not isinstance(error, RecordError)
         for task in tasks:
-            self._tasks.add(task)
-            self._observer.on(TaskFailed(self._application, task.subtopology, task.partition, error.message))
+            self._stops[task] = Stop.of(error)
+            self._observer.on(
+                TaskFailed(self._application, task.subtopology, task.partition, error.message, error.hint)
+            )
 
 
 def stranded(topology: Topology, failed: Collection[TaskKey], ended: Collection[str]) -> bool:

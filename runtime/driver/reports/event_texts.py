@@ -9,6 +9,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 
 from ...placing.assigned import Move
+from ..waiting.texts import listed, named, they_wait_for
 from . import events
 from .events import Event
 from .restoring import Restoring
@@ -151,8 +152,14 @@ def sentence(event: Event) -> str:
             )
         case events.Waiting():
             return f"{event.application}: {waiting(event.records, event.writers, event.application)}"
+        case events.TasksWait():
+            return f"{event.application}: {they_wait_for(event.tasks, event.waits_for, event.application)}"
+        case events.WaitEnded():
+            return f"{event.application}: {_wait_ended(event)}"
         case events.TaskFailed():
-            return f"{event.application}/{event.subtopology}: task {event.partition} stopped: {event.message}"
+            way_out = "" if event.hint is None else f"\n    hint: {event.hint}"
+            stopped = f"task {event.partition} stopped: {event.message}{way_out}"
+            return f"{event.application}/{event.subtopology}: {stopped}"
         case events.TaskBeginsAgain():
             task = f"{event.application}/{event.subtopology}: task {event.partition}"
             return f"{task} begins again on {event.client}, while the others go on: {event.cause}"
@@ -190,6 +197,11 @@ def sentence(event: Event) -> str:
             )
         case _:
             return f"{event.application}: {_of_store(event)}"
+
+
+def _wait_ended(event: events.WaitEnded) -> str:
+    whom = named(event.waits_for, event.application)
+    return f"{listed(event.tasks)} {'does' if len(event.tasks) == 1 else 'do'} not wait for {whom} any more"
 
 
 def _of_store(event: StoreEvent) -> str:

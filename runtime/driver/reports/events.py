@@ -15,6 +15,7 @@ from ...placing.assigned import Move
 from ...task_id import TaskId
 
 if TYPE_CHECKING:  # what prints events need not load the log for it
+    from ..waiting.causes import WaitsFor
     from .epoch_trace import EpochTrace
     from .status import RunStatus
 
@@ -193,13 +194,37 @@ class Waiting:
 
 
 @dataclass(frozen=True)
+class TasksWait:
+    """Tasks take no records though there are some, and it will not end by itself: of a task that has stopped, or an
+    application that does not run or is paused. Told once for each cause, and again with all of its tasks when there are
+    more of them.
+    """
+
+    application: str
+    tasks: tuple[TaskId, ...]
+    waits_for: WaitsFor
+
+
+@dataclass(frozen=True)
+class WaitEnded:
+    """What these tasks have waited for is over."""
+
+    application: str
+    tasks: tuple[TaskId, ...]
+    waits_for: WaitsFor
+
+
+@dataclass(frozen=True)
 class TaskFailed:
-    """A task has stopped: a step could not process one of its records, or its stores cannot be restored."""
+    """A task has stopped: a step could not process one of its records, or its stores cannot be restored. `hint`: what
+    to do about it, where that is known.
+    """
 
     application: str
     subtopology: str
     partition: int
     message: str
+    hint: str | None = None
 
 
 @dataclass(frozen=True)
@@ -429,6 +454,8 @@ Event = (
     | EpochCommitted
     | EpochTraced
     | Waiting
+    | TasksWait
+    | WaitEnded
     | TaskFailed
     | TaskBeginsAgain
     | StoreRestoring

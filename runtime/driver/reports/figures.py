@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from ...tasks.measured import PHASES
@@ -15,18 +16,18 @@ def run_figures(status: RunStatus) -> dict[str, Any]:
     return {
         "epochs": status.epochs,
         "seconds": {phase: round(status.seconds.get(phase, 0.0), 6) for phase in EPOCH_PHASES},
-        "clients": [client_figures(client, status.host) for client in status.clients],
+        "clients": [client_figures(client, status) for client in status.clients],
     }
 
 
-def client_figures(client: ClientStatus, driver: str) -> dict[str, Any]:
-    """A client with its tasks. `driver`: the host of the driver."""
+def client_figures(client: ClientStatus, status: RunStatus) -> dict[str, Any]:
+    """A client of a run with its tasks."""
     return {
         "client": client.name,
-        "host": client.host or driver,
+        "host": client.host or status.host,
         "threads": client.threads,
         "epochs": [_epochs(each) for each in client.epochs],
-        "tasks": [_task(task) for task in client.tasks],
+        "tasks": [_task(task, status) for task in client.tasks],
     }
 
 
@@ -40,7 +41,8 @@ def _epochs(counts: EpochCounts) -> dict[str, Any]:
     }
 
 
-def _task(task: TaskStatus) -> dict[str, Any]:
+def _task(task: TaskStatus, status: RunStatus) -> dict[str, Any]:
+    stop = status.stop(task)
     return {
         "task": task.id,
         "subtopology": task.subtopology,
@@ -54,6 +56,8 @@ def _task(task: TaskStatus) -> dict[str, Any]:
         "seconds_left": None if task.seconds_left is None else round(task.seconds_left, 1),
         "stores": [_store(each) for each in task.stores],
         "counts": None if task.counts is None else _counts(task.counts),
+        "stop": None if stop is None else asdict(stop),
+        "waits_for": [asdict(each) for each in status.waits_for(task)],
     }
 
 

@@ -28,6 +28,7 @@ _LEVELS: Mapping[type, Level] = {
     events.ClientLost: "warning",
     events.ClientRefused: "warning",
     events.NothingToRead: "warning",
+    events.TasksWait: "warning",
     events.TaskFailed: "error",
     events.RecomputationUnfinished: "warning",
     events.TaskBeginsAgain: "warning",

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import ClassVar, Literal
 
 from ....errors import HeadwaterError
@@ -18,6 +19,7 @@ from ...dataclass_json import from_plain, to_plain
 from ...state.directories.machine import boot_id
 from ...state.directories.process_file import Owner
 from ...tasks.measured import StoreSize
+from ..waiting.causes import Stop, TasksOfCause, WaitsFor
 from .counters import EpochCounts, TaskCounts
 
 VERSION = 1
@@ -122,7 +124,8 @@ class RunStatus:
 
     `host`, `owner`: of the driver. `rebalancing`: tasks are on their way from client to client. `every`: ms from one
     status to the next. `ended`: how it ended, as in a run's results; None while it runs. `error`, `hint`: what has
-    ended it. `failed_tasks`: ids of the tasks that have stopped by an error of theirs. `paused`: no epoch is open, and
+    ended it. `failed_tasks`: ids of the tasks that have stopped by an error of theirs. `stops`: task id -> why it has.
+    `waits`: the tasks that take no records though there are some. `paused`: no epoch is open, and
     none begins. `dropped`: `<step>:<reason>` -> records; those of global tables are of no task. `epochs`, `seconds`:
     how many there have been, and their time by EPOCH_PHASES, on all clients that there have been.
     """
@@ -147,6 +150,24 @@ class RunStatus:
     error: str | None = None
     hint: str | None = None
     failed_tasks: tuple[str, ...] = ()
+    stops: Mapping[str, Stop] = field(default_factory=dict)
+    waits: tuple[TasksOfCause, ...] = ()
+
+    def stop(self, task: TaskStatus) -> Stop | None:
+        """Why a task has stopped; None if it has not."""
+        return self.stops.get(task.id) if task.role == "active" else None
+
+    def waits_for(self, task: TaskStatus) -> tuple[WaitsFor, ...]:
+        """Why a task takes no records though there are some."""
+        return tuple(self._causes.get(task.id, ())) if task.role == "active" else ()
+
+    @cached_property
+    def _causes(self) -> Mapping[str, Sequence[WaitsFor]]:
+        found: dict[str, list[WaitsFor]] = {}
+        for each in self.waits:
+            for task in each.tasks:
+                found.setdefault(task, []).append(each.cause)
+        return found
 
     def to_text(self) -> str:
         """The text that the log keeps."""

@@ -20,6 +20,8 @@ from ...topology import Settings, Topology
 from ..epoch_commits import Tally
 from ..group.group import Group
 from ..group.member import GroupMember
+from ..waiting.causes import Stop, TasksOfCause
+from ..waiting.waits import Waits
 from .counters import Counters
 from .events import Observer, StatusTaken
 from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
@@ -58,6 +60,7 @@ class StatusWriter:
         group: Group,
         tally: Tally,
         counters: Counters,
+        waits: Waits,
         observer: Observer,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -70,6 +73,7 @@ class StatusWriter:
         self._group = group
         self._tally = tally
         self._counters = counters
+        self._waits = waits
         self._observer = observer
         self._seconds = seconds
         self._host, self._owner = this_process()
@@ -146,6 +150,9 @@ class StatusWriter:
     def _status(self, rebalancing: bool, seconds: float) -> RunStatus:
         now = _now()
         sample: dict[tuple[str, str], tuple[_Kept, int]] = {}
+        active = self._active()
+        waiting = self._waits.look({task.id: task.state for task in active})
+        stops = {str(task.id): stop for task in active if (stop := self._stop(task)) is not None}
         clients = tuple(
             ClientStatus(
                 member.client.name,
@@ -170,10 +177,21 @@ class StatusWriter:
             commits=self._tally.commits,
             rebalancing=rebalancing,
             clients=clients,
+            failed_tasks=tuple(stops),
+            stops=stops,
+            waits=tuple(TasksOfCause(cause, tuple(map(str, tasks))) for cause, tasks in waiting.items()),
             dropped=dict(self._tally.dropped),
             epochs=self._counters.epochs,
             seconds=self._counters.seconds(),
         )
+
+    def _active(self) -> list[TaskDescription]:
+        """The active tasks of all clients, in the order of their ids."""
+        tasks = (task for member in self._group.members.values() for task in member.tasks.describe())
+        return sorted((task for task in tasks if task.type is TaskType.ACTIVE), key=lambda task: task.id)
+
+    def _stop(self, task: TaskDescription) -> Stop | None:
+        return self._waits.stops.get(task.id.key(self._application))
 
     def _tasks(
         self, member: GroupMember, now: int, seconds: float, sample: dict[tuple[str, str], tuple[_Kept, int]]

@@ -55,7 +55,8 @@ class TakenRecords:
     """The records that a task takes in an epoch. `rows`: for each topic read, with their places in the order of taking.
 
     `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
-    `left_out`: those of `rows` that no step may get, by their places. `offsets`: of each record of `rows`.
+    `left_out`: those of `rows` that no step may get, by their places. `offsets`: of each record of `rows`. `held_by`:
+    where records are left that may not be taken, the topics and lanes that they wait for.
     """
 
     rows: tuple[Rows, ...]
@@ -67,6 +68,7 @@ class TakenRecords:
     left_out: Mapping[int, LeftOut] = field(default_factory=dict)
     shown: Shown | None = None
     offsets: tuple[Int64s, ...] = field(default=(), repr=False)
+    held_by: tuple[tuple[str, int], ...] = ()
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
@@ -179,11 +181,13 @@ def read_task(
     inputs = {topic.topic: topic for topic in plan.inputs}
     log = log.ahead(_in_order(plan))
     lanes = [_lanes(log, inputs[reading.topic.name], reading) for reading in readings]
+    merged = [PrefixMerge(each) for each in lanes]
     feeds = [
-        RunningMaximum(reading.rank, PrefixMerge(each), _waits(inputs[reading.topic.name]))
-        for reading, each in zip(readings, lanes, strict=True)
+        RunningMaximum(reading.rank, each, _waits(inputs[reading.topic.name]))
+        for reading, each in zip(readings, merged, strict=True)
     ]
-    runs, counts = _pull(PrefixMerge(feeds), len(feeds), plan.max_records)
+    task = PrefixMerge(feeds)
+    runs, counts = _pull(task, len(feeds), plan.max_records)
     chunks = [run.first(counts) for run in runs]
     timestamps = np.empty(counts, np.int64)
     moving = np.full(counts, plan.stream_time)
@@ -206,6 +210,9 @@ def read_task(
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
         offsets=tuple(_NONE if chunk is None else chunk.offset for chunk, _ in chunks),
+        held_by=_held_by(task, merged, [inputs[reading.topic.name] for reading in readings])
+        if counts < plan.max_records  # else the merge has not come to its end
+        else (),
     )
     taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
@@ -261,6 +268,18 @@ def _lanes(log: RangeReader, topic: TopicInput, reading: Reading) -> list[LaneFe
 def _waits(topic: TopicInput) -> bool:
     """Whether records may still come that must be taken before those of other partitions."""
     return any(lane.more or not lane.idle for lane in topic.lanes)
+
+
+def _held_by(
+    task: PrefixMerge, merged: Sequence[PrefixMerge], topics: Sequence[TopicInput]
+) -> tuple[tuple[str, int], ...]:
+    """The topics and lanes that the records wait for that are left; none where the next plan has more of them."""
+    if not task.left and not any(each.left for each in merged):
+        return ()
+    lanes = [(topics[index], topics[index].lanes[lane]) for index in task.holding() for lane in merged[index].holding()]
+    if any(lane.more for _, lane in lanes):
+        return ()
+    return tuple((topic.topic, lane.lane) for topic, lane in lanes)
 
 
 @dataclass

@@ -103,6 +103,21 @@ class PrefixMerge:
                 self._held[index] = chunk.slice(safe, len(chunk)) if safe < len(chunk) else None
         return Pulled(tuple(runs), self._order(runs)) if runs else None
 
+    @property
+    def left(self) -> bool:
+        """Whether there are records that are held, as they are not safe."""
+        return any(chunk is not None for chunk in self._held)
+
+    def holding(self) -> list[int]:
+        """Once `pull` has yielded nothing: the feeds for whose records all the held ones wait."""
+        held = zip(self._held, self._feeds, strict=True)
+        first = min(((int(chunk.keys[0]), feed.rank) for chunk, feed in held if chunk is not None), default=None)
+        return [
+            index
+            for index, (chunk, feed) in enumerate(zip(self._held, self._feeds, strict=True))
+            if chunk is None and (bound := feed.bound()) is not None and (first is None or (bound, feed.rank) < first)
+        ]
+
     def _safe(self, index: int, chunk: Chunk, limits: list[tuple[int, int, int]]) -> int:
         """How many of the chunk's records sort before all records that the other inputs may still yield."""
         # The two least bounds are enough: one of them is not this input's own.

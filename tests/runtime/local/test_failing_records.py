@@ -10,8 +10,9 @@ from local_application import APPLICATION, LocalApplication, Part, part
 from summing import PARTITIONS, TOTALS, WORDS
 
 from headwater.runtime import subtopology
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.reports.events import EpochCommitted, Event, TasksWait, WaitEnded
 from headwater.runtime.driver.runs import run_topologies
+from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
 from headwater.runtime.local.cluster import LocalCluster
 from headwater.runtime.operators.aggregate import Aggregate
 from headwater.runtime.operators.calling.call import Call
@@ -22,6 +23,7 @@ from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.python_functions.udf import Udf
+from headwater.runtime.task_id import TaskId
 from headwater.runtime.topology import Agg, Store, Topic, dead_letter_topic
 from headwater.runtime.windows import Window
 
@@ -196,6 +198,17 @@ def summed_in_windows(on_error="fail"):
     )
 
 
+class Told:
+    """What a run tells of tasks that wait."""
+
+    def __init__(self) -> None:
+        self.waits: list[Event] = []
+
+    def on(self, event: Event) -> None:
+        if isinstance(event, TasksWait | WaitEnded):
+            self.waits.append(event)
+
+
 COUNTS = Topic("counts", 1, "k string", "n bigint", windowed=True, writer=APPLICATION)
 
 
@@ -203,9 +216,16 @@ def test_who_reads_what_a_stopped_task_writes_waits_so_that_its_records_are_not_
     app = LocalApplication(tmp_path, summed_in_windows())
     app.append(WORDS, [(("a",), (x,), time) for x, time in [(1, 0), (MOST, 1), (2, 2), (3, 12)]])
     app.append(WORDS, [(("b",), (1,), time) for time in range(0, 1000, 5)], 1)
-    stopped = app.attempt()
+    told = Told()
+    stopped = app.attempt(observer=told)
     assert (stopped.status, stopped.waits_for) == ("failed", (APPLICATION,))
     assert stopped.waiting > 0
+    stop = Stop("sum overflows bigint (cast the argument to a wider type)", "words", 0, 1, AT)
+    cause = WaitsFor(APPLICATION, "stopped", "sums", 0, stop)
+    assert told.waits == [TasksWait(APPLICATION, (TaskId(1, 0),), cause)]
+    status = stopped.metrics
+    assert (status.failed_tasks, status.stops) == (("0_0",), {"0_0": stop})
+    assert status.waits == (TasksOfCause(cause, ("1_0",)),)
 
     fixed = LocalApplication(tmp_path, summed_in_windows("skip"))
     fixed.run()

@@ -1,6 +1,7 @@
 import errno
 import io
 import sys
+from dataclasses import replace
 from typing import Literal
 
 import pytest
@@ -15,9 +16,12 @@ from headwater.runtime.driver.reports.events import (
     TaskBeginsAgain,
     TaskFailed,
     TasksPlaced,
+    TasksWait,
     TopicRepartitioned,
     UpkeepFailed,
+    WaitEnded,
 )
+from headwater.runtime.driver.waiting.causes import Stop, WaitsFor
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
 
@@ -49,9 +53,67 @@ def test_repartitioned_topic_is_told_with_what_has_changed_only() -> None:
 
 
 def test_failed_record_is_told_with_its_message() -> None:
-    told = sentence(TaskFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed"))
+    told = sentence(TaskFailed("flights-delays", "late", 2, "x.yml:3: cannot be processed", "fix the step"))
 
-    assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed"
+    assert told == "flights-delays/late: task 2 stopped: x.yml:3: cannot be processed\n    hint: fix the step"
+
+
+AT_A_RECORD = Stop("division by zero", "words", 0, 3, "t.yml:7")
+STANDS = "which has stopped at record words[0]@3 (t.yml:7)"
+HAS = "which has records to take"
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (
+            WaitsFor("a-b", "stopped", "late", 2, AT_A_RECORD),
+            f"task 2 of late, {STANDS}; correct the step or set `on_error`, start the run of a-b again, and they go on",
+        ),
+        (
+            WaitsFor("a-c", "stopped", "late", 2, AT_A_RECORD),
+            f"task 2 of a-c/late, {STANDS}: division by zero; correct the step or set `on_error`, start the run of a-c "
+            "again, and they go on",
+        ),
+        (
+            WaitsFor("a-b", "stopped", "late", 2, replace(AT_A_RECORD, held_at="t.yml:5")),
+            f"task 2 of late, {STANDS}, with which a row came out that was held back at t.yml:5; correct the step, "
+            "start the run of a-b again, and they go on",
+        ),
+        (
+            WaitsFor("a-b", "stopped", "late", 2, replace(AT_A_RECORD, waited_at="t.yml:5")),
+            f"task 2 of late, {STANDS}, or at a row that had waited in the join at t.yml:5 and came out with it; "
+            "correct the step, start the run of a-b again, and they go on",
+        ),
+        (
+            WaitsFor("a-c", "stopped", "late", 2, Stop("the disk is full")),
+            "task 2 of a-c/late, which has stopped: the disk is full; see to the cause, start the run of a-c again, "
+            "and they go on",
+        ),
+        (WaitsFor("a-c", "not_running"), f"a-c, {HAS} and does not run; run a-c, and they go on"),
+        (
+            WaitsFor("a-c", "unwritten", topic="words"),
+            "a-c, which has not run yet with what writes words; run a-c, and they go on",
+        ),
+        (WaitsFor("a-c", "paused"), f"a-c, {HAS} and is paused; `headwater resume` ends the pause, and they go on"),
+        (WaitsFor("a-c", "silent"), f"a-c, {HAS} and may not run any more: its driver writes nothing"),
+        (WaitsFor("a-c", "starting"), f"a-c, {HAS} and has not started yet"),
+        (WaitsFor("a-c", "restoring", "late"), f"a-c/late, {HAS}, but not all of its stores yet"),
+        (WaitsFor("a-b", "no_client", "late"), f"late, {HAS}, but no client for all of its tasks"),
+        (WaitsFor("a-b", "behind", "late"), f"late, {HAS}"),
+    ],
+)
+def test_tasks_that_wait_are_told_with_whom_they_wait_for_why_and_the_way_on(cause: WaitsFor, told: str) -> None:
+    assert sentence(TasksWait("a-b", (TaskId(1, 0), TaskId(1, 1)), cause)) == f"a-b: tasks 1_0, 1_1 wait for {told}"
+
+
+def test_end_of_a_wait_is_told_and_of_many_tasks_the_first_are_named() -> None:
+    cause = WaitsFor("a-c", "stopped", "late", 2, AT_A_RECORD)
+    one = sentence(WaitEnded("a-b", (TaskId(1, 0),), cause))
+    many = sentence(WaitEnded("a-b", tuple(TaskId(1, number) for number in range(12)), cause))
+    assert one == "a-b: task 1_0 does not wait for task 2 of a-c/late any more"
+    assert many.startswith("a-b: tasks 1_0, 1_1, ")
+    assert many.endswith(" 1_9 and 2 more do not wait for task 2 of a-c/late any more")
 
 
 @pytest.mark.parametrize(("silent", "gone"), [(None, "is gone"), (31.4, "has been silent for 31 s and is given up")])

@@ -20,6 +20,7 @@ from headwater.runtime.driver.reports.status import (
     TaskStatus,
     this_process,
 )
+from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
 from headwater.runtime.state.directories.process_file import Owner
 from headwater.runtime.tasks.measured import Seconds, Volume
 
@@ -37,8 +38,26 @@ def status(*tasks: TaskStatus, **changes: object) -> RunStatus:
     return replace(RunStatus("shop-sales", 3, HOST, OWNER, AT, AT, 1000, 19, 2, False, clients), **changes)
 
 
-def test_text_gives_the_status_again() -> None:
-    assert RunStatus.of_text("shop-sales", status().to_text()) == status()
+STOP = Stop("division by zero", "orders", 0, 3, "topologies/sales.yml:14")
+WAITING = status(
+    failed_tasks=("0_0",),
+    stops={"0_0": STOP},
+    waits=(TasksOfCause(WaitsFor("shop-sales", "stopped", "sums", 0, STOP), ("0_1",)),),
+)
+
+
+@pytest.mark.parametrize("each", [status(), WAITING], ids=["at work", "waiting"])
+def test_text_gives_the_status_again(each: RunStatus) -> None:
+    assert RunStatus.of_text("shop-sales", each.to_text()) == each
+
+
+def test_status_of_a_version_that_told_no_reasons_has_none() -> None:
+    plain = json.loads(WAITING.to_text())
+    for name in ("stops", "waits"):
+        del plain[name]
+    found = RunStatus.of_text("shop-sales", json.dumps(plain))
+    assert found == replace(WAITING, stops={}, waits=())
+    assert (found.stop(task(0)), found.waits_for(task(1))) == (None, ())
 
 
 def test_unknown_fields_of_the_same_version_are_ignored() -> None:

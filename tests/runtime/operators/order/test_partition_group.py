@@ -132,14 +132,20 @@ def test_most_records_bounds_what_is_taken_and_positions_say_how_far(topics):
 def test_partition_that_ran_out_and_waits_for_a_writer_stops_the_others(topics):
     topics.write("a", [1, 7])
     topics.write("b", [2, 6, 8])
-    assert order_of(topics.take("a", "b", states={("a", 0): (7, False)})) == ["a0", "b0", "b1", "a1"]
-    assert order_of(topics.take("a", "b", states={("a", 0): (7, True)})) == ["a0", "b0", "b1", "a1", "b2"]
+    waiting, whole = (topics.take("a", "b", states={("a", 0): (7, idle)}) for idle in (False, True))
+    assert (order_of(waiting), waiting.held_by) == (["a0", "b0", "b1", "a1"], (("a", 0),))
+    assert (order_of(whole), whole.held_by) == (["a0", "b0", "b1", "a1", "b2"], ())
+    nothing_left = topics.take("a", "b", states={(name, 0): (8, False) for name in "ab"}, positions={("b", 0): 3})
+    assert (order_of(nothing_left), nothing_left.held_by) == ([], (("b", 0),)), (
+        "a may still get records before those of b"
+    )
 
 
 def test_nothing_is_taken_beside_a_partition_that_has_nothing_yet(topics):
     topics.write("a", [1])
     topics.lanes["b"] = {0: []}
-    assert len(topics.take("a", "b", states={("b", 0): (-1, False)})) == 0
+    taken = topics.take("a", "b", states={("b", 0): (-1, False)})
+    assert (len(taken), taken.held_by) == (0, (("b", 0),))
 
 
 def test_lanes_are_merged_by_the_writers_stream_time(topics):
@@ -153,8 +159,22 @@ def test_lanes_are_merged_by_the_writers_stream_time(topics):
 def test_lane_that_ran_out_bounds_the_others_by_its_writers_clock(topics):
     topics.write("a", [1, 2, 3], lane=0, orders=[10, 25, 30])
     topics.write("a", [4], lane=1, orders=[5])
-    assert order_of(topics.take("a", states={("a", 1): (25, False)})) == ["a3", "a0", "a1"]
-    assert order_of(topics.take("a", states={("a", 1): (24, False)})) == ["a3", "a0"]
+    ahead, behind = (topics.take("a", states={("a", 1): (clock, False)}) for clock in (25, 24))
+    assert (order_of(ahead), ahead.held_by) == (["a3", "a0", "a1"], (("a", 1),))
+    assert (order_of(behind), behind.held_by) == (["a3", "a0"], (("a", 1),))
+
+
+def test_records_are_held_by_the_lanes_that_may_still_yield_earlier_ones_and_by_no_others(topics):
+    topics.write("a", [1, 2], lane=0, orders=[10, 30])
+    for lane in (1, 2, 3):
+        topics.write("a", [4], lane=lane, orders=[5])
+    read = {("a", lane): 1 for lane in range(4)}
+    clocks = {("a", 1): (29, False), ("a", 2): (31, False), ("a", 3): (5, True)}
+    assert topics.take("a", positions=read, states=clocks).held_by == (("a", 1),)
+    # At the same time the lower lane goes first.
+    assert topics.take("a", positions=read, states={("a", 1): (30, False)}).held_by == ()
+    assert topics.take("a", positions=read, states=clocks, most=0).held_by == ()
+    assert topics.take("a", positions={**read, ("a", 0): 2}, states=clocks).held_by == (), "nothing is left"
 
 
 def test_lane_whose_later_ranges_are_not_in_the_plan_bounds_the_others(topics):
@@ -164,7 +184,7 @@ def test_lane_whose_later_ranges_are_not_in_the_plan_bounds_the_others(topics):
     lanes = tuple(replace(lane, more=lane.lane == 1) for lane in plan.inputs[0].lanes)
     plan = replace(plan, inputs=(TopicInput("a", lanes),))
     taken = read_task(plan, [Reading(declared("a"), FLOW, 0)], topics.log)
-    assert order_of(taken) == ["a2"]
+    assert (order_of(taken), taken.held_by) == (["a2"], ()), "the next plan has more"
 
 
 def test_answers_do_not_move_the_stream_time_as_when_they_come_depends_on_where_epochs_end(topics):
