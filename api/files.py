@@ -41,7 +41,7 @@ class CheckedFiles:
 
     @cached_property
     def untyped(self) -> CheckedProject:
-        """The project checked without Spark and without its Python modules. It has no graphs."""
+        """The project checked without Spark and without its Python modules."""
         return self._compiled()
 
     @cached_property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -43,19 +44,24 @@ CACHE = Path("target", ".cache", "expressions.json")
 class CheckedProject:
     """The compiler's result for a project.
 
-    `topologies`: each comes after those whose topics it reads, unless they read one another in a circle. Topologies
-    with errors are left out, and so are those with an unknown type (without an analyzer). `topics`: all topics of the
-    project by name, declared or only written, without repartition topics. `left_to_spark`: expressions whose types
-    only Spark knows. `read`: what was found while the files were read.
+    `whole`: topologies by name, each after those whose topics it reads, unless they read one another in a circle.
+    Topologies with errors are left out, and so are those with an unknown type (without an analyzer). `topics`: all
+    topics of the project by name, declared or only written, without repartition topics. `left_to_spark`: expressions
+    whose types only Spark knows. `read`: what was found while the files were read.
     """
 
     loaded: LoadedProject
     model: ProjectModel
     topics: Mapping[str, Topic]
-    topologies: tuple[TopologyGraph, ...]
+    whole: Mapping[str, CheckedTopology]
     diagnostics: Diagnostics
     left_to_spark: tuple[LeftToSpark, ...] = ()
     read: tuple[Diagnostic, ...] = ()
+
+    @cached_property
+    def topologies(self) -> tuple[TopologyGraph, ...]:
+        """The graphs of whole topologies, in their order. Who only needs topics does without."""
+        return tuple(build_graph(self.model, self.model.topologies[name], each) for name, each in self.whole.items())
 
     def topology(self, name: str) -> TopologyGraph:
         """The graph of a topology. Raises KeyError if there is none."""
@@ -113,8 +119,7 @@ def compile_project(
     for name, topology in _whole(loaded, checked, diagnostics).items():
         check_shared_stores(model.topologies[name], topology, f"{model.name}-{name}", diagnostics)
     whole = _whole(loaded, checked, diagnostics)
-    graphs = [build_graph(model, model.topologies[name], topology) for name, topology in whole.items()]
-    return CheckedProject(loaded, model, checked.topics, tuple(graphs), diagnostics, judge.left_to_spark, read)
+    return CheckedProject(loaded, model, checked.topics, whole, diagnostics, judge.left_to_spark, read)
 
 
 def _whole(loaded: LoadedProject, checked: Checked, diagnostics: Diagnostics) -> dict[str, CheckedTopology]:

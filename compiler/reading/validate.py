@@ -9,14 +9,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ... import schemas
 from ...suggestions import closest
-from ..diagnostics import Diagnostics
+from ..diagnostics import Diagnostic, Diagnostics
 from ..types import canonical
 from .environment import NumberFromEnvironment
 from .nodes import Entry, Mapping, Node, Scalar, Sequence
@@ -36,6 +36,15 @@ def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
 
     Values that are broken already are ignored.
     """
+    marked, found = _validated(node, schema)
+    diagnostics.extend(found)
+    return marked
+
+
+# By identity, as nodes have it: files without Jinja that were read before are the same trees.
+@lru_cache(maxsize=64)
+def _validated(node: Node, schema: str) -> tuple[Node, tuple[Diagnostic, ...]]:
+    diagnostics = Diagnostics()
     finished: set[Path] = set()  # where one finding is enough
     wrong: set[Path] = set()
     errors: Iterator[ValidationError] = _validator(schema).iter_errors(node.to_python())
@@ -49,7 +58,7 @@ def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
             finished.add(path)
         if not violation.about_key:
             wrong.add(path)
-    return _marked(node, (), wrong)
+    return _marked(node, (), wrong), tuple(diagnostics)
 
 
 def is_lost(node: Mapping, section: str, schema: str, definition: str | None = None) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping as AbstractMapping
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from ...diagnostics import Diagnostics, Position
@@ -28,8 +29,9 @@ def render(
     diagnostics: Diagnostics,
     environment: AbstractMapping[str, str] | None = os.environ,
 ) -> Node:
-    """The tree with every template replaced by its value. A scalar that fails to render is marked as broken.
+    """The tree with every template replaced by its value; the same tree if it has none.
 
+    A scalar that fails to render is marked as broken.
     `environment`: the variables that `env_var` reads; None where `env_var` is not allowed.
     """
     return _Rendering(variables, environment, diagnostics).node(node)
@@ -78,9 +80,11 @@ class _Rendering:
                 case Scalar():
                     done = self._scalar(node)
                 case Sequence():
-                    done = Sequence(tuple(self.node(item) for item in node.items), node.position)
+                    items = tuple(self.node(item) for item in node.items)
+                    done = node if _same(items, node.items) else Sequence(items, node.position)
                 case Mapping():
-                    done = Mapping(tuple(self._entry(entry) for entry in node.entries), node.position)
+                    entries = tuple(self._entry(entry) for entry in node.entries)
+                    done = node if _same(entries, node.entries) else Mapping(entries, node.position)
             self._done[id(node)] = done
         return done
 
@@ -88,7 +92,8 @@ class _Rendering:
         if any(tag in entry.name for tag in _TAGS):
             message = "Keys are not rendered: this one stays as it is written."
             self._diagnostics.add("HW109", entry.key.position, message, "Write the name out.")
-        return Entry(entry.key, self.node(entry.node))
+        rendered = self.node(entry.node)
+        return entry if rendered is entry.node else Entry(entry.key, rendered)
 
     def _scalar(self, scalar: Scalar) -> Node:
         if not isinstance(scalar.value, str) or not _is_template(scalar):
@@ -138,6 +143,10 @@ class _Rendering:
         name = str(pair[0])
         key = Scalar(name, name, template.position, FixedOrigin(template.position))
         return Entry(key, self._native(pair[1], template, origin, level + 1))
+
+
+def _same(made: tuple[Node | Entry, ...], given: tuple[Node | Entry, ...]) -> bool:
+    return all(map(is_, made, given))
 
 
 def _is_template(scalar: Scalar) -> bool:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import yaml
 
-from ...diagnostics import Diagnostics, Position
+from ...diagnostics import Diagnostic, Diagnostics, Position
 from ..nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from ..source import SourceFile, SourceOrigin
 from .errors import report_syntax_error
@@ -38,6 +39,19 @@ class Limits:
 
 def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Limits()) -> Node | None:
     """The tree of the file's one document; None if it cannot be read or is empty. Then a diagnostic says so."""
+    node, found = _read(source.name, source.text, limits)
+    diagnostics.extend(found)
+    return node
+
+
+# A program that asks a project for one thing after the other has its files read each time. Nodes do not change.
+@lru_cache(maxsize=64)
+def _read(name: str, text: str, limits: Limits) -> tuple[Node | None, tuple[Diagnostic, ...]]:
+    found = Diagnostics()
+    return _tree(SourceFile(name, text), found, limits), tuple(found)
+
+
+def _tree(source: SourceFile, diagnostics: Diagnostics, limits: Limits) -> Node | None:
     # Searched here, as PyYAML's own error for such a character has no line.
     if forbidden := _FORBIDDEN.search(source.text):
         shown = f"U+{ord(forbidden[0]):04X}"

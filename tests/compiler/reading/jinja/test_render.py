@@ -180,3 +180,12 @@ def test_short_file_of_templates_does_not_unfold_into_a_huge_one():
     node = read_yaml(SourceFile("file.yml", f"a: [{items}]\n"), diagnostics)
     render(node, {"list": list(range(1_000))}, diagnostics, {})
     assert {found.code for found in diagnostics} == {"HW107"}
+
+
+def test_tree_without_templates_stays_the_same_and_one_with_them_shares_the_rest() -> None:
+    node = read_yaml(SourceFile("file.yml", "a: [1, {b: c}]\nd: [x]\ne: '{{ 1 + 1 }}'\n"), Diagnostics())
+    assert isinstance(node, Mapping)
+    rendered = render(node, {}, Diagnostics())
+    assert isinstance(rendered, Mapping)
+    assert [rendered[key] is node[key] for key in "ade"] == [True, True, False]
+    assert render(node["a"], {}, Diagnostics()) is node["a"]

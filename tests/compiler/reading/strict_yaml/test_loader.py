@@ -213,3 +213,11 @@ def test_no_text_makes_the_loader_fail(text: str):
     diagnostics = Diagnostics()
     node = read_yaml(SourceFile("f", text), diagnostics)
     assert node is not None or len(diagnostics) > 0
+
+
+def test_file_that_is_read_again_has_its_findings_again_and_one_that_changed_its_own(read) -> None:
+    faulty = "a: yes\n"
+    first = read(faulty).codes
+    assert first == ["HW013"]
+    assert read("a: no one\n").codes == []
+    assert read(faulty).codes == first
