@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 import psutil
 import pyarrow as pa
-from strikes import FOLDER, Strike
+from processes import has_ended
+from strikes import AGAIN, FOLDER, Strike, stands_still
 from waiting import wait_until
 
 from headwater import Project
@@ -132,13 +133,10 @@ class Run:
         """Whether the driver still runs."""
         return self._process.poll() is None
 
-    def wait_for_commits(self, count: int) -> None:
-        """Wait until there are so many."""
-        self._wait(lambda: self.commits >= count, f"{count} commits")
-
-    def wait_for_strike(self) -> None:
-        """Wait until one of its processes has stopped where it was told to."""
-        self._wait(self._marker.exists, "the point to be stopped at")
+    def wait_for_strike(self, again: bool = False) -> None:
+        """Wait until one of its processes has stopped where it was told to; `again`: for the second time."""
+        marker = self._marker.with_name(self._marker.name + AGAIN) if again else self._marker
+        self._wait(lambda: stands_still(marker), "the point to be stopped at")
 
     def go_on(self) -> None:
         """Let the process that a strike has stopped go on."""
@@ -150,7 +148,7 @@ class Run:
         """Wait for its end and that of its JVM; the exit code."""
         family = self.family()
         code = self._process.wait()
-        psutil.wait_procs(family)
+        wait_until(lambda: all(map(has_ended, family)))
         return code
 
     def interrupt(self) -> None:
@@ -159,8 +157,9 @@ class Run:
 
     def kill(self) -> None:
         """SIGKILL to the whole group: driver and JVM; and to the Python workers, whose parent makes them a group."""
-        for group in {os.getpgid(process.pid) for process in self.family()}:
-            os.killpg(group, signal.SIGKILL)
+        for process in self.family():
+            with suppress(ProcessLookupError):  # it has just ended, by itself or with its group
+                os.killpg(os.getpgid(process.pid), signal.SIGKILL)
         self._process.wait()
 
     def kill_driver(self) -> None:

@@ -10,6 +10,10 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
+AGAIN = "-again"
+
 FOLDER = Path(__file__).parent / "striking"
 """On PYTHONPATH it makes each Python process of a run look out for its strike."""
 
@@ -71,20 +75,26 @@ ALIVE = "a commit gets its name"
 
 @dataclass(frozen=True)
 class Strike:
-    """Before a point is passed for the `number`-th time (from 1). `driver`: only the driver is to be killed then."""
+    """Before a point is passed for the `number`-th time (from 1). `driver`: only the driver is to be killed then.
+
+    `more`: where it goes on, it is stopped once again, when the point comes for so many times more.
+    """
 
     point: str
     number: int = 1
     driver: bool = False
+    more: int = 0
 
     def told(self, marker: Path, one_process: bool = False) -> str:
-        """For HEADWATER_STRIKE. `marker`: the file that is made when the point is reached.
+        """For HEADWATER_STRIKE. `marker`: the file that is made when the point is reached, see `stands_still`; for the
+        second time with `AGAIN` behind its name.
 
         `one_process`: the driver does the work of all workers.
         """
         role, place = {**POINTS, **JVM, **WITH_JVM, **WITH_CLEANER, **WITH_SNAPSHOTS}[self.point]
         role = "driver" if one_process else role
-        return json.dumps({"role": role, "place": place, "number": self.number, "marker": str(marker)})
+        told = {"role": role, "place": place, "number": self.number, "more": self.more, "marker": str(marker)}
+        return json.dumps(told)
 
 
 FIRST = Strike(ALIVE, 5)
@@ -113,3 +123,12 @@ def strikes(count: int, seed: int) -> list[Strike]:
     drawn = [list(POINTS)[number % len(POINTS)] for number in range(count - 1)]
     draw.shuffle(drawn)
     return [FIRST, *(Strike(point, 1 if point in ONCE else draw.randint(1, 3)) for point in drawn)]
+
+
+def stands_still(marker: Path) -> bool:
+    """Whether the process that makes the file `marker` has stopped at its point.
+
+    It makes the file and stops then. Told to go on between the two, it would stop behind that, and for good.
+    """
+    pid = marker.read_text() if marker.exists() else ""
+    return bool(pid) and psutil.Process(int(pid)).status() == psutil.STATUS_STOPPED

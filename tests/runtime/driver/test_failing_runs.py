@@ -14,7 +14,7 @@ from pathlib import Path
 import psutil
 import pyarrow as pa
 import pytest
-from processes import called
+from processes import called, has_ended
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
@@ -189,7 +189,7 @@ def test_ctrl_c_while_spark_starts_ends_with_130_and_leaves_no_jvm(tmp_path: Pat
     assert run.returncode == 130, stderr
     assert stderr.endswith("interrupted\n")
     assert "Traceback" not in stderr
-    wait_until(lambda: not any(each.is_running() for each in jvms))
+    wait_until(lambda: all(map(has_ended, jvms)))
 
 
 @contextmanager

@@ -102,11 +102,14 @@ def assert_kills_change_nothing(whole: Whole, points: Sequence[Strike], root: Pa
 
 
 def interrupt_after_commits(run: Run) -> None:
-    """Let a lasting run, stopped by a strike, go on for two commits; then Ctrl-C."""
-    before = run.commits
+    """Let a lasting run, stopped by a strike at a commit, go on for two commits; then Ctrl-C.
+
+    It is stopped again for that: it would go on for as long as this process is kept waiting, and leave nothing to do.
+    """
     run.go_on()
-    run.wait_for_commits(before + 2)
+    run.wait_for_strike(again=True)
     run.interrupt()
+    run.go_on()
     assert run.end() == 0, run.output
     assert "shop-spending: interrupted, " in run.output
 
@@ -126,7 +129,7 @@ def test_killed_and_interrupted_on_spark_everything_is_as_if_uninterrupted(
     whole_on_spark: Whole, tmp_path: Path, start: Start, points: Sequence[Strike]
 ) -> None:
     root = whole_on_spark.copy(tmp_path)
-    first = start(root, java=whole_on_spark.java, strike=Strike(ALIVE, 3))
+    first = start(root, java=whole_on_spark.java, strike=Strike(ALIVE, 3, more=2))
     first.wait_for_strike()
     interrupt_after_commits(first)
     assert_kills_change_nothing(whole_on_spark, points, root, start)
@@ -173,7 +176,7 @@ def test_of_two_processes_one_works_and_a_third_elsewhere_takes_over(
     whole_in_one_process: Whole, tmp_path: Path, start: Start
 ) -> None:
     whole, root = whole_in_one_process, whole_in_one_process.copy(tmp_path)
-    first = start(root, strike=Strike(ALIVE, 3))
+    first = start(root, strike=Strike(ALIVE, 3, more=2))
     first.wait_for_strike()
 
     second = start(root)

@@ -14,7 +14,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from processes import called, has_ended
-from strikes import FOLDER, Strike
+from strikes import FOLDER, Strike, stands_still
 from waiting import wait_until
 
 from headwater import Project
@@ -91,7 +91,11 @@ def headwater(root: Path, *arguments: str, jvm_killed_before: str | None = None)
         env=environment,
     ) as process:
         if jvm_killed_before is not None:
-            wait_until(marker.exists, lambda: process.poll() is None, lambda: f"not struck: {process.communicate()[0]}")
+            wait_until(
+                lambda: stands_still(marker),
+                lambda: process.poll() is None,
+                lambda: f"not struck: {process.communicate()[0]}",
+            )
             (jvm,) = called("java", psutil.Process(process.pid))
             jvm.kill()
             wait_until(lambda: has_ended(jvm))

@@ -30,20 +30,26 @@ def described(event, arguments):
     return f"{verb} {os.fsdecode(path)}" if isinstance(path, str | bytes | os.PathLike) else None
 
 
-def strike_at(role, place, number, marker):
-    """At the `number`-th operation (from 1) that `place` matches; one process only, whichever comes first."""
+def strike_at(role, place, number, marker, more=0):
+    """At the `number`-th operation (from 1) that `place` matches, and at that which comes `more` operations later.
+
+    One process only, whichever comes first.
+    """
+    markers = {number + more: f"{marker}-again", number: marker}
     pattern, counted = re.compile(place), itertools.count(1)
     if role != ("worker" if any("worker_daemon" in word for word in sys.orig_argv) else "driver"):
         return
 
     def hook(event, arguments):
         operation = described(event, arguments)
-        if operation is None or not pattern.search(operation) or next(counted) != number:
+        if operation is None or not pattern.search(operation) or (count := next(counted)) not in markers:
             return
         try:
-            os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+            handle = os.open(markers[count], os.O_CREAT | os.O_EXCL | os.O_WRONLY)
         except FileExistsError:
             return
+        os.write(handle, str(os.getpid()).encode())
+        os.close(handle)
         os.kill(os.getpid(), signal.SIGSTOP)
 
     sys.addaudithook(hook)
