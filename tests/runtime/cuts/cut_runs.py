@@ -21,6 +21,9 @@ from typing import Any
 TESTS = Path(__file__).parents[2]
 WHERE = (TESTS / "runtime" / "cuts", TESTS / "runtime" / "local", TESTS)
 
+PARTS = range(8)
+"""Parts of all the calls of a run, each for a test of its own: as a whole they take longer than a test may."""
+
 TRIES = 5
 """How many runs may pass by a call that threads beside the loop make at some times only."""
 
@@ -83,17 +86,19 @@ class Runs:
         assert self.ask("look", path) == self.expected, cut
         shutil.rmtree(path)
 
-    def look_after_each_call(self, side: str, of: str = "*") -> None:
-        """Kill runs at all calls of such names, each in a run of its own, and look; then with restored stores."""
-        for name, count in self.calls.items():
-            if not fnmatch.fnmatch(name, of):
-                continue
-            for number in range(1, count + 1):
-                path, cut = self.new(), (name, number, side)
-                self.killed(path, cut)
-                assert self.ask("look", path) == self.expected, cut
-                assert self.ask("restored", path) == self.expected_restored, cut
-                shutil.rmtree(path)
+    def look_after_each_call(self, side: str, part: int, of: Sequence[str] = ("*",)) -> None:
+        """Kill runs at all calls of such names, each in a run of its own, and look; then with restored stores.
+
+        `part`: one of PARTS, which have the calls in turn.
+        """
+        names = [name for each in of for name in fnmatch.filter(self.calls, each)]
+        cuts = [(name, number, side) for name in names for number in range(1, self.calls[name] + 1)]
+        for cut in cuts[part :: len(PARTS)]:
+            path = self.new()
+            self.killed(path, cut)
+            assert self.ask("look", path) == self.expected, cut
+            assert self.ask("restored", path) == self.expected_restored, cut
+            shutil.rmtree(path)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from answering_many import NAMES, ORDERED, TOGETHER
-from cut_runs import TRIES, Runs, runs_of
+from cut_runs import PARTS, TRIES, Runs, runs_of
 
 ANSWERS = "log/segments/test-app/app-answers"
 WRITTEN, MERGED = f"{ANSWERS}/*-g*-e*-right*-a*.seg", f"{ANSWERS}/*-g*-m*.seg"
@@ -47,6 +47,7 @@ def test_run_that_is_killed_among_the_files_of_an_epoch_answers_each_once(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_run_that_is_killed_at_each_of_its_calls_answers_each_once(runs: Runs, side: str) -> None:
-    runs.look_after_each_call(side)
+def test_run_that_is_killed_at_each_of_its_calls_answers_each_once(runs: Runs, side: str, part: int) -> None:
+    runs.look_after_each_call(side, part)

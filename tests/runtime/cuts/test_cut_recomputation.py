@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from cut_runs import TRIES, Runs, runs_of
+from cut_runs import PARTS, TRIES, Runs, runs_of
 
 CUTS = (
     ("link log/commits/~places/*.json", 1, "before"),
@@ -51,6 +51,7 @@ def test_run_that_is_killed_at_a_step_of_the_recomputation_is_gone_on_with(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("side", ["before", "after"])
-def test_run_that_is_killed_at_each_of_its_calls_is_gone_on_with(runs: Runs, side: str) -> None:
-    runs.look_after_each_call(side)
+def test_run_that_is_killed_at_each_of_its_calls_is_gone_on_with(runs: Runs, side: str, part: int) -> None:
+    runs.look_after_each_call(side, part)

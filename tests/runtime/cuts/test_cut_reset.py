@@ -41,8 +41,8 @@ def test_reset_that_is_killed_between_its_steps_can_be_done_again(runs: Runs) ->
 
 
 @pytest.mark.soak
-def test_reset_that_is_killed_at_each_of_its_calls_can_be_done_again(runs: Runs) -> None:
+@pytest.mark.parametrize("side", ["before", "after"])
+def test_reset_that_is_killed_at_each_of_its_calls_can_be_done_again(runs: Runs, side: str) -> None:
     for name, count in runs.calls.items():
         for number in range(1, count + 1):
-            for side in ("before", "after"):
-                assert_done_again(runs, (name, number, side))
+            assert_done_again(runs, (name, number, side))

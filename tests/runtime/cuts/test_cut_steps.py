@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import cycle
 
 import pytest
-from cut_runs import TRIES, Runs, runs_of
+from cut_runs import PARTS, TRIES, Runs, runs_of
 from system_calls import AFTER, BEFORE
 
 STORES = "apply state/*"
@@ -50,9 +50,9 @@ def test_epoch_that_is_killed_at_each_of_its_files_and_stores_comes_to_the_same(
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("side", [BEFORE, AFTER])
-@pytest.mark.parametrize("calls", [STORES, FILES, COMMITS, COPIES])
 def test_run_that_is_killed_at_each_of_its_calls_comes_to_the_same_with_restored_stores_too(
-    runs: Runs, calls: str, side: str
+    runs: Runs, side: str, part: int
 ) -> None:
-    runs.look_after_each_call(side, calls)
+    runs.look_after_each_call(side, part, (STORES, FILES, COMMITS, COPIES))

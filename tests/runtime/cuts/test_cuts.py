@@ -9,7 +9,7 @@ import fnmatch
 from collections.abc import Iterator, Mapping
 
 import pytest
-from cut_runs import TRIES, Runs, runs_of
+from cut_runs import PARTS, TRIES, Runs, runs_of
 
 KINDS = (
     "link commits/test-app/*.json",
@@ -66,8 +66,9 @@ def test_run_that_is_killed_before_a_call_first_and_after_its_last_time_then_com
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", PARTS)
 @pytest.mark.parametrize("side", ["before", "after"])
 def test_run_that_is_killed_at_each_of_its_calls_comes_to_the_same_with_restored_stores_too(
-    runs: Runs, side: str
+    runs: Runs, side: str, part: int
 ) -> None:
-    runs.look_after_each_call(side)
+    runs.look_after_each_call(side, part)
