@@ -80,14 +80,18 @@ class FoldedChecksums:
     def _entry(self, number: int) -> bytes | None:
         """The entry of a commit: no bytes if it is not needed any more, None without a file."""
         first = _file_of(number)
+        path = f"{self._directory}/{_name(first)}"
         try:
-            handle = os.open(f"{self._directory}/{_name(first)}", os.O_RDONLY)
+            handle = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
             if os.fstat(handle).st_size == _EMPTIED:
                 return b""
             return os.pread(handle, _ENTRY.size, (number - first) * _ENTRY.size).ljust(_ENTRY.size, b"\0")
+        except OSError as error:
+            error.filename = path  # which the system does not say of a file that is open
+            raise
         finally:
             os.close(handle)
 

@@ -1,5 +1,6 @@
 import errno
 import os
+import re
 import shutil
 from collections import Counter
 from contextlib import suppress
@@ -9,6 +10,7 @@ import pytest
 
 from headwater.errors import MachineError
 from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.embedded.folded_checksums import FoldedChecksums
 from headwater.runtime.log.embedded.writer import MOST_OPEN
 from headwater.runtime.log.errors import CommitsMissingError
 from headwater.runtime.log.state import LogState
@@ -113,3 +115,9 @@ def test_entry_that_another_process_makes_while_the_application_is_dropped_does_
     monkeypatch.setattr(Path, "rename", checked_before)
     log.drop("demo-app")
     assert LogState.load(log.commits("demo-app")).number == 0
+
+
+def test_checksums_that_cannot_be_read_are_named(tmp_path: Path) -> None:
+    (tmp_path / "000000000000.checksums").mkdir()
+    with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path / "000000000000.checksums"))):
+        FoldedChecksums(tmp_path).of(3)
