@@ -44,8 +44,9 @@ def whole(outcome: dict[str, Any]) -> None:
 def silent_client_is_given_up_and_comes_back_as_another(outcome: dict[str, Any]) -> None:
     whole(outcome)
     client = f"executor-{outcome['suspended']}"
-    assert outcome["lost"] == [[client, True]]
-    assert outcome["joined"] == [client]
+    assert [client, True] in outcome["lost"]
+    assert all(silent for _, silent in outcome["lost"])
+    assert client in outcome["joined"]
     assert outcome["same_process_id"] is False
 
 
