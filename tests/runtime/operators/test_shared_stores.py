@@ -17,11 +17,12 @@ from headwater.runtime.operators.source import Source
 from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.stages.in_task import computing
 from headwater.runtime.stages.sql_step import SqlStep
-from headwater.runtime.topology import Store, Topic
+from headwater.runtime.topology import Store, Topic, dead_letter_topic
 
 LEFT = Topic("left", 1, "k string", "v bigint")
 RIGHT = Topic("right", 1, "k string", "v bigint")
 OUTS = [Topic(f"out{number}", 1, "k string", "text string", writer="test-app") for number in range(3)]
+LETTERS = dead_letter_topic("left_dead_letter", LEFT, "test-app")
 TEXT = Flow("k string", "text string")
 SEEN = Store("seen", 1, "k string", "every array<string>")
 CODE = """
@@ -199,18 +200,55 @@ def test_record_that_one_of_them_fails_for_leaves_nothing_also_where_the_other_c
     assert app.dropped.total() > 0
 
 
+FAILING = {
+    "a filter": (SqlStep("where", ("a",), condition="1 / if(text like 'A7:%', 0, 1) > 0", at="step:between"), "divi"),
+    "a date that Python does not have": (
+        SqlStep(
+            "with_columns",
+            ("a",),
+            columns={"late": "date_add(date'9999-12-31', if(text like 'A7:%', 1, 0))"},
+            types={"late": "date"},
+            at="step:between",
+        ),
+        "a processor cannot be given this record: late holds",
+    ),
+}
+
+
+def failing_between(what, on_error):
+    step, error = FAILING[what]
+    steps = noting("A", "a", "20ms"), computing(step, TEXT, ("a",)), noting("B", "a", "35ms")
+    topic = replace(LEFT, on_error=on_error)
+    letters = {LEFT.name: LETTERS} if on_error == "dead_letter" else {}
+    made = built(Source(topic, "a", dead_letter=letters.get(LEFT.name)), *steps, Sink("a", OUTS[0]))
+    return replace(made, subtopology=replace(made.subtopology, sources=(topic,), dead_letters=letters)), error
+
+
+@pytest.mark.parametrize("what", FAILING)
 @pytest.mark.parametrize("max_records", [1, 7, WHOLE])
-def test_record_that_a_step_between_them_fails_for_leaves_nothing(application, max_records):
-    step = SqlStep("where", ("a",), condition="1 / if(text like 'A7:%', 0, 1) > 0", at="step:filter")
-    steps = (noting("A", "a", "20ms"), computing(step, TEXT, ("a",)), noting("B", "a", "35ms"))
-    app = application(built(Source(replace(LEFT, on_error="skip"), "a"), *steps, Sink("a", OUTS[0])))
+def test_record_that_a_step_between_them_fails_for_leaves_nothing(application, what, max_records):
+    topology, error = failing_between(what, "dead_letter")
+    app = application(topology)
     app.append(LEFT, [((k,), (v,), time) for k, v, time in facts(7)])
     app.run(max_records)
     model = Model({"A": 20, "B": 35}, {"A": ["B"], "B": [0]}, refused="A7:")
     for k, v, time in facts(7):
         model.record("A", k, v, time)
     assert [(row["key.k"], row["value.text"], row["_timestamp"]) for row in app.read(OUTS[0])] == model.out[0]
-    assert app.dropped.total() == 1
+    (letter,) = app.read(LETTERS)
+    assert (letter["value.offset"], letter["value.step"]) == (7, "step:between")
+    assert error in letter["value.error"]
+
+
+@pytest.mark.parametrize("what", FAILING)
+def test_record_that_a_step_between_them_fails_for_stops_the_run(application, what):
+    topology, error = failing_between(what, "fail")
+    app = application(topology)
+    app.append(LEFT, [((k,), (v,), time) for k, v, time in facts(7)])
+    result = app.attempt()
+    assert result.status == "failed"
+    assert "step:between: record left[0]@7 cannot be processed: " in result.error
+    assert error in result.error
 
 
 @pytest.mark.slow
