@@ -16,6 +16,7 @@ from ..version import __version__
 from .leading import LeadingOptions
 from .options import leading_options
 from .printing.findings import show
+from .printing.standard_output import leave_standard_output, name_standard_output
 from .printing.terminal import ERROR, say
 
 COMMANDS = (
@@ -105,11 +106,16 @@ class WrongUse(click.ClickException):
 class Commands(LeadingOptions):
     """The built-in commands, then those of plugins. Each is imported when it is used."""
 
+    def main(self, *args: Any, **extra: Any) -> Any:
+        """As click does, but an error of standard output says where it comes from."""
+        name_standard_output()
+        return super().main(*args, **extra)
+
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As click does, but errors in options before the command are printed like all others."""
-        with _told():
+        """As click does, but errors in options before the command, and of printing help, are told like all others."""
+        with _told(), _machine_told():
             return super().make_context(info_name, args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -130,7 +136,7 @@ class Commands(LeadingOptions):
         """
         gc.set_threshold(_OBJECTS)
         try:
-            with _told(), _without_last_look():
+            with _told(), _machine_told(), _without_last_look():
                 return super().invoke(ctx)
         except HeadwaterError as error:
             # Imported only here: help, and `assign` outside a project, do not load the compiler.
@@ -140,12 +146,6 @@ class Commands(LeadingOptions):
                 show(error.found.diagnostics, error.found.sources, error.found.root, "text")
                 raise SystemExit(error.exit_code) from error
             raise Failure(error) from error
-        except OSError as error:
-            if not MachineError.explains(error):
-                raise
-            raise Failure(MachineError.of(error)) from error
-        except MemoryError as error:
-            raise Failure(MachineError.of(error)) from error
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None
@@ -160,6 +160,18 @@ def _told() -> Iterator[None]:
         raise
     except click.UsageError as error:
         raise WrongUse(error) from error
+
+
+@contextmanager
+def _machine_told() -> Iterator[None]:
+    """Raise errors of the machine as Failure; others of the system may be a bug, and keep their traceback."""
+    try:
+        yield
+    except (OSError, MemoryError) as error:
+        if isinstance(error, OSError) and not MachineError.explains(error):
+            raise
+        leave_standard_output(error)
+        raise Failure(MachineError.of(error)) from error
 
 
 def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:

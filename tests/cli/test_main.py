@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -125,6 +126,24 @@ def test_error_of_a_command_is_a_sentence_with_its_hint_and_exit_code(monkeypatc
 
     assert result.exit_code == 7
     assert result.stderr == "error: the tide is out\n  hint: wait six hours\n"
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["init", "tide"]])
+def test_full_disk_below_standard_output_is_told_as_that_of_standard_output(
+    tmp_path: Path, arguments: list[str], unbuffered: str
+) -> None:
+    command = [sys.executable, "-m", "headwater.cli.main", *arguments]
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+
+    assert done.stderr == (
+        "error: standard output: No space left on device\n  hint: make room on that disk and run again\n"
+    )
+    assert done.returncode == 1
 
 
 def test_bug_in_a_command_keeps_its_trace(monkeypatch: pytest.MonkeyPatch) -> None:
