@@ -6,6 +6,7 @@ subtopologies differently. Beside an application's stores lie its lock file and 
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -15,6 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self, TextIO
 
+from ....errors import MachineError
 from ....private_files import make_folder, opener
 from ....unusable_paths import unusable_paths_told
 from ...log.commit.records import CommitMark
@@ -28,6 +30,15 @@ from .machine import refuse_network_file_system
 from .process_file import ProcessFile
 
 LOCK = ".lock"
+
+
+class LostLockError(MachineError):
+    """The lock file of a directory is a symbolic link to `target`, which is not there and cannot be made."""
+
+    def __init__(self, path: Path, target: str) -> None:
+        super().__init__(str(path), errno.ENOENT, f"it is a symbolic link to {target}, whose folder is not there")
+        self.hint = "remove the link: a lock file is made when it is needed"
+        self.target = target
 
 
 class StateDirectory:
@@ -69,7 +80,8 @@ class StateDirectory:
     def locked(self) -> Iterator[None]:
         """Hold the lock of the application's directory. The operating system releases it when the process dies.
 
-        Raises LockError, which names the holder, and NetworkFileSystemError if locks are not reliable there.
+        Raises LockError, which names the holder, NetworkFileSystemError if locks are not reliable there, and
+        MachineError for what lies in the place of the lock file.
         """
         with self._lock_file() as file:
             try:
@@ -89,7 +101,13 @@ class StateDirectory:
     def _lock_file(self) -> TextIO:
         make_folder(self.path)
         refuse_network_file_system(self.path)
-        return open(self.path / LOCK, "a+", opener=opener)
+        path = self.path / LOCK
+        try:
+            return open(path, "a+", opener=opener)
+        except FileNotFoundError as error:
+            if not path.is_symlink():
+                raise
+            raise LostLockError(path, os.readlink(path)) from error
 
     def remove(self, store: StoreId) -> None:
         """Wipe a store, see `remove_at`."""

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.errors import MachineError
 from headwater.runtime.log.commit.records import CommitMark
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directories.directory import LOCK, StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.synced_commit import note_of, note_sync
 from headwater.runtime.task_id import StoreId
@@ -48,6 +49,29 @@ def test_stores_are_listed_without_what_is_not_ours(directory: StateDirectory) -
     (directory.path / "a" / "dummy").mkdir()
 
     assert directory.stores() == [A0, A1, B0]
+
+
+def test_link_to_nothing_in_place_of_the_lock_file_is_told_with_its_way_out(directory: StateDirectory) -> None:
+    directory.path.mkdir(parents=True)
+    (directory.path / LOCK).symlink_to("/nowhere/lock")
+
+    with pytest.raises(MachineError) as caught, directory.locked():
+        pass
+
+    assert caught.value.message == (
+        f"{directory.path}/.lock: it is a symbolic link to /nowhere/lock, whose folder is not there"
+    )
+    assert caught.value.hint == "remove the link: a lock file is made when it is needed"
+
+
+def test_folder_in_place_of_the_lock_file_is_told_with_its_way_out(directory: StateDirectory) -> None:
+    (directory.path / LOCK).mkdir(parents=True)
+
+    with pytest.raises(MachineError) as caught, directory.locked():
+        pass
+
+    assert caught.value.message == f"{directory.path}/.lock: Is a directory"
+    assert caught.value.hint == "move it away: there is a folder where a file belongs"
 
 
 def test_second_lock_is_refused_with_the_pid_of_the_holder(directory: StateDirectory) -> None:
