@@ -71,6 +71,23 @@ flows:
             sold: sum(quantity)
     to: daily
 """,
+    "functions/boxes.py": """
+class Told:
+    def init(self, context):
+        self.context, self.packed = context, context.store("packed")
+
+    def process(self, record):
+        self.context.forward(record)
+        found = self.packed.get({"all": 0})
+        self.context.forward(record._replace(value=record.value._replace(boxes=found.boxes if found else 0)))
+
+
+class Packed(Told):
+    def process(self, record):
+        found = self.packed.get({"all": 0})
+        self.packed.put({"all": 0}, {"boxes": record.value.boxes + (found.boxes if found else 0)})
+        self.context.forward(record)
+""",
 }
 LATE = {"order_id": 8, "product": "tea", "quantity": 5, "boxes": 2, "ordered_at": "2024-05-01T23:00:00Z"}
 NEXT = {"order_id": 9, "product": "tea", "quantity": 3, "boxes": 1, "ordered_at": "2024-05-04T12:00:00Z"}
@@ -104,7 +121,21 @@ JOINED = """flows:
 TABLES = ((SALES, "tables:\n", "tables:\n  branded: {topic: products}\n"), (SALES, "flows:\n", JOINED))
 """Edits that add a table, joined with what a step has made of another one."""
 
+PACKED = """flows:
+  packed:
+    from: wanted
+    steps:
+      - process: {function: functions.boxes:Told, stores: [packed]}
+      - filter: boxes >= 2
+      - process: {function: functions.boxes:Packed, stores: [packed]}
+    to: more
+"""
+SHARING = ((SALES, "stores:\n", "stores:\n  packed: {type: key_value, key: {all: int}, value: {boxes: int}}\n"),)
+SHARING += ((SALES, "flows:\n", PACKED),)
+"""Edits that add processors of one store, and a filter between them."""
+
 CHANGES = {
+    "a filter between processors": Changed("flow.steps", ((SALES, "boxes >= 2", "boxes >= 4"),), SHARING),
     "a filter": Changed("flow.steps", ((SALES, "quantity >= 1", "quantity >= 2"),)),
     "values of a join": Changed("flow.steps", ((SALES, "maker: makers.maker", "maker: makers.brand"),)),
     "type of a join of tables": Changed("flow.steps", ((SALES, "type: inner", "type: outer"),), TABLES),
