@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -66,7 +67,7 @@ class UnfitTimeError(HeadwaterError):
 
 
 class DrivenTopology:
-    """A topology with a log, stores and a time of its own, until `close`.
+    """A topology with a log, stores and a time of its own, until `close`, or until nobody has it any more.
 
     `origin`: where plugins are found, see `chosen_plugins.Origin`. `seeds`: the application that feeds topics.
     """
@@ -86,6 +87,8 @@ class DrivenTopology:
         self._time = self._latest = 0
         self._stream_time = -1
         self._folder = Path(tempfile.mkdtemp(prefix="headwater-test-", dir=memory_folder()))
+        # Also where the rest fails, or nobody closes it: it may lie in memory, which is short.
+        self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         project_dir, plugins, without = origin
         self.settings = Settings(
             log=PluginRef("embedded", {"path": str(self._folder / "log")}),
@@ -112,7 +115,7 @@ class DrivenTopology:
 
     def close(self) -> None:
         """Remove all that it has written."""
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._remove()
 
     def feed(self, given: Iterable[Given | tuple[Topic, Iterable[Incoming]]]) -> None:
         """Give the topology one thing after the other, each processed to the end before the next.

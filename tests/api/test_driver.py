@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import subprocess
 import sys
@@ -155,6 +156,38 @@ def test_close_leaves_nothing_behind(shop: Path, tmp_path: Path, monkeypatch: py
 
     assert list(place.iterdir()) == []
     assert sorted(shop.rglob("*")) == before
+
+
+def test_driver_that_nobody_closes_leaves_nothing_behind(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driven, "memory_folder", lambda: tmp_path / "place")
+    (tmp_path / "place").mkdir()
+
+    driver = TopologyTestDriver(shop, "sales")
+    assert list((tmp_path / "place").iterdir())
+    del driver
+    gc.collect()
+
+    assert list((tmp_path / "place").iterdir()) == []
+
+
+def test_driver_that_cannot_be_made_leaves_nothing_behind(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(driven, "memory_folder", lambda: tmp_path / "place")
+    (tmp_path / "place").mkdir()
+
+    def refuse(_: object) -> None:
+        raise HeadwaterError("no log")
+
+    monkeypatch.setattr(driven, "log_of", refuse)
+    with pytest.raises(HeadwaterError, match="no log") as failed:
+        TopologyTestDriver(shop, "sales")
+    del failed
+    gc.collect()
+
+    assert list((tmp_path / "place").iterdir()) == []
 
 
 def test_failed_tests_are_raised_with_their_results(shop: Path) -> None:
