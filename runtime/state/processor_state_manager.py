@@ -28,7 +28,7 @@ from .catch_up import RECORDS_PER_SLICE, apply_slices, catch_up, slices, start_e
 from .directories.horizon import check_horizon, forget_horizon
 from .offset_checkpoint import NAME
 from .pace import Pace
-from .store import CheckpointedStore, StateStore, StoreBackend, StoreDamagedError, size_of
+from .store import CheckpointedStore, StateStore, StoreBackend, StoreDamagedError, require_contract, size_of
 from .synced_commit import keep_note, note_sync
 
 
@@ -68,7 +68,10 @@ class ProcessorStateManager:
         self._stores: dict[str, _Registered] = {}
 
     def register(self, store: Store) -> StateStore:
-        """Open a store; it is made if there is none. Raises IllegalStoreError for one that is registered."""
+        """Open a store; it is made if there is none.
+
+        Raises IllegalStoreError for one that is registered, UnfitStoreError for one that is no store.
+        """
         if store.name == NAME:
             raise IllegalStoreError(self.task, store.name, "has the name of the checkpoint file")
         if store.name in self._stores:
@@ -76,6 +79,7 @@ class ProcessorStateManager:
         backend, path = self._backend(store), self._path(store.name)
         with timed("open store"):
             found = _Registered(store, backend, path, backend.open(path))
+        require_contract(found.store, store.backend)
         self._stores[store.name] = found
         return found.store
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import Protocol, cast, runtime_checkable
 
@@ -70,6 +71,32 @@ class StateStore(Protocol):
 
     def close(self) -> None:
         """Make everything applied durable and close the files. Not needed for correctness. It may be called again."""
+
+
+class UnfitStoreError(HeadwaterError):
+    """A store that a plugin's backend opens is no StateStore: `backend`, `lacks`."""
+
+    def __init__(self, backend: str, lacks: str) -> None:
+        super().__init__(
+            f"the store backend {backend!r} opens a store that {lacks}",
+            f"a store needs all that {StateStore.__module__}.{StateStore.__name__} has; "
+            "was the backend written for another version of Headwater?",
+        )
+        self.backend = backend
+        self.lacks = lacks
+
+
+def require_contract(store: StateStore, backend: str) -> None:
+    """Raise UnfitStoreError for a store that cannot be called as a StateStore is, before the first record needs it."""
+    missing = [name for name in ("get_many", "range", "apply", "close") if not callable(getattr(store, name, None))]
+    if missing:
+        raise UnfitStoreError(backend, f"has no method {', '.join(missing)}")
+    try:
+        signature(store.range).bind(None, None, reverse=True)
+    except ValueError:  # one that is written in C may not say what it takes
+        return
+    except TypeError as error:
+        raise UnfitStoreError(backend, "has a method range without the argument reverse") from error
 
 
 class SizedStore(StateStore, Protocol):

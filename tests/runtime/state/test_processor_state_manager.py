@@ -14,11 +14,17 @@ import pytest
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.state.pace import Pace
 from headwater.runtime.state.processor_state_manager import IllegalStoreError, ProcessorStateManager
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
-from headwater.runtime.state.store import StoreBackend, StoreDamagedError, StoreUnusableError
+from headwater.runtime.state.store import (
+    StateStore,
+    StoreBackend,
+    StoreDamagedError,
+    StoreUnusableError,
+    UnfitStoreError,
+)
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.checkpoints import MOST_UNWRITTEN, MOST_UNWRITTEN_BYTES
 from headwater.runtime.tasks.plan import StoreInput
@@ -85,6 +91,35 @@ def test_store_is_registered_once_and_not_under_the_name_of_the_checkpoint_file(
         manager.register(replace(A, name=".checkpoint"))
     assert manager.changelog_offsets() == {"a": 0, "k": 0}
     assert manager.get_store("b") is None
+
+
+class _OldStore(LmdbStore):
+    def range(self, start, end):  # as stores of plugins had it before `reverse`
+        return super().range(start, end)
+
+
+class _HalfStore(LmdbStore):
+    apply = None
+
+
+@pytest.mark.parametrize(
+    ("kind", "lacks"),
+    [(_OldStore, "has a method range without the argument reverse"), (_HalfStore, "has no method apply")],
+)
+def test_store_of_a_plugin_that_cannot_be_called_as_a_store_is_refused_when_it_is_opened(
+    tmp_path: Path, kind: type[LmdbStore], lacks: str
+) -> None:
+    class Backend(LmdbBackend):
+        def open(self, directory: Path) -> StateStore:
+            return kind(directory)
+
+    manager = ProcessorStateManager(TASK, lambda name: tmp_path / name / "3", Disk(tmp_path).log, lambda _: Backend())
+
+    with pytest.raises(UnfitStoreError) as caught:
+        manager.register(KEPT)
+
+    assert caught.value.message == f"the store backend 'lmdb' opens a store that {lacks}"
+    assert "headwater.runtime.state.store.StateStore" in str(caught.value.hint)
 
 
 def test_positions_are_written_when_more_than_10_000_records_of_all_stores_together_are_not(disk: Disk) -> None:
