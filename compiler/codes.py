@@ -621,7 +621,8 @@ TOPOLOGY: dict[str, Code] = {
         "a join that the two sides do not allow",
         "Of a stream only the records give results, so its join with a table is `inner` or `left`. Two tables are "
         "joined by the changes of both, so neither can be global. Windows are a part of the key: either both tables "
-        "have some, of one kind and length, or neither. By a foreign key, tables with windows are not joined.",
+        "have some, of one kind and length, or neither. By a foreign key only the flow can have windows, and its "
+        "result is not joined again.",
         "Make both sides tables of the same key, or put `to_stream` before the join; the hint says which.",
     ),
     "HW530": Code(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from .operators.folding.aggregate_with import AggregateWith
     from .operators.folding.reduce import Reduce
     from .operators.joins.foreign_key.answer import Answer
+    from .operators.joins.foreign_key.forget import Forget
     from .operators.joins.foreign_key.respond import ForeignKeyJoin
     from .operators.joins.foreign_key.subscribe import Subscribe
     from .operators.joins.lookups import GlobalJoin, StreamTableJoin
@@ -57,6 +58,7 @@ _HOMES = {
     "operators.folding.reduce": ("Reduce",),
     "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
     "operators.joins.foreign_key.answer": ("Answer",),
+    "operators.joins.foreign_key.forget": ("Forget",),
     "operators.joins.foreign_key.respond": ("ForeignKeyJoin",),
     "operators.joins.foreign_key.subscribe": ("Subscribe",),
     "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
@@ -97,6 +99,7 @@ __all__ = [
     "FinalResults",
     "Flow",
     "ForeignKeyJoin",
+    "Forget",
     "Fork",
     "GlobalJoin",
     "GlobalTable",

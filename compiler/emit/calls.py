@@ -38,6 +38,7 @@ _POSITIONAL = {
     "Subscribe": 2,
     "Answer": 3,
     "ForeignKeyJoin": 3,
+    "Forget": 2,
     "Select": 2,
     "Sink": 2,
     "Suppress": 2,

@@ -85,6 +85,9 @@ class SuppressStep(StepAction):
         if shape.windowed:
             message = "Nobody says when the windows of this table are closed: their aggregate is not in this topology."
             hint = "Put `suppress` behind the aggregate, before its rows are written to a topic."
+            if shape.forgets:
+                message = "A join by a foreign key may give a row after its window has closed, as answers come late."
+                hint = "Write `for`, with how long a change waits. Or put `suppress`, `key_by` and `join` in its place."
         else:
             message = "The rows of this table have no windows that could be closed."
             hint = "Put a `window` step before the aggregate, or write `for`, with how long a change waits."

@@ -186,11 +186,14 @@ class _Wiring:
     ) -> tuple[int, ...]:
         shape = placed.after
         exchanged = repartition.edge is not None
+        # What comes back to rows with windows goes where they are: to the partition of the key without the window.
+        windowed = exchanged and shape.windowed
         topic = Topic(
             repartition.topic,
             repartition.partitions,
-            columns_ddl(shape.key),
+            columns_ddl(shape.plain_key if windowed else shape.key),
             columns_ddl(shape.value),
+            windowed=windowed,
             writer=self._application,
         )
         self._vertex(Writing(topic, "repartition"), (edge,), (), flow, placed.at, placed.name)

@@ -24,6 +24,7 @@ from ..operators.declarations import (
     Declaration,
     Flow,
     ForeignKeyJoin,
+    Forget,
     Fork,
     GlobalJoin,
     KeyBy,
@@ -146,6 +147,8 @@ class _Tracing:
             case Sink():
                 self._written(node.topic, edges[node.flow])
                 return {}
+            case Forget():
+                return {}
             case Fork():
                 return dict.fromkeys(node.into, edges[node.flow])
             case Merge():
@@ -188,7 +191,8 @@ class _Tracing:
                 return {node.flow: _Edge({name: edge.at(name) for name in node.key}, added)}
             case ForeignKeyJoin():
                 left = edges[node.table]
-                return {node.into: replace(left, value={**left.value, **edge.value})}
+                ended = {node.ended: replace(left, value={})} if node.ended else {}
+                return {node.into: replace(left, value={**left.value, **edge.value}), **ended}
             case StreamJoin():
                 other = edges[node.other]
                 added = {new: other.at(column) for new, column in node.values.items()}

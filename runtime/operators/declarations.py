@@ -161,22 +161,28 @@ HASH, FOUND, SUBSCRIBE, ANSWER = "_hash", "_found", "_subscribe", "_answer"
 answer whether there is a row; of a subscription whether it begins or ends, and whether it is answered."""
 
 
-JOINING_EDGES = ("rows", "asking", "asked", "answers")
+JOINING_EDGES = ("rows", "asking", "asked", "answers", "last_answers")
 """The ends of the names of a join's own edges, behind that of its flow: the rows that are joined, their subscriptions,
-what the other table's side gets, and what comes back."""
+what the other table's side gets, what comes back, and the keys of expired rows to which no more answers will come."""
+
+LAST = b""
+"""In place of the hash of a row, in the last subscription of a row that expires: it ends what the row has asked for.
+Its answer has it, too, and is the last one to that row."""
 
 
 @dataclass(frozen=True)
 class Subscribe:
     """The start of a join by a foreign key: turns changes of a table into subscriptions to rows of another one.
 
-    `store`: of the table itself. `key`: key column of the other table -> physical column of the flow.
+    `store`: of the table itself. `key`: key column of the other table -> physical column of the flow. `expired`: of a
+    table whose rows expire, those that have, until the last answer to them has come.
     """
 
     flow: str
     store: Store
     how: How
     key: Mapping[str, str]
+    expired: Store | None = None
     at: Place = ""
 
 
@@ -199,13 +205,29 @@ class Answer:
 
 @dataclass(frozen=True)
 class ForeignKeyJoin:
-    """The end of a join by a foreign key: answers meet the rows of `table`, kept in `store`, that have asked."""
+    """The end of a join by a foreign key: answers meet the rows of `table`, kept in `store`, that have asked.
+
+    For a table whose rows expire: `key`, `expired` as in `Subscribe`; `ended`: the edge with the keys of expired rows
+    to which no answer will come any more.
+    """
 
     flow: str
     table: str
     store: Store
     how: How
     into: str
+    key: Mapping[str, str] = field(default_factory=dict)
+    expired: Store | None = None
+    ended: str = ""
+    at: Place = ""
+
+
+@dataclass(frozen=True)
+class Forget:
+    """Removes the rows of the keys on an edge from a store, which is no change of the table."""
+
+    flow: str
+    store: Store
     at: Place = ""
 
 
@@ -453,6 +475,7 @@ Declaration = (
     | Subscribe
     | Answer
     | ForeignKeyJoin
+    | Forget
     | StreamJoin
     | Aggregate
     | AggregateSessions
@@ -476,5 +499,5 @@ def stores_of(node: Declaration) -> tuple[Store, ...]:
     """The stores that an operator uses. Global tables are none."""
     if isinstance(node, Process | StreamJoin):
         return node.stores
-    store = getattr(node, "store", None)
-    return (store,) if isinstance(store, Store) else ()
+    found = (getattr(node, name, None) for name in ("store", "expired"))
+    return tuple(store for store in found if isinstance(store, Store))

@@ -39,6 +39,7 @@ from ..operators.declarations import (
     Sink,
     Source,
     StreamJoin,
+    Subscribe,
     Suppress,
     Table,
     stores_of,
@@ -226,6 +227,7 @@ _FILLING = (
     | Table
     | Materialize
     | Suppress
+    | Subscribe
     | Answer
     | StreamJoin
 )

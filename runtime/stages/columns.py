@@ -28,6 +28,7 @@ from ..operators.declarations import (
     FinalResults,
     Flow,
     ForeignKeyJoin,
+    Forget,
     Fork,
     GlobalJoin,
     KeyBy,
@@ -75,7 +76,9 @@ def edges_of(node: Declaration | SqlStep) -> tuple[tuple[str, ...], tuple[str, .
         case TableTableJoin():
             return (node.flow, node.table, *node.this_made_of, *node.other_made_of), (node.flow,)
         case ForeignKeyJoin():
-            return (node.flow, node.table), (node.into,)
+            return (node.flow, node.table), (node.into, *([node.ended] if node.ended else []))
+        case Forget():
+            return (node.flow,), ()
         case StreamJoin():
             return (node.flow, node.other), (node.flow,)
         case Fork():
@@ -109,6 +112,8 @@ def behind_operator(node: Declaration | SqlStep, flows: Mapping[str, Flow]) -> F
     _, makes = edges_of(node)
     if isinstance(node, Process):
         return {**flows, **(node.into or {node.flow: flows[node.flow]})}
+    if isinstance(node, ForeignKeyJoin) and node.ended:
+        return {**flows, node.into: _made(node, flows), node.ended: replace(flows[node.flow], value="")}
     return {**flows, **{name: _made(node, flows) for name in makes}}
 
 
@@ -155,8 +160,8 @@ def _made(node: Declaration, flows: Mapping[str, Flow]) -> Flow:
             return flows[node.flows[0]]
         case Table() | Materialize() | Suppress() | Settle() | ToStream() | FinalResults() | Fork():
             return flows[node.flow]
-        case Sink():
-            raise AssertionError("a sink makes no edge")
+        case Sink() | Forget():
+            raise AssertionError("it makes no edge")
         case Process():
             raise AssertionError("a processor says the columns of its edges")
         case unknown:

@@ -40,7 +40,8 @@ class Shape:
     partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
     filter, whose changes may delete rows that did not exist. `closes_ms`: how long after its end a window of the table
     is closed, None where nobody says. `store`: the table's own store; None if it has none. `dropped_windows`: those of
-    a table that was made of one with a windowed store.
+    a table that was made of one with a windowed store. `forgets`: of a table with windows, that its rows leave its
+    store some time after those have expired that they are made of.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -56,6 +57,7 @@ class Shape:
     store: Store | None = None
     open: bool = False
     dropped_windows: Windows | None = None
+    forgets: bool = False
 
     @property
     def is_table(self) -> bool:

@@ -16,14 +16,16 @@ from ..base.step import Step
 from ..parts.calls import called
 from ..parts.foreign_key import ANSWER_COLUMNS, SUBSCRIPTION_COLUMNS, Answering, Responding, Subscribing
 from ..parts.projection import with_arguments
-from ..parts.tables import Keeping, Settling, ToTable
+from ..parts.tables import Keeping, Settling, ToTable, kept_rows
 from .by import looked_up_by
 from .columns import Plan, WrittenJoin, added, compute, joined_table, planned, refused
 
-ROWS, SUBSCRIPTIONS, JOINED = "rows", "subscriptions", "joined"
-"""The stores of a join: the flow's rows if they are in none, the subscriptions to the table's rows, and the result."""
+ROWS, SUBSCRIPTIONS, JOINED, EXPIRED = "rows", "subscriptions", "joined", "expired"
+"""The stores of a join: the flow's rows if they are in none, the subscriptions to the table's rows, and the result; of
+a flow with windows, its rows that have expired, until the last answer to them has come.
+"""
 
-FOREIGN_KEY_STORES = (ROWS, SUBSCRIPTIONS, JOINED)
+FOREIGN_KEY_STORES = (ROWS, SUBSCRIPTIONS, JOINED, EXPIRED)
 
 
 def check_foreign_key(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
@@ -53,12 +55,14 @@ class _Layout:
         context, step = self.context, self.step
         ready = with_arguments(context, step, called(context, step, shape, list(by.values())), list(by.values()))
         if ready.store is None:
-            store = self._store(ROWS, ready, ready.key, ready.value)
+            store = kept_rows(f"{self._name}-{ROWS}", ready)
             ready = context.add(Keeping(store), ready, replace(ready, store=store), step)
         asked = self._subscription(ready)
-        asking = Subscribing(self.join.table.text, self._how, by, self._edge)
+        expires = ready.windows is not None
+        expired = self._store(EXPIRED, ready, ready.key, ready.value) if expires else None
+        asking = Subscribing(self.join.table.text, self._how, by, self._edge, expired)
         context.add(asking, ready, asked, step)
-        *_, receiving, answers = JOINING_EDGES
+        _, _, receiving, answers, last = JOINING_EDGES
         self._exchange("subscription", asked, receiving)
         found = {name: self.side.value.get(old) for name, old in self.plan.values.items()}
         answer = replace(ready, value={**ANSWER_COLUMNS, **found}, store=None)
@@ -66,12 +70,17 @@ class _Layout:
         context.add(Answering(self.join.table.text, store, tuple(ready.key), self.plan.values), asked, answer, step)
         self._exchange("response", answer, answers)
         joined = replace(ready.with_value({**ready.value, **found}), kind="stream")
-        context.add(Responding(self._how, tuple(ready.value), context.name.text), answer, joined, step)
+        ended = f"{self._edge}.{last}" if expires else ""
+        key = by if expires else {}
+        responding = Responding(self._how, tuple(ready.value), context.name.text, key, expired, ended)
+        context.add(responding, answer, joined, step)
         after = replace(self.plan.after, kind="stream")
         compute(context, step, self.join, replace(self.plan, after=after), joined)
         store = self._store(JOINED, after, after.key, after.value)
-        result = replace(after, kind="table", store=store)
-        context.add(ToTable(store, role="KTABLE-FK-JOIN-OUTPUT"), after, result, step)
+        # Nobody waits for answers, so they may come when others take a window for closed.
+        closes = None if expires else after.closes_ms
+        result = replace(after, kind="table", store=store, forgets=expires, closes_ms=closes, dropped_windows=None)
+        context.add(ToTable(store, role="KTABLE-FK-JOIN-OUTPUT", forgets=ended), after, result, step)
         return context.add(Settling(alone=True), result, result, step)
 
     def _subscription(self, left: Shape) -> Shape:

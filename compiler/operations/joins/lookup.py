@@ -15,6 +15,7 @@ from ..parts.lookups import GlobalTableJoin, TableJoin
 from ..parts.projection import with_arguments
 from .by import looked_up_by
 from .columns import WrittenJoin, added, co_partitioned, compute, joined_table, planned
+from .windows import forgotten_at_some_time
 
 
 def check_lookup(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
@@ -24,6 +25,9 @@ def check_lookup(context: FlowContext, step: Step, join: WrittenJoin, shape: Sha
     columns = added(context, join, shape, side)
     if join.how == "outer":
         _report_outer(context, join)
+    if side.windowed and side.forgets:
+        context.report("HW525", join.table.position, *forgotten_at_some_time(join.table.text))
+        return UNKNOWN
     if table is not None and table.global_table is not None:
         by = _by(context, join, shape, side)
     else:

@@ -6,14 +6,15 @@ from ....runtime.durations import duration_text
 from ....runtime.windows import SessionWindow, SlidingWindow
 from ..base.shape import Shape, Windows
 
-_AS_STREAM = (
-    "Put `to_stream` and `key_by` with the foreign key before it: each update is then joined with the row of that "
-    "moment. Or make a plain table of it first, which keeps its rows: `to_stream`, `key_by` with the key and "
-    "`window_start` under another name, `to_table`."
-)
 _PLAIN = (
     "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
     "`to_table`."
+)
+
+
+_FORGETS = (
+    "is joined by a foreign key in windows: when its expired rows leave it depends on when answers come, and so would "
+    "what finds them."
 )
 
 
@@ -25,21 +26,26 @@ def windows_apart(shape: Shape, side: Shape, table: str, by_foreign_key: bool) -
     """
     if not shape.windowed and not side.windowed:
         return None
-    if by_foreign_key or shape.windowed != side.windowed:
-        what = {(True, True): "Both tables have", (True, False): "The flow has"}.get(
-            (shape.windowed, side.windowed), f"The table '{table}' has"
-        )
-        why = (
-            "whose rows are forgotten after a while, but what they refer to by a foreign key would be kept for ever."
-            if by_foreign_key
-            else "which are part of its key; the other table's rows have a key alone."
-        )
-        return f"{what} windows, {why}", _AS_STREAM if by_foreign_key and not side.windowed else _PLAIN
+    for each, what in ((shape, "The flow"), (side, f"The table '{table}'")):
+        if each.windowed and each.forgets:
+            return f"{what} {_FORGETS}", f"Put this join before that one. Or: {_PLAIN[0].lower()}{_PLAIN[1:]}"
+    if by_foreign_key:
+        # Windows of the flow go with its keys; those of the table would have to be asked for.
+        why = "whose rows are forgotten after a while: who refers to them would not be told."
+        return (f"The table '{table}' has windows, {why}", _PLAIN) if side.windowed else None
+    if shape.windowed != side.windowed:
+        what = "The flow" if shape.windowed else f"The table '{table}'"
+        return f"{what} has windows, which are part of its key; the other table's rows have a key alone.", _PLAIN
     mine, theirs = shape.windows, side.windows
     if _measure(mine) == _measure(theirs):
         return None
     message = f"The flow has {_text(mine)}, the table '{table}' {_text(theirs)}: their rows have no window in common."
     return message, "Give both tables windows of one kind and length; grace and advance may differ."
+
+
+def forgotten_at_some_time(table: str) -> tuple[str, str]:
+    """Why a stream does not look up rows of a table that `forgets` some, and the way out."""
+    return f"The table '{table}' {_FORGETS}", _PLAIN
 
 
 def joined_windows(shape: Shape, side: Shape) -> Windows | None:

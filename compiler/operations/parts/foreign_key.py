@@ -7,7 +7,7 @@ one. Their answers come back through another topic, and meet the left rows that 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from ....runtime.operators.declarations import (
     ANSWER,
@@ -39,13 +39,15 @@ ANSWER_COLUMNS = {HASH: "binary", FOUND: "boolean"}
 class Subscribing(PythonOperation):
     """Two outputs: the changes of the left table as they are, for `Responding`, and the subscriptions.
 
-    `key`: key column of the right table -> expression over the left one's columns. `label`: names the edges.
+    `key`: key column of the right table -> expression over the left one's columns. `label`: names the edges. `expired`:
+    the store of the left rows that have expired, if they do.
     """
 
     table: str
     how: How
     key: Mapping[str, Expression]
     label: str
+    expired: Store | None = None
 
     has_effect = False
     null_keys = "dropped"
@@ -61,7 +63,8 @@ class Subscribing(PythonOperation):
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         by = ", ".join(f"{name}: {expression.sql.text}" for name, expression in self.key.items())
         role = "KTABLE-FK-JOIN-SUBSCRIPTION-REGISTRATION"
-        return Description(f"{self.how} join {self.table} by {by}", (Processor(role),))
+        stores = () if self.expired is None else (self.expired.name,)
+        return Description(f"{self.how} join {self.table} by {by}", (Processor(role, stores=stores),))
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, shape = site.input, site.outputs[1].shape
@@ -69,7 +72,10 @@ class Subscribing(PythonOperation):
         store = site.declared.stores[edge.shape.store.name]
         rows, asking, *_ = (f"{self.label}.{end}" for end in JOINING_EDGES)
         key = {name: edge.physical(expression.as_column) for name, expression in self.key.items()}
-        nodes = (Fork(edge.name, (rows, asking), site.at), Subscribe(asking, store, self.how, key, site.at))
+        if self.expired is not None:
+            site.declared.stores[self.expired.name] = self.expired
+        asked = Subscribe(asking, store, self.how, key, self.expired, site.at)
+        nodes = (Fork(edge.name, (rows, asking), site.at), asked)
         return PythonLayout(nodes, (replace(edge, name=rows), LiveEdge(asking, shape, tuple(shape.value))))
 
 
@@ -120,12 +126,16 @@ class Answering(Lookup):
 class Responding(PythonOperation):
     """Makes upserts of the result of answers. It looks rows up in the left table: the first output of `Subscribing`.
 
-    `left`: the left table's value columns. `into`: the edge of the result.
+    `left`: the left table's value columns. `into`: the edge of the result. `key`, `expired`: as in `Subscribing`;
+    `ended`: see `ForeignKeyJoin`.
     """
 
     how: How
     left: tuple[str, ...]
     into: str
+    key: Mapping[str, Expression] = field(default_factory=dict)
+    expired: Store | None = None
+    ended: str = ""
 
     has_effect = False
     null_keys = "dropped"
@@ -150,6 +160,7 @@ class Responding(PythonOperation):
         edge, table, shape = site.input, site.lookups[0], site.output.shape
         assert table.shape.store is not None, "the left table has been given a store"
         store = site.declared.stores[table.shape.store.name]
-        node = ForeignKeyJoin(edge.name, table.name, store, self.how, self.into, site.at)
+        key = {name: table.physical(expression.as_column) for name, expression in self.key.items()}
+        node = ForeignKeyJoin(edge.name, table.name, store, self.how, self.into, key, self.expired, self.ended, site.at)
         value = tuple(name for name in shape.value if name != NOW)
         return PythonLayout((node,), (LiveEdge(self.into, shape, value),))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from ....runtime.operators import declarations
-from ....runtime.operators.declarations import Materialize, Settle, Table
+from ....runtime.operators.declarations import Forget, Materialize, Settle, Table
 from ....runtime.topology import Store
 from ....runtime.windows import SessionWindow
 from ...entries.stores import declared_store
@@ -23,12 +23,14 @@ RESULT = "-result"
 class ToTable(PythonOperation):
     """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`.
 
-    `role`: what it is in `describe`, where it is part of another step.
+    `role`: what it is in `describe`, where it is part of another step. `forgets`: the edge with the keys of rows that
+    leave the store without a change, if there is one.
     """
 
     store: Store
     source: bool = False
     role: str = ""
+    forgets: str = ""
 
     has_effect = True
     null_keys = "dropped"
@@ -51,7 +53,8 @@ class ToTable(PythonOperation):
         site.declared.stores[self.store.name] = self.store
         emit, old = site.changes(frozenset(), True)
         node = Table(edge.name, self.store, emit, old, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        forget = (Forget(self.forgets, self.store, site.at),) if self.forgets else ()
+        return PythonLayout((node, *forget), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
 
 @dataclass(frozen=True)

@@ -8,30 +8,13 @@ an epoch that is repeated gives the same rows, and none twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-import numpy as np
-import pyarrow as pa
-
-from ...records.arrays import Int64s, to_numpy
-from ...records.keys.order import last_in_order
-from ...records.keys.reading import decode_keys
-from ...records.keys.row_steps import row_step
-from ...records.keys.session_segments import has_segments, unpacked
-from ...records.keys.windows import first_window_key, split_window_keys, window_keys, without_window
-from ...records.kinds import Kind
-from ...records.schema import WINDOW_COLUMNS
-from ...records.types import parse_columns
-from ...topology import Store
-from ...windows import AnyWindow, JoinWindow, SessionWindow, Window
+from ...windows import AnyWindow
 from .. import declarations
-from ..keyed.codes import bytes_of, group_codes, last_rows
-from ..keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
 from ..node import Edges
-from ..rows import Rows, concat
-from ..task_epoch import EpochStore, TaskEpoch
-from ..windows import window_column
+from ..task_epoch import TaskEpoch
+from .closed_rows import Closing, closed_rows
 
 
 @dataclass(frozen=True)
@@ -46,115 +29,5 @@ class FinalResults(declarations.FinalResults):
         """See `Node`."""
         rows = edges[self.flow]
         assert isinstance(self.store.window, AnyWindow)
-        behind = self.store.window.closed_after_ms
-        before = epoch.clock_before(self.store.name)
-        bare = replace(rows, columns={}, key=(), value=(), state=None, collapsed=False)
-        places = concat([bare, *epoch.places_of_time()])
-        # A record that moves the clock is never late, and its window has the record's timestamp then.
-        clock = np.maximum(np.maximum.accumulate(places.timestamp), before)
-        closing = _Closing(places, clock - behind, before - behind)
-        found, changed = _updated(self.store, rows, closing)
-        if len(clock) and clock[-1] > before:
-            found = concat([found, _unchanged(self.store, rows, closing, epoch.store(self.store), changed)])
-        edges[self.flow] = _in_order(self.store, found, closing)
-
-
-@dataclass(frozen=True)
-class _Closing:
-    """`places`: the rows, without columns, and where time passes without one. `upto`: up to which end (ms) windows are
-    closed at each of them; `before`: up to which they were before all.
-    """
-
-    places: Rows
-    upto: Int64s
-    before: int
-
-    def at(self, ends: Int64s) -> Int64s:
-        """The place at which windows with these ends are closed; the number of places for one that stays open."""
-        place: Int64s = np.searchsorted(self.upto, ends)
-        return place
-
-
-def _updated(store: Store, rows: Rows, closing: _Closing) -> tuple[Rows, set[bytes]]:
-    """Of the rows of this epoch those that are there when they close, and the keys of all that had changed by then."""
-    ends = _times(rows, WINDOW_COLUMNS[1])
-    at = closing.at(ends)
-    # A session that came out already may still be joined with a later one, where its store keeps it for longer.
-    until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(closing.upto)) & (ends > closing.before))
-    some = rows.take(until)
-    keys = _places(store, some)
-    code, first = group_codes(keys)
-    last = last_rows(code, len(first))
-    changed = set(bytes_of(keys.take(pa.array(last))))
-    return some.take(np.sort(last[some.kind[last] == Kind.VALUE])), changed
-
-
-def _unchanged(store: Store, rows: Rows, closing: _Closing, opened: EpochStore, changed: set[bytes]) -> Rows:
-    """The rows of earlier epochs that close now, without those of `changed`."""
-    upto = int(closing.upto[-1])
-    held = _held_in_segments if has_segments(store) else _held
-    found = [(key, row) for key, row in held(store, opened, closing.before, upto) if key not in changed]
-    first, plain = split_window_keys([key for key, _ in found])
-    assert not isinstance(store.window, JoinWindow | None)
-    if isinstance(store.window, SessionWindow):
-        end, (start, plain) = first, split_window_keys(plain)
-    else:
-        start, end = first, first + store.window.length_ms
-    types = parse_columns(store.key)
-    key = dict(zip(types, decode_keys(pa.array(plain, pa.binary()), list(types.values())), strict=True))
-    key |= zip(WINDOW_COLUMNS, (window_column(start), window_column(end)), strict=True)
-    stored = StoredRows.of(stored_columns(store), [row for _, row in found])
-    value = visible_columns(store, stored)
-    made = closing.places.take(closing.at(end)).with_columns(key, {name: value[name] for name in rows.value})
-    return replace(made, kind=np.full(len(found), Kind.VALUE, np.int8), timestamp=stored.timestamp)
-
-
-def _in_order(store: Store, found: Rows, closing: _Closing) -> Rows:
-    """The rows at the places of the records that close them."""
-    order = last_in_order(_places(store, found))
-    at = closing.at(_times(found, WINDOW_COLUMNS[1]))
-    order = order[np.argsort(at[order], kind="stable")]
-    at, places = at[order], closing.places
-    number = np.arange(len(at)) - np.searchsorted(at, at)
-    closed = found.take(order)
-    return replace(
-        closed,
-        path=(*(level[at] for level in places.path), number),
-        order=places.order[at],
-        headers=None if places.headers is None else places.headers.take(pa.array(at)),
-        state=None,
-    )
-
-
-def _places(store: Store, rows: Rows) -> pa.BinaryArray:
-    """Bytes in whose order rows come that close together: start, then key; of sessions end, start, then key."""
-    plain, start, end = session_keys(rows.keys)
-    keys = window_keys(start, plain)
-    return window_keys(end, keys) if store.type == "session" else keys
-
-
-def _held(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
-    """The stored rows whose windows end after `after` (ms) and at `upto` at the latest, by `_places`."""
-    assert isinstance(store.window, Window)
-    length = store.window.length_ms
-    return opened.range(first_window_key(after - length + 1), first_window_key(upto - length + 1))
-
-
-def _held_in_segments(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
-    """The same of sessions and sliding windows: of segments that may have some."""
-    first = max(after + 1, 0) // row_step(store) * row_step(store)
-    for key, segment in opened.range(first_window_key(first), first_window_key(upto + 1)):
-        # The value of a segment begins with its greatest end.
-        if int.from_bytes(segment[:8], "little", signed=True) <= after:
-            continue
-        plain = without_window(key)
-        for end, start, row in unpacked(segment):
-            if after < end <= upto:
-                place = first_window_key(start) + plain
-                yield first_window_key(end) + place if store.type == "session" else place, row
-
-
-def _times(rows: Rows, name: str) -> Int64s:
-    """A window column in ms."""
-    times: Int64s = to_numpy(rows.keys[name].cast(pa.int64())) // 1000
-    return times
+        closing = Closing.of(self.store, rows, self.store.window.closed_after_ms, epoch)
+        edges[self.flow], _ = closed_rows(self.store, rows, closing, epoch.store(self.store))

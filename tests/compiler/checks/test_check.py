@@ -322,10 +322,19 @@ def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
         ("{join: {table: hourly}}, to_stream, {filter: n > 1}", ""),
         ("{join: {table: hourly}}, {filter: n > 1}, {join: {table: people_by_hour}}", ""),
         ("{join: {table: hourly}}, {suppress: {for: 1m}}, {filter: m > 1}", ""),
-        ("{join: {table: hourly, by: {user: user}}}", "HW525 Both tables have windows, whose rows are forgotten"),
+        ("{join: {table: hourly, by: {user: user}}}", "HW525 The table 'hourly' has windows, whose rows are forgotten"),
+        ("{join: {table: people, type: left, by: {user: user}}}, {filter: n > 1}, {suppress: {for: 1m}}", ""),
         (
-            "{join: {table: people, type: left, by: {user: user}}}",
-            "HW525 The flow has windows, whose rows are forgotten",
+            "{join: {table: people, by: {user: user}}}, {join: {table: people, by: {user: user}, values: {a: '1'}}}",
+            "HW525 The flow is joined by a foreign key in windows: when its expired rows",
+        ),
+        (
+            "{join: {table: people, by: {user: user}}}, {join: {table: hourly, values: {a: '1'}}}",
+            "HW525 The flow is joined by a foreign key in windows: when its expired rows",
+        ),
+        (
+            "{join: {table: people, by: {user: user}}}, {suppress: {until: window_closes}}",
+            "HW501 A join by a foreign key may give a row after its window has closed",
         ),
         ("to_stream, {key_by: {user: user}}, {join: {table: people, type: left}}", ""),
         (

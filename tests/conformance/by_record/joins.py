@@ -79,3 +79,49 @@ class _OtherSide(Node):
 
     def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
         self._join.of_other(key, value, (time, headers))
+
+
+class ByForeignKey(Node):
+    """A join of a table with windows by a foreign key, `by`, with the other one's `v` as `theirs`: its last rows.
+
+    A row of this side counts for `kept` ms after the start of its window (`by_end`: its end), by the greatest time of
+    its table's changes. From then on its result stays as it is.
+    """
+
+    def __init__(self, how: How, kept: int, by_end: bool) -> None:
+        super().__init__()
+        self._how, self._kept, self._bound = how, kept, 2 if by_end else 1
+        self._clock = -1
+        self.rows: dict[Any, Any] = {}
+        self._others: dict[Any, Value] = {}
+        self.results: dict[Any, dict[str, Any]] = {}
+        self.expired = 0
+
+    def take(self, key: Any, value: Any, time: int, headers: Headers) -> None:
+        self._clock = max(self._clock, time)
+        edge = self._clock - self._kept
+        gone = [each for each in self.rows if each[self._bound] <= edge]
+        self.expired += len(gone)
+        for each in gone:
+            del self.rows[each]
+        if key[self._bound] <= edge:
+            return
+        self.rows.pop(key, None)
+        if value.new is not None:
+            self.rows[key] = value.new
+        self._join(key)
+
+    def of_other(self, key: Key, value: Value) -> None:
+        """A change of the other table."""
+        self._others[key] = value
+        for each, row in self.rows.items():
+            if row["by"] == key:
+                self._join(each)
+
+    def _join(self, key: Any) -> None:
+        row = self.rows.get(key)
+        other = None if row is None or row["by"] is None else self._others.get(row["by"])
+        if row is None or (other is None and self._how == "inner"):
+            self.results.pop(key, None)
+        else:
+            self.results[key] = {**row, "theirs": other and other["v"]}

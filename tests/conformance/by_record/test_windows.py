@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from conformance.by_record.facts import COLUMNS, facts, in_record_form
 from conformance.by_record.functions import FUNCTIONS
 from conformance.by_record.nodes import Collapsed, Key, Node, Record
 from conformance.by_record.scenarios import KINDS, Scenario, Sizes, scenarios
-from conformance.driving import WHOLE, Compiled
+from conformance.driving import WHOLE, Compiled, Driven
 
 Batches = Sequence[Mapping[str, Sequence[Record]]]
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
@@ -46,6 +47,10 @@ class InBothWays:
         (root / "functions" / "windows.py").write_text(FUNCTIONS)
         self._compiled = Compiled(root, "case")
 
+    def driven(self, max_records: int) -> AbstractContextManager[Driven]:
+        """The topology with a log of its own."""
+        return self._compiled.driven(max_records)
+
     def by_runtime(self, batches: Batches, max_records: int) -> Found:
         """What the topology makes of batches, each of which is processed before the next one is there."""
         forms = [{topic: in_record_form(records) for topic, records in batch.items()} for batch in batches]
@@ -67,7 +72,7 @@ class InBothWays:
         sources, outputs = self._build()
         steps = set[Node]().union(*(source.steps() for source in sources.values()))
         for batch in batches:
-            for topic, record in _as_taken(batch):
+            for topic, record in as_taken(batch):
                 sources[topic].take(*record)
             for step in steps:
                 if isinstance(step, Collapsed):
@@ -76,7 +81,7 @@ class InBothWays:
         return {topic: out.records for topic, out in outputs.items()}, +dropped
 
 
-def _as_taken(batch: Mapping[str, Sequence[Record]]) -> Iterator[tuple[str, Record]]:
+def as_taken(batch: Mapping[str, Sequence[Record]]) -> Iterator[tuple[str, Record]]:
     """Records as a task takes them: of the heads of all topics the earliest, of equal ones the topic named first."""
     left = {topic: deque(records) for topic, records in batch.items() if records}
     while left:

@@ -55,6 +55,7 @@ OPERATORS: dict[str, set[str]] = {
     "Subscribe": {"flow", "how", "key"},
     "Answer": {"flow", "table", "rows", "key", "values"},
     "ForeignKeyJoin": {"table", "how"},
+    "Forget": set(),
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},
     "AggregateSliding": {"flow", "store", "emit"},
@@ -91,6 +92,8 @@ WIRING = {
     "headers",
     "by_itself",
     "turn",
+    "expired",
+    "ended",
 }
 
 

@@ -14,7 +14,6 @@ from ....records.keys.reading import decode_keys
 from ....records.kinds import Kind
 from ... import declarations
 from ...keyed.codes import bytes_of
-from ...keyed.lookups import row_keys
 from ...node import Edges
 from ...rows import Rows, interleave, path_order
 from ...task_epoch import TaskEpoch
@@ -84,7 +83,7 @@ class Answer(declarations.Answer):
     def _answered(self, asked: Rows, table: Rows, epoch: TaskEpoch) -> Rows:
         """The answers to subscriptions, and to ends of subscriptions that want one: there, no row."""
         names = dict.fromkeys(self.values.values())
-        found = RowsAt.of(self.rows, table, asked, row_keys(self.rows, asked.keys), names, epoch)
+        found = RowsAt.of(self.rows, table, asked, names, epoch)
         times = np.where(found.exists, np.maximum(asked.timestamp, found.timestamp[found.index]), asked.timestamp)
         there = found.exists & to_numpy(asked.values[declarations.SUBSCRIBE])
         columns = found.taken(there)

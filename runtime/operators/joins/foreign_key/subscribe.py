@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,10 +12,14 @@ import pyarrow.compute as pc
 from ....records.arrays import Bools, Int64s, to_numpy
 from ....records.keys.encoding import encode_keys
 from ....records.kinds import Kind
+from ....topology import Store
 from ... import declarations
+from ...keyed.codes import bytes_of
+from ...keyed.stored_rows import RowStore, store_keys, stored_columns
 from ...node import Edges, step_name
-from ...rows import Rows, is_old
+from ...rows import Rows, interleave, is_old
 from ...task_epoch import TaskEpoch
+from .expiring import expiring, unexpired
 from .row_hash import row_hashes
 
 
@@ -33,11 +38,24 @@ class Subscribe(declarations.Subscribe):
 
     Whoever subscribes is answered, also if there is no row. A record that asks nobody has a null key, and the answer is
     that there is no row. So every update of a row is answered, with the hash of the row that it is for.
+
+    Of a table whose rows expire, nobody is asked where g is null or of a deletion: the result changes at once
+    (`ForeignKeyJoin`). A row that expires unsubscribes, and is answered once more: by then all answers to it have come.
     """
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
         rows = edges[self.flow]
+        if self.expired is None:
+            edges[self.flow] = self._asked(rows, epoch)
+            return
+        counting = unexpired(self.store, rows, epoch)
+        gone = expiring(self.store, rows, counting, epoch)
+        _keep(self.expired, gone, epoch)
+        edges[self.flow] = interleave([self._asked(counting, epoch), self._last(gone)])
+
+    def _asked(self, rows: Rows, epoch: TaskEpoch) -> Rows:
+        """What changes ask."""
         foreign = [rows.columns[column] for column in self.key.values()]
         keys = encode_keys(foreign)
         new = np.flatnonzero(~is_old(rows.kind))
@@ -55,6 +73,8 @@ class Subscribe(declarations.Subscribe):
         if self.how == "inner":
             epoch.drop(step_name(self), "null_foreign_key", int((there & ~has_key).sum()))
             asks = has_key | ~had_key
+        if self.expired is not None:
+            asks = has_key
         hashes = self._hashes(rows, new, there)
         sent = np.concatenate([np.flatnonzero(leaves), np.flatnonzero(asks)])
         second = np.repeat([0, 1], [int(leaves.sum()), int(asks.sum())])
@@ -62,16 +82,31 @@ class Subscribe(declarations.Subscribe):
         sent, second = sent[order], second[order].astype(np.bool_)
         source = np.where(second, new[sent], replaced[sent])
         # Who only leaves is answered by the one that it leaves.
-        answer = second | ~asks[sent]
+        answer = second | (~asks[sent] & (self.expired is None))
         null = second & ~has_key[sent]
         made = replace(rows.take(new[sent]), kind=np.full(len(sent), Kind.VALUE, np.int8)).deeper(second.astype(int))
         picked = pa.array(source, mask=null)
-        edges[self.flow] = made.with_columns(
-            {name: column.take(picked) for name, column in zip(self.key, foreign, strict=True)},
+        keys = [column.take(picked) for column in foreign]
+        return self._records(made, keys, hashes.take(pa.array(sent)), second, answer)
+
+    def _last(self, gone: Rows) -> Rows:
+        """What rows ask that expire. It comes behind what the change asks that moves the clock."""
+        number = gone.path[-1] + 2
+        made = replace(gone, path=(*gone.path[:-1], number))
+        foreign = [gone.columns[column] for column in self.key.values()]
+        hashes = pa.array([declarations.LAST] * len(gone), pa.binary())
+        no = np.zeros(len(gone), np.bool_)
+        return self._records(made, foreign, hashes, no, ~no)
+
+    def _records(
+        self, rows: Rows, foreign: Sequence[pa.Array], hashes: pa.BinaryArray, subscribe: Bools, answer: Bools
+    ) -> Rows:
+        return rows.with_columns(
+            dict(zip(self.key, foreign, strict=True)),
             {
-                **made.keys,
-                declarations.HASH: hashes.take(pa.array(sent)),
-                declarations.SUBSCRIBE: pa.array(second),
+                **rows.keys,
+                declarations.HASH: hashes,
+                declarations.SUBSCRIBE: pa.array(subscribe),
                 declarations.ANSWER: pa.array(answer),
             },
         )
@@ -81,6 +116,12 @@ class Subscribe(declarations.Subscribe):
         chosen = rows.take(new[there])
         hashes = pa.array(row_hashes(self.store, chosen.values, len(chosen)), pa.binary())
         return hashes.take(pa.array(np.cumsum(there) - 1, mask=~there))
+
+
+def _keep(store: Store, rows: Rows, epoch: TaskEpoch) -> None:
+    there = np.ones(len(rows), np.bool_)
+    keys = bytes_of(store_keys(store, rows.keys))
+    RowStore(epoch.store(store), stored_columns(store)).put(keys, rows.values, rows.timestamp, there, there)
 
 
 def _replaced(rows: Rows, new: Int64s) -> Int64s:
