@@ -323,7 +323,7 @@ def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
         ("{join: {table: hourly}}, {filter: n > 1}, {join: {table: people_by_hour}}", ""),
         ("{join: {table: hourly}}, {suppress: {for: 1m}}, {filter: m > 1}", ""),
         ("{join: {table: hourly, by: {user: user}}}", "HW525 The table 'hourly' has windows, whose rows are forgotten"),
-        ("{join: {table: people, type: left, by: {user: user}}}, {filter: n > 1}, {suppress: {for: 1m}}", ""),
+        ("{join: {table: people, type: left, by: {user: user}}}, {filter: m > 1}, {suppress: {for: 1m}}", ""),
         (
             "{join: {table: people, by: {user: user}}}, {join: {table: people, by: {user: user}, values: {a: '1'}}}",
             "HW525 The flow is joined by a foreign key in windows: when its expired rows",

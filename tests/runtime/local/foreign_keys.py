@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 from local_application import APPLICATION, part
 
 from headwater.runtime import (
+    Agg,
+    Aggregate,
     Answer,
     ForeignKeyJoin,
+    Forget,
     Fork,
     Settle,
     Sink,
@@ -16,6 +21,7 @@ from headwater.runtime import (
     Subscribe,
     Table,
     Topic,
+    Window,
 )
 from headwater.runtime.records.keys.encoding import encode_keys, partition_of
 from headwater.runtime.records.schema import key_columns
@@ -62,6 +68,54 @@ def parts(how):
     return (
         part("left", LEFT, ((left, {}, {}),), (ROWS, JOINED)),
         part("right", RIGHT, ((right, {}, {}),), (NAMES, SUBSCRIPTIONS)),
+    )
+
+
+WINDOWED_ORDERS = Store(
+    "orders",
+    LEFT,
+    "o bigint",
+    "c string, n bigint",
+    type="window",
+    window=Window(10, 10, 5),
+    aggregates=(Agg("c", "last", "c", of="string", type="string"), Agg("n", "count")),
+)
+_KEY = "o bigint, window_start timestamp, window_end timestamp"
+ASKED_BY_WINDOWS = replace(ASKED, value=f"{_KEY}, _hash binary, _subscribe boolean, _answer boolean")
+ANSWERS_TO_WINDOWS, WINDOWED_OUT = (replace(topic, windowed=True) for topic in (ANSWERS, OUT))
+ASKING_WINDOWS = replace(SUBSCRIPTIONS, key=f"c string, {_KEY}")
+EXPIRED = Store("expired", LEFT, _KEY, WINDOWED_ORDERS.value)
+JOINED_WINDOWS = replace(JOINED, key=_KEY)
+
+
+def parts_in_windows(how):
+    """The last customer of an order in each window, joined with the customers."""
+    by = {"c": "c"}
+    left = (
+        Source(ORDERS, "f"),
+        Source(ANSWERS_TO_WINDOWS, "f.answers"),
+        Aggregate("f", WINDOWED_ORDERS, old=True),
+        Fork("f", ("f.rows", "f.asked")),
+        Subscribe("f.asked", WINDOWED_ORDERS, how, by, EXPIRED, at="join"),
+        Sink("f.asked", ASKED_BY_WINDOWS, "repartition", keep_null_keys=True, at="join"),
+        ForeignKeyJoin(
+            "f.answers", "f.rows", WINDOWED_ORDERS, how, "f", key=by, expired=EXPIRED, ended="f.last_answers", at="join"
+        ),
+        Table("f", JOINED_WINDOWS, old=True),
+        Forget("f.last_answers", JOINED_WINDOWS),
+        Settle("f"),
+        Sink("f", WINDOWED_OUT, "each_update"),
+    )
+    right = (
+        Source(CUSTOMERS, "c"),
+        Source(ASKED_BY_WINDOWS, "f.asked"),
+        Table("c", NAMES, at="customers"),
+        Answer("f.asked", "c", ASKING_WINDOWS, NAMES, ("o", "window_start", "window_end"), {"name": "name"}, at="join"),
+        Sink("f.asked", ANSWERS_TO_WINDOWS, "repartition", at="join"),
+    )
+    return (
+        part("left", LEFT, ((left, {}, {}),), (WINDOWED_ORDERS, EXPIRED, JOINED_WINDOWS)),
+        part("right", RIGHT, ((right, {}, {}),), (NAMES, ASKING_WINDOWS)),
     )
 
 

@@ -5,7 +5,21 @@ from __future__ import annotations
 import random
 
 import pytest
-from foreign_keys import ANSWERS, CUSTOMERS, LEFT, ORDERS, OUT, SUBSCRIPTIONS, feed, parts
+from foreign_keys import (
+    ANSWERS,
+    ASKING_WINDOWS,
+    CUSTOMERS,
+    EXPIRED,
+    JOINED_WINDOWS,
+    LEFT,
+    ORDERS,
+    OUT,
+    SUBSCRIPTIONS,
+    WINDOWED_OUT,
+    feed,
+    parts,
+    parts_in_windows,
+)
 from local_application import APPLICATION, WHOLE
 
 from headwater.runtime.log.state import LogState
@@ -94,6 +108,39 @@ def test_last_rows_are_the_same_when_epochs_fail_tasks_stall_and_clients_go(appl
     app = fed(application, how, orders, customers)
     app.run_randomly(3, moving=True)
     assert {key: row[:-1] for key, row in last_rows(app).items()} == joined(orders, customers, how)
+
+
+def in_windows(app):
+    """The last rows of all windows; and how many rows are kept of each kind, when all is processed."""
+    last = {(row["key.o"], row["key.window_start"]): row for row in app.read(WINDOWED_OUT)}
+    columns = ("value.c", "value.n", "value.name", "_timestamp")
+    rows = {key: tuple(row[name] for name in columns) for key, row in last.items() if row["_kind"] != Kind.TOMBSTONE}
+    kept = {}
+    for part, store in (("right", ASKING_WINDOWS), ("left", JOINED_WINDOWS), ("left", EXPIRED)):
+        query = StoreQuery(APPLICATION, part, store, app.log, app.path / "state", LmdbBackend().open_to_read)
+        kept[store.name] = len(list(query.rows()))
+    return rows, kept
+
+
+@pytest.mark.parametrize("how", ["inner", "left"])
+def test_windows_expire_once_also_when_epochs_fail_tasks_stall_and_clients_go(application, how):
+    """All answers come after the rows have expired in one run, and stores are restored in the other."""
+    orders, customers = changes(9, records=150)
+    orders = [each for each in orders if each[1] is not None]
+    found = []
+    for run in (lambda app: app.run(), lambda app: app.run_randomly(3, moving=True)):
+        app = application(*parts_in_windows(how))
+        feed(app, ORDERS, orders)
+        feed(app, CUSTOMERS, customers)
+        run(app)
+        found.append(in_windows(app))
+    rows, kept = found[0]
+    assert found[1] == (rows, kept)
+    assert len(rows) > 20
+    # A window is found for 15 ms, and orders of 8 keys come all the time.
+    assert kept[EXPIRED.name] == 0
+    assert 0 < kept[JOINED_WINDOWS.name] < 16
+    assert 0 < kept[ASKING_WINDOWS.name] < 16
 
 
 def test_nothing_is_deleted_that_is_not_there(application):
