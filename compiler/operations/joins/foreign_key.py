@@ -25,7 +25,7 @@ ROWS, SUBSCRIPTIONS, JOINED, EXPIRED = "rows", "subscriptions", "joined", "expir
 a flow with windows, its rows that have expired, until the last answer to them has come.
 """
 
-FOREIGN_KEY_STORES = (ROWS, SUBSCRIPTIONS, JOINED, EXPIRED)
+FOREIGN_KEY_STORES = (ROWS, SUBSCRIPTIONS, JOINED)
 
 
 def check_foreign_key(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
