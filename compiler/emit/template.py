@@ -45,7 +45,7 @@ def _plain(value: Any) -> Any:
     if is_dataclass(value):
         named = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _APART}
         # Only where they are said, so that a topology that says nothing keeps the hash that it always had.
-        for name in ("dead_letter", "start", "step_policies", "was"):
+        for name in ("dead_letter", "start", "step_policies", "was", "forgets", "expired", "ended", "asks_by"):
             if not named.get(name, True):
                 del named[name]
         if policies := named.get("step_policies"):

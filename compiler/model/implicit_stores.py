@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from ..diagnostics import Position
@@ -15,11 +16,23 @@ from ..operations.reduce import ReduceStep
 from ..operations.select import DropStep, SelectStep, WithColumnsStep
 from ..operations.suppress import SuppressStep
 from ..operations.to_table import ToTableStep
+from ..operations.window import WindowStep
 from ..reading.nodes import Scalar
 from .project import FlowModel, TopologyModel
 
 Kind = Literal["stream", "stored", "bare"]
-"""What a flow is at some point: a stream, a table with a store of its own, or one without."""
+"""A stream, a table with a store of its own, or one without."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """What a flow is at some point. `expires`: whether its rows have windows, and are forgotten some time after them.
+
+    Right behind a `window` step it says so of what is made of the stream.
+    """
+
+    kind: Kind = "stream"
+    expires: bool = False
 
 
 def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
@@ -32,22 +45,22 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
         endings = dict.fromkeys(
             step.store_ending for step in steps if step.stores_result and not step.stores and not step.implied
         )
-        kinds = _kinds(flow, ends)
-        by_key = bool(steps) and _by_foreign_key(flow.steps[-1], kinds[-2])
+        points = _points(flow, ends)
+        by_key = bool(steps) and _by_foreign_key(flow.steps[-1], points[-2])
         needs = bool(steps) and not by_key and (not steps[-1].stores_result or steps[-1].store_ending)
         if flow.name.text in looked_up and needs:
             endings[RESULT if "" in endings or flow.name.text in model.stores else ""] = None
         yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
         for owner, ending in (each for step in steps for each in step.implied):
             yield (owner or flow.name).text + ending, (owner or flow.name).position
-        for step, kind in zip(flow.steps, kinds, strict=False):
+        for step, point in zip(flow.steps, points, strict=False):
             if not isinstance(step.action, JoinStep):
                 continue
-            if _by_foreign_key(step, kind):
+            if _by_foreign_key(step, point):
                 label = "-".join([flow.name.text, *([step.name.text] if step.name else [])])
-                for ending in step.action.foreign_key_stores(kind == "stored"):
+                for ending in step.action.foreign_key_stores(point.kind == "stored", point.expires):
                     yield f"{label}-{ending}", step.word.position
-            elif kind == "bare":
+            elif point.kind == "bare":
                 named = step.name or step.action.join.table
                 yield f"{flow.name.text}-{named.text}", step.word.position
 
@@ -58,8 +71,8 @@ def joined_tables(model: TopologyModel) -> dict[str, list[Scalar]]:
     return {
         name: [
             step.action.join.table
-            for step, kind in zip(flow.steps, _kinds(flow, ends), strict=False)
-            if isinstance(step.action, JoinStep) and kind != "stream" and not _by_foreign_key(step, kind)
+            for step, point in zip(flow.steps, _points(flow, ends), strict=False)
+            if isinstance(step.action, JoinStep) and point.kind != "stream" and not _by_foreign_key(step, point)
         ]
         for name, flow in model.flows.items()
     }
@@ -70,44 +83,47 @@ def _looked_up(model: TopologyModel) -> set[str]:
     return {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
 
 
-def _ends(model: TopologyModel, looked_up: Container[str]) -> Mapping[str, Kind]:
+def _ends(model: TopologyModel, looked_up: Container[str]) -> Mapping[str, _Point]:
     """What each table and flow is at its end. Flows of a branch are not among them: they are streams."""
-    ends: dict[str, Kind] = dict.fromkeys(model.tables, "stored")
-    before: dict[str, Kind] | None = None
+    ends: dict[str, _Point] = dict.fromkeys(model.tables, _Point("stored"))
+    before: dict[str, _Point] | None = None
     # Flows may stand in any order, and what they are settles in as many rounds as they are apart.
     while ends != before:
         before = dict(ends)
         for name, flow in model.flows.items():
-            end = _kinds(flow, ends)[-1]
+            end = _points(flow, ends)[-1]
             # A join that looks up rows in a table without a store gives it one.
-            ends[name] = "stored" if end == "bare" and name in looked_up else end
+            ends[name] = replace(end, kind="stored") if end.kind == "bare" and name in looked_up else end
     return ends
 
 
-def _kinds(flow: FlowModel, ends: Mapping[str, Kind]) -> list[Kind]:
+def _points(flow: FlowModel, ends: Mapping[str, _Point]) -> list[_Point]:
     """What a flow is before each of its steps, and at its end."""
-    kinds = [ends.get(flow.sources[0].text, "stream") if len(flow.sources) == 1 else "stream"]
+    points = [ends.get(flow.sources[0].text, _Point()) if len(flow.sources) == 1 else _Point()]
     for step in flow.steps:
-        kinds.append(_after(step, kinds[-1]))
-    return kinds
+        points.append(_after(step, points[-1], ends))
+    return points
 
 
-def _by_foreign_key(step: Step, kind: Kind) -> bool:
-    """Whether it is a join of a table by a foreign key. `kind`: what the flow is before it."""
-    return isinstance(step.action, JoinStep) and step.action.join.by is not None and kind != "stream"
+def _by_foreign_key(step: Step, before: _Point) -> bool:
+    """Whether it is a join of a table by a foreign key. `before`: what the flow is before it."""
+    return isinstance(step.action, JoinStep) and step.action.join.by is not None and before.kind != "stream"
 
 
-def _after(step: Step, kind: Kind) -> Kind:
+def _after(step: Step, before: _Point, ends: Mapping[str, _Point]) -> _Point:
     match step.action:
         case ToTableStep():
-            return "stored"
+            return _Point("stored")
+        case WindowStep():
+            return _Point(expires=True)
         case AggregateStep() | ReduceStep():
-            return "stored" if step.action.on_close is None else "stream"
+            return _Point("stored", before.expires) if step.action.on_close is None else _Point()
         case SuppressStep():
-            return "stream" if step.action.wait_ms is None else "bare"
-        case JoinStep() if _by_foreign_key(step, kind):
-            return "stored"
-        case FilterStep() | SelectStep() | WithColumnsStep() | DropStep() | JoinStep():
-            return "stream" if kind == "stream" else "bare"
+            return _Point() if step.action.wait_ms is None else _Point("bare", before.expires)
+        case JoinStep() if _by_foreign_key(step, before):
+            return _Point("stored")
+        case FilterStep() | SelectStep() | WithColumnsStep() | DropStep() | JoinStep() if before.kind != "stream":
+            other = ends.get(step.action.join.table.text, _Point()) if isinstance(step.action, JoinStep) else before
+            return _Point("bare", before.expires and other.expires)
         case _:
-            return "stream"
+            return _Point()

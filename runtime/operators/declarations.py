@@ -207,8 +207,8 @@ class Answer:
 class ForeignKeyJoin:
     """The end of a join by a foreign key: answers meet the rows of `table`, kept in `store`, that have asked.
 
-    For a table whose rows expire: `key`, `expired` as in `Subscribe`; `ended`: the edge with the keys of expired rows
-    to which no answer will come any more.
+    For a table whose rows expire: `asks_by` is the `key` of `Subscribe`, `expired` as there, and `ended` the edge with
+    the keys of expired rows to which no answer will come any more.
     """
 
     flow: str
@@ -216,7 +216,7 @@ class ForeignKeyJoin:
     store: Store
     how: How
     into: str
-    key: Mapping[str, str] = field(default_factory=dict)
+    asks_by: Mapping[str, str] = field(default_factory=dict)
     expired: Store | None = None
     ended: str = ""
     at: Place = ""

@@ -71,8 +71,8 @@ class _Layout:
         self._exchange("response", answer, answers)
         joined = replace(ready.with_value({**ready.value, **found}), kind="stream")
         ended = f"{self._edge}.{last}" if expires else ""
-        key = by if expires else {}
-        responding = Responding(self._how, tuple(ready.value), context.name.text, key, expired, ended)
+        asks_by = by if expires else {}
+        responding = Responding(self._how, tuple(ready.value), context.name.text, asks_by, expired, ended)
         context.add(responding, answer, joined, step)
         after = replace(self.plan.after, kind="stream")
         compute(context, step, self.join, replace(self.plan, after=after), joined)

@@ -15,7 +15,7 @@ from ..base.context import FlowContext
 from ..base.shape import Shape
 from ..base.step import References, Refusal, Step, StepAction
 from .columns import WrittenJoin
-from .foreign_key import FOREIGN_KEY_STORES, check_foreign_key
+from .foreign_key import EXPIRED, FOREIGN_KEY_STORES, check_foreign_key
 from .lookup import check_lookup
 from .streams import StreamJoinStep
 from .tables import check_tables
@@ -59,10 +59,13 @@ class JoinStep(StepAction):
     def references(self) -> References:
         return References(tables=(self.join.table,))
 
-    def foreign_key_stores(self, stored: bool) -> tuple[str, ...]:
-        """The ends of the names of the stores of a join by a foreign key. `stored`: whether its input is in a store."""
+    def foreign_key_stores(self, stored: bool, expires: bool) -> tuple[str, ...]:
+        """The ends of the names of the stores of a join by a foreign key.
+
+        `stored`: whether its input is in a store. `expires`: whether the rows of its input do.
+        """
         given = stored and all(_COLUMN.fullmatch(sql.text) for _, sql in self.join.by or ())
-        return FOREIGN_KEY_STORES[given:]
+        return (*FOREIGN_KEY_STORES[given:], *((EXPIRED,) if expires else ()))
 
     def refusal(self, word: str, shape: Shape) -> Refusal | None:
         return None

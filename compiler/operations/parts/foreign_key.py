@@ -126,14 +126,14 @@ class Answering(Lookup):
 class Responding(PythonOperation):
     """Makes upserts of the result of answers. It looks rows up in the left table: the first output of `Subscribing`.
 
-    `left`: the left table's value columns. `into`: the edge of the result. `key`, `expired`: as in `Subscribing`;
-    `ended`: see `ForeignKeyJoin`.
+    `left`: the left table's value columns. `into`: the edge of the result. For a table whose rows expire:
+    `asks_by` is the `key` of `Subscribing`, `expired` as there; of `ended` see `ForeignKeyJoin`.
     """
 
     how: How
     left: tuple[str, ...]
     into: str
-    key: Mapping[str, Expression] = field(default_factory=dict)
+    asks_by: Mapping[str, Expression] = field(default_factory=dict)
     expired: Store | None = None
     ended: str = ""
 
@@ -160,7 +160,7 @@ class Responding(PythonOperation):
         edge, table, shape = site.input, site.lookups[0], site.output.shape
         assert table.shape.store is not None, "the left table has been given a store"
         store = site.declared.stores[table.shape.store.name]
-        key = {name: table.physical(expression.as_column) for name, expression in self.key.items()}
+        key = {name: table.physical(expression.as_column) for name, expression in self.asks_by.items()}
         node = ForeignKeyJoin(edge.name, table.name, store, self.how, self.into, key, self.expired, self.ended, site.at)
         value = tuple(name for name in shape.value if name != NOW)
         return PythonLayout((node,), (LiveEdge(self.into, shape, value),))

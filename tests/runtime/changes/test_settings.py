@@ -54,7 +54,7 @@ OPERATORS: dict[str, set[str]] = {
     "GlobalJoin": {"flow", "table", "how", "by", "values"},
     "Subscribe": {"flow", "how", "key"},
     "Answer": {"flow", "table", "rows", "key", "values"},
-    "ForeignKeyJoin": {"table", "how", "key"},  # the last is that of `Subscribe`
+    "ForeignKeyJoin": {"table", "how", "asks_by"},  # the last is the `key` of `Subscribe`
     "Forget": set(),
     "Aggregate": {"flow", "store", "emit"},
     "AggregateSessions": {"flow", "store", "emit"},

@@ -76,7 +76,7 @@ class ForeignKeyJoin(declarations.ForeignKeyJoin):
         one that counts. `joined`: rows with the same columns.
         """
         new = table.filter(table.kind <= Kind.VALUE)
-        nobody = to_numpy(encode_keys([new.columns[column] for column in self.key.values()]).is_null())
+        nobody = to_numpy(encode_keys([new.columns[column] for column in self.asks_by.values()]).is_null())
         rows = new.filter(nobody | (new.kind == Kind.TOMBSTONE))
         exists = (rows.kind == Kind.VALUE) & (self.how == "left")
         places = pa.array(np.arange(len(rows)), mask=~exists)

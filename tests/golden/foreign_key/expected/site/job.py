@@ -357,7 +357,7 @@ TOPOLOGY = Topology(
     project="site",
     name="site",
     version="1.0",
-    content_hash="366a77f1731dbddd9a996d1b7ae7af66355eecf6d8abeb6598e67b4b753bd382",
+    content_hash="61310af49ef2c87c04df8ee7af90920694b994d213c08144f86a396f96c3b618",
     subtopologies=(
         bosses,
         named_orders,
