@@ -99,7 +99,15 @@ def parts_in_windows(how):
         Subscribe("f.asked", WINDOWED_ORDERS, how, by, EXPIRED, at="join"),
         Sink("f.asked", ASKED_BY_WINDOWS, "repartition", keep_null_keys=True, at="join"),
         ForeignKeyJoin(
-            "f.answers", "f.rows", WINDOWED_ORDERS, how, "f", asks_by=by, expired=EXPIRED, ended="f.last_answers", at="join"
+            "f.answers",
+            "f.rows",
+            WINDOWED_ORDERS,
+            how,
+            "f",
+            asks_by=by,
+            expired=EXPIRED,
+            ended="f.last_answers",
+            at="join",
         ),
         Table("f", JOINED_WINDOWS, old=True),
         Forget("f.last_answers", JOINED_WINDOWS),
