@@ -7,12 +7,13 @@ import os
 import shlex
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .ended_start import end_start_by_signal
 from .gone_jvm import quiet_py4j
 from .java import check_java
 from .jvm import Jvm, spark_home, start_jvm
@@ -40,6 +41,8 @@ class BegunStart:
     level: str
     folder: Path | None = None
     jvm: Jvm | None = None
+    over: Callable[[], None] = lambda: None
+    """Called once, when it has ended: then signals are no longer those of the start."""
 
     @property
     def log(self) -> Path | None:
@@ -50,6 +53,7 @@ class BegunStart:
         """End the JVM, which nobody needs after all."""
         if self.jvm is not None:
             self.jvm.end()
+        self.over()
 
 
 def begin_start(profile: Mapping[str, Any]) -> BegunStart:
@@ -79,7 +83,8 @@ def begin_start(profile: Mapping[str, Any]) -> BegunStart:
         begun = BegunStart(settings, level, folder)
         if context is not None and context._gateway is not None:
             return begun
-        return replace(begun, jvm=start_jvm(settings, folder, begun.log))
+        jvm = start_jvm(settings, folder, begun.log)
+        return replace(begun, jvm=jvm, over=end_start_by_signal(folder, jvm.process))
 
 
 def start_session(profile: Mapping[str, Any], name: str = "headwater", begun: BegunStart | None = None) -> SparkSession:
@@ -101,10 +106,13 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater", begun: Be
         session.sparkContext.setLogLevel(begun.level)
         require_fitting(session)
         return session
-    with starting(begun.log), _temporary_files_in(begun.folder):
-        if begun.jvm is not None:
-            begun.jvm.connect()
-        session = builder.getOrCreate()
+    try:
+        with starting(begun.log), _temporary_files_in(begun.folder):
+            if begun.jvm is not None:
+                begun.jvm.connect()
+            session = builder.getOrCreate()
+    finally:
+        begun.over()
     if begun.level == _OFF:
         _quiet_accumulators(session)
     session.sparkContext.setLogLevel(begun.level)
