@@ -18,13 +18,13 @@ from headwater import Record
 class Doing:
     """Does with each record what the options say, in this order."""
 
-    def __init__(self, name, does, every, flows):
-        self.name, self.does, self.every, self.flows = name, does, every, flows
+    def __init__(self, name, stores, does, every, flows):
+        self.name, self.stores, self.does, self.every, self.flows = name, stores, does, every, flows
 
     def init(self, context):
         self.context = context
         self.rows, self.windows, self.sessions = (
-            context.store(f"{self.name}_{kind}") for kind in ("rows", "windows", "sessions")
+            context.store(f"{self.stores}_{kind}") for kind in ("rows", "windows", "sessions")
         )
         self.made = {
             every: context.schedule(f"{every}ms", "stream_time", lambda time, every=every: self.tick(every, time))
@@ -147,18 +147,26 @@ class Drawn:
     """A topology as it stands in YAML, and the steps of the same: of the streams A and B, and the table t of T.
 
     `task`: what reads them, those of one partition. `outputs`: the topics that are written. `rekeyed`: whether it has
-    repartition topics.
+    repartition topics. `shared`: whether all processors have the same stores, and only steps on single records between
+    them.
     """
 
-    def __init__(self, seed: int, partition: int = 0, rekeyed: bool = True) -> None:
+    def __init__(self, seed: int, partition: int = 0, rekeyed: bool = True, shared: bool = False) -> None:
         self._chances = random.Random(seed)
-        self._draws = [self._process] * 3 + [self._filter, self._select, self._join, self._split]
-        self._draws += [self._rekeyed] if rekeyed else []
+        self._shared = shared
+        self._draws = [self._process] * 3 + [self._filter, self._select, self._split]
+        if shared:
+            self._draws += [self._filter, self._explode]
+        else:
+            self._draws.insert(-1, self._join)
+            self._draws += [self._rekeyed] if rekeyed else []
         self._code = ModuleType("doing")
         exec(CODE, vars(self._code))  # the same class as the project's
         self.outputs: dict[str, Written] = {}
         self.flows: dict[str, Any] = {}
         self.stores: dict[str, Any] = {}
+        self._made: dict[str, Any] = {}
+        self._processors = 0
         self._table = Latest()
         self._rows: dict[Key, Value] = {}
         self.task = Task({"T": self._table, "A": Node(), "B": Node()}, partition)
@@ -221,6 +229,12 @@ class Drawn:
         node.then(made)
         return [{"select": {"n": "n + 1", "s": "concat(s, '!')"}}], made, task
 
+    def _explode(self, name: str, node: Node, task: Task) -> Any:
+        made = _Parts()
+        node.then(made)
+        parts = [{"filter": "n > 1"}, {"explode": {"part": "array(s, left(s, 4))"}}]
+        return [*parts, {"select": {"n": "n", "s": "part"}}], made, task
+
     def _join(self, name: str, node: Node, task: Task) -> Any:
         if task is not self.task:
             return None
@@ -243,14 +257,17 @@ class Drawn:
         return [{"key_by": {"k": "right(s, 1)"}}, counted, "to_stream"], made, behind.task
 
     def _process(self, name: str, node: Node, task: Task, flows: Sequence[str] = ()) -> Any:
-        mine = f"{name}{len(self.stores) // len(STORES)}"
+        mine = f"{name}{self._processors}"
+        self._processors += 1
+        of = "all" if self._shared else mine
         does = [*self._chances.sample(DOES, self._chances.randrange(1, 4))]
         if task is not self.task:
             does = [each for each in does if each != "where"]
         every = self._chances.sample([10, 11, 20, 35], self._chances.randrange(0, 3))
-        options = {"name": mine, "does": does, "every": every, "flows": [*flows]}
-        stores = {f"{mine}_{kind}": made() for kind, (_, made) in STORES.items()}
-        self.stores |= {f"{mine}_{kind}": {**said, "key": KEY, "value": COLUMNS} for kind, (said, _) in STORES.items()}
+        options = {"name": mine, "stores": of, "does": does, "every": every, "flows": [*flows]}
+        self._made = {f"{of}_{kind}": make() for kind, (_, make) in STORES.items()} | self._made
+        stores = {f"{of}_{kind}": self._made[f"{of}_{kind}"] for kind in STORES}
+        self.stores |= {f"{of}_{kind}": {**said, "key": KEY, "value": COLUMNS} for kind, (said, _) in STORES.items()}
         made = Processing(lambda: self._code.Doing(**options), task, stores, flows)
         node.then(made)
         step: dict[str, Any] = {"function": "functions.doing:Doing", "stores": [*stores], "options": options}
@@ -277,6 +294,14 @@ class _Kept(Node):
 
     def take(self, key: Key, value: Change, time: int, headers: Headers) -> None:
         self._rows[key] = value.new
+
+
+class _Parts(Node):
+    """Two elements of the text, and none of small numbers."""
+
+    def take(self, key: Key, value: Any, time: int, headers: Headers) -> None:
+        for part in () if value is None or value["n"] <= 1 else (value["s"], value["s"][:4]):
+            self.send(key, {"n": value["n"], "s": part}, time, headers)
 
 
 class _Joined(Node):

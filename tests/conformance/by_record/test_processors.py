@@ -21,6 +21,9 @@ Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 SEEDS = (32, 37, 41, 54, 58)
 """Of small topologies, in which all kinds of steps are."""
 
+SHARING = (9, 28, 57)
+"""Of small ones whose processors have the same stores, with steps between them."""
+
 
 def write(root: Path, drawn: Drawn, partitions: int) -> Compiled:
     """The topology as a project."""
@@ -80,6 +83,17 @@ def found(compiled: Compiled, topics: Sequence[str], given: Sequence[Mapping[str
 @pytest.mark.parametrize("seed", SEEDS)
 def test_records_are_those_of_one_record_after_another_in_any_epochs(tmp_path: Path, seed: int) -> None:
     drawn, given = Drawn(seed), records(seed)
+    compiled = write(tmp_path, drawn, 1)
+    wanted = expected(drawn, given)
+    for max_records in (1, 7, WHOLE):
+        assert found(compiled, [*drawn.outputs], [given], max_records) == wanted, max_records
+
+
+@pytest.mark.parametrize("seed", SHARING)
+def test_processors_of_one_store_with_steps_between_are_those_of_one_record_after_another(
+    tmp_path: Path, seed: int
+) -> None:
+    drawn, given = Drawn(seed, shared=True), records(seed, 20)
     compiled = write(tmp_path, drawn, 1)
     wanted = expected(drawn, given)
     for max_records in (1, 7, WHOLE):
