@@ -30,7 +30,8 @@ def end_start_by_signal(folder: Path, process: subprocess.Popen[bytes]) -> Calla
         if os.getpid() == owner:  # and no child of this process
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)  # it has a session of its own
-            process.wait()
+            with suppress(ChildProcessError):
+                os.waitpid(process.pid, 0)  # `wait` takes a lock, which the interrupted thread may hold
             shutil.rmtree(folder, ignore_errors=True)
             with suppress(OSError):
                 os.write(stderr, f"ended by {signal.Signals(number).name} while Spark starts\n".encode())
