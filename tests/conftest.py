@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,7 +78,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Start JVMs quickly, and keep files in memory if possible: a commit brings its files to the disk, and waits."""
+    """Start JVMs quickly, and keep files in memory if possible: a commit brings its files to the disk, and waits.
+
+    What tests start is to hear of Ctrl-C, also where a shell has begun them in the background, which ignores it.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.setdefault("SPARK_SUBMIT_OPTS", quick_jvm())
     if _takes_files_and_programs(MEMORY):
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
@@ -107,6 +113,14 @@ def _turn(item: pytest.Function) -> int:
         return LONGEST.index(file)
     on_spark = item.get_closest_marker("spark") or item.get_closest_marker("cluster")
     return len(LONGEST) + (0 if on_spark else 1)
+
+
+@pytest.fixture
+def heard_hangups() -> Iterator[None]:
+    """A closed terminal ends this process and what it starts, also where the tests run below `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
 
 
 @pytest.fixture

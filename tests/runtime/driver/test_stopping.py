@@ -10,6 +10,7 @@ import traceback
 from types import FrameType
 from typing import Any
 
+import pytest
 from waiting import wait_until
 
 from headwater.runtime.driver.stopping import SAME_SECONDS, stopping
@@ -41,6 +42,7 @@ def test_signal_that_comes_again_later_ends_the_process() -> None:
     assert subprocess.run([sys.executable, "-c", TWICE], check=False).returncode == -signal.SIGTERM
 
 
+@pytest.mark.usefixtures("heard_hangups")
 def test_closed_terminal_stops_the_run_however_often_it_is_told() -> None:
     times = iter([0.0, SAME_SECONDS + 0.1, SAME_SECONDS + 0.2])
     with stopping(lambda: next(times, SAME_SECONDS + 1)) as stop:

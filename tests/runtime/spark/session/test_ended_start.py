@@ -14,6 +14,7 @@ from waiting import wait_until
 START = "from headwater.runtime.spark.session.session import start_session; start_session({})"
 
 
+@pytest.mark.usefixtures("heard_hangups")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal_while_spark_starts_is_told_and_leaves_no_folder(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "tmp").mkdir()
