@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ....topology import Store
 from ... import declarations
 from ...keyed.codes import bytes_of
 from ...keyed.stored_rows import store_keys
 from ...node import Edges
+from ...rows import Rows
 from ...task_epoch import TaskEpoch
 
 
@@ -17,6 +19,10 @@ class Forget(declarations.Forget):
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`."""
-        rows = edges.pop(self.flow)
-        keys = bytes_of(store_keys(self.store, rows.keys))
-        epoch.store(self.store).put_many(keys, [None] * len(keys), rows.timestamp)
+        forget(self.store, edges.pop(self.flow), epoch)
+
+
+def forget(store: Store, rows: Rows, epoch: TaskEpoch) -> None:
+    """Remove the rows with these keys from a store."""
+    keys = bytes_of(store_keys(store, rows.keys))
+    epoch.store(store).put_many(keys, [None] * len(keys), rows.timestamp)

@@ -13,12 +13,11 @@ from ....records.keys.encoding import encode_keys
 from ....records.kinds import Kind
 from ....records.types import parse_columns
 from ... import declarations
-from ...keyed.codes import bytes_of
-from ...keyed.stored_rows import store_keys
 from ...node import Edges, step_name
 from ...rows import Rows, interleave
 from ...task_epoch import TaskEpoch
 from .expiring import unexpired
+from .forget import forget
 from .row_hash import row_hashes
 from .rows_at import RowsAt
 
@@ -41,8 +40,7 @@ class ForeignKeyJoin(declarations.ForeignKeyJoin):
             return
         last = np.array([row == declarations.LAST for row in answers.columns[declarations.HASH].to_pylist()], np.bool_)
         ended, table = answers.filter(last), unexpired(self.store, table, epoch)
-        keys = bytes_of(store_keys(self.expired, ended.keys))
-        epoch.store(self.expired).put_many(keys, [None] * len(keys), ended.timestamp)
+        forget(self.expired, ended, epoch)
         edges[self.ended] = ended.with_columns(None, {})
         joined = self._joined(answers.filter(~last), table, epoch)
         edges[self.into] = interleave([joined, self._at_once(table, joined)])
