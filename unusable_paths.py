@@ -1,6 +1,8 @@
-"""Errors of the operating system at paths that Headwater cannot use, raised as MachineError.
+"""Paths that Headwater cannot use: errors of the operating system there, raised as MachineError, and links out of a
+project.
 
-Something else lies there than Headwater put there, its rights are missing, or the disk is full or fails.
+An error means that something else lies there than Headwater put there, its rights are missing, or the disk is full or
+fails.
 """
 
 from __future__ import annotations
@@ -8,6 +10,7 @@ from __future__ import annotations
 import errno
 from collections.abc import Callable
 from functools import wraps
+from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from .errors import MachineError
@@ -35,3 +38,18 @@ def unusable_paths_told(function: Callable[Given, Found]) -> Callable[Given, Fou
             raise MachineError.of(error) from error
 
     return call
+
+
+class OutsideProjectError(OSError):
+    """A file of the project is a symbolic link, or lies behind one, that leads out of the project: `filename`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(errno.EPERM, "this leads out of the project", name)
+
+
+def leaves(root: Path, path: Path) -> bool:
+    """Whether a path leads out of the project's folder, directly or through symbolic links."""
+    try:
+        return not path.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError, ValueError):  # a circle of links, a name with a null character
+        return True

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
+if __name__ == "__main__" and not sys.flags.safe_path:
+    # `python -m` puts the current folder first: a file of a project would take the place of a package of that name.
+    del sys.path[0]
+
 import atexit
 import gc
 from collections.abc import Iterator, Mapping

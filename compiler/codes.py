@@ -37,7 +37,8 @@ FILES: dict[str, Code] = {
     ),
     "HW002": Code(
         "a path leaves the project",
-        "A project is self-contained: its YAML files and seeds lie inside its folder, also after symbolic links.",
+        "A project is self-contained: its YAML files, seeds, functions and plugins lie inside its folder, also after "
+        "symbolic links.",
         "Copy the file into the project.",
     ),
     "HW003": Code(

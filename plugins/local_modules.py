@@ -15,12 +15,13 @@ PROJECT_FILE = "headwater.yml"
 def import_from(directory: Path, name: str) -> ModuleType:
     """The module `name` of the project in `directory`, or of the environment if the project has none.
 
-    The project's folder comes first on `sys.path` and stays there, as with `python -m`. If this process has imported
-    modules of another project under the same top-level name, they are removed: every project may have a `functions`.
-    Raises ImportError if the top-level name is taken by a module that is not a project's.
+    The project's folder comes last on `sys.path` and stays there, so that no file of it takes the place of a package
+    that somebody else imports. If this process has imported modules of another project under the same top-level name,
+    they are removed: every project may have a `functions`. Raises ImportError if the top-level name is taken by a
+    module that is not a project's.
     """
     root = directory.resolve()
-    sys.path[:] = [str(root), *(path for path in sys.path if path != str(root))]
+    add_last(root)
     importlib.invalidate_caches()
     top = name.partition(".")[0]
     own = PathFinder.find_spec(top, [str(root)])
@@ -28,6 +29,21 @@ def import_from(directory: Path, name: str) -> ModuleType:
         _forget_another_projects(top)
         _load(own, root)
     return importlib.import_module(name)
+
+
+def add_last(root: Path) -> None:
+    """Have modules in a project's folder be found after all others, but before those of another project."""
+    if str(root) in sys.path and not _is_project(sys.path[-1]):  # who runs this process has put it there
+        return
+    paths = [path for path in sys.path if path != str(root)]
+    at = len(paths)
+    while at and _is_project(paths[at - 1]):
+        at -= 1
+    sys.path[:] = [*paths[:at], str(root), *paths[at:]]
+
+
+def _is_project(path: str) -> bool:
+    return Path(path, PROJECT_FILE).exists()
 
 
 def _load(spec: ModuleSpec, root: Path) -> None:

@@ -8,7 +8,9 @@ from collections.abc import Mapping as AbstractMapping
 from importlib.machinery import PathFinder
 from pathlib import Path
 
+from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, did_you_mean
+from ..language.python_functions import report_outside
 from ..reading.nodes import Node, Scalar, Sequence
 
 _MOST_BYTES = 500_000
@@ -54,6 +56,9 @@ def _is_python(module: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
         known = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("*/*.py"))]
         hint = did_you_mean(module.text, known) or "Modules have dotted names: plugins.mine is plugins/mine.py."
         diagnostics.add("HW603", module.position, f"There is no module '{module.text}'.", hint)
+        return False
+    if leaves(root, file):
+        report_outside(file.relative_to(root).as_posix(), module.position, diagnostics)
         return False
     try:
         if file.stat().st_size <= _MOST_BYTES:

@@ -12,7 +12,7 @@ from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
 from ...runtime.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries.models import PluginUse, StoreModel
-from ..language.python_functions import is_defined
+from ..language.python_functions import code_of, is_defined
 from ..model.project import AssignmentModel, ProjectModel
 from ..reading.nodes import NOTES, Mapping, Node, Scalar
 from ..reading.nodes import Sequence as SequenceNode
@@ -220,5 +220,7 @@ def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -
     """Report Python functions that the project's files do not define. Nothing is imported."""
     for topic in model.topics.values():
         function = topic.seed.get("function") if topic.seed is not None else None
-        if isinstance(function, Scalar) and isinstance(function.value, str):
-            is_defined(function, root, diagnostics)
+        if not isinstance(function, Scalar) or not isinstance(function.value, str):
+            continue
+        if is_defined(function, root, diagnostics):
+            code_of(function, root, diagnostics)

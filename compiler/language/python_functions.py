@@ -12,7 +12,8 @@ from typing import Any
 from ...runtime.python_functions.code import FOLDER, PythonCode, PythonFunction
 from ...runtime.python_functions.errors import FunctionLoadError
 from ...runtime.python_functions.loading import load
-from ..diagnostics import Diagnostics, did_you_mean
+from ...unusable_paths import OutsideProjectError, leaves
+from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.nodes import Scalar
 
 _MOST_BYTES = 500_000
@@ -47,12 +48,10 @@ class ProjectFunctions:
             return None
         if not is_defined(name, self.root, self.diagnostics):
             return None
-        try:
-            function = PythonFunction(name.text, PythonCode.of_project(self.root, [name.text.partition(":")[0]]))
-        except (OSError, UnicodeDecodeError) as error:
-            message = f"'{name.text}', or a module that it imports, cannot be read: {error}."
-            self.diagnostics.add("HW312", name.position, message, "Modules have to be written in UTF-8.")
+        code = code_of(name, self.root, self.diagnostics)
+        if code is None:
             return None
+        function = PythonFunction(name.text, code)
         if not self.imports:
             return FoundFunction(function)
         try:
@@ -95,6 +94,9 @@ def is_defined(function: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
     if file is None:
         diagnostics.add("HW305", start, f"There is no module '{module}'.", f"Add {module.replace('.', '/')}.py.")
         return False
+    if leaves(root, file):
+        report_outside(file.relative_to(root).as_posix(), start, diagnostics)
+        return False
     try:
         with file.open("rb") as source:
             content = source.read(_MOST_BYTES + 1)
@@ -114,6 +116,23 @@ def is_defined(function: Scalar, root: Path, diagnostics: Diagnostics) -> bool:
         diagnostics.add("HW305", position, message, did_you_mean(name, defined) or _listed(body))
         return False
     return True
+
+
+def code_of(function: Scalar, root: Path, diagnostics: Diagnostics) -> PythonCode | None:
+    """The modules on which a function depends. None if an error was reported: one of them cannot be read."""
+    try:
+        return PythonCode.of_project(root, [function.text.partition(":")[0]])
+    except OutsideProjectError as error:
+        report_outside(error.filename, function.position, diagnostics)
+    except (OSError, UnicodeDecodeError) as error:
+        message = f"'{function.text}', or a module that it imports, cannot be read: {error}."
+        diagnostics.add("HW312", function.position, message, "Modules have to be written in UTF-8.")
+    return None
+
+
+def report_outside(file: str, position: Position, diagnostics: Diagnostics) -> None:
+    """Report a Python file that a link brings in from elsewhere: it would not be in a copy of the project."""
+    diagnostics.add("HW002", position, f"The file '{file}' leads out of the project.", "Copy it into the project.")
 
 
 def _listed(body: Sequence[ast.stmt]) -> str | None:

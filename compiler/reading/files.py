@@ -10,6 +10,7 @@ import os
 import stat
 from pathlib import Path
 
+from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position
 from .source import SourceFile
 
@@ -119,11 +120,3 @@ class ProjectFiles:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
-
-
-def leaves(root: Path, path: Path) -> bool:
-    """Whether a path leads out of the project's folder, directly or through symbolic links."""
-    try:
-        return not path.resolve().is_relative_to(root.resolve())
-    except (OSError, RuntimeError, ValueError):  # a circle of links, a name with a null character
-        return True

@@ -10,9 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .choose_target import Choice, choose
-from .files import ProjectFiles, leaves
+from .files import ProjectFiles
 from .jinja.render import render
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .source import SourceFile

@@ -28,8 +28,8 @@ from ...runtime.testing.given import (
 )
 from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, record_form
 from ...runtime.topology import GlobalTable, Store, Topic
+from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..reading.files import leaves
 from ..reading.nodes import Mapping, Node, Scalar
 from ..reading.nodes import Sequence as Items
 from ..topology.graph import PythonStage, TopologyGraph

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from traceback import extract_tb
 from typing import Any
 
 from ...errors import HeadwaterError
+from ...plugins.local_modules import import_from
 from ..log.errors import SeedError
 from ..python_functions.loading import is_of_a_version
 
@@ -27,18 +27,17 @@ def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callab
     module, _, name = reference.partition(":")
     root = module.partition(".")[0]
     others = _take_modules(root)
-    sys.path.insert(0, str(project_dir))
-    importlib.invalidate_caches()
+    path = list(sys.path)
     try:
         try:
             with blamed(reference, project_dir):
-                loaded = importlib.import_module(module)
+                loaded = import_from(project_dir, module)
             function = getattr(loaded, name)
         except (ImportError, AttributeError) as error:
             raise SeedError(reference, f"cannot be loaded: {error}") from error
         yield function, _source_hash(project_dir)
     finally:
-        sys.path.remove(str(project_dir))
+        sys.path[:] = path
         _take_modules(root)
         sys.modules.update(others)
 

@@ -10,6 +10,8 @@ from functools import cached_property
 from importlib.util import resolve_name
 from pathlib import Path
 
+from ...unusable_paths import OutsideProjectError, leaves
+
 FOLDER = "functions"
 """The package of a project that holds its functions."""
 
@@ -24,10 +26,10 @@ class PythonCode:
     def of_project(cls, root: Path, modules: Iterable[str]) -> PythonCode:
         """These modules of the project, and all modules of `functions/` that they import, directly or not.
 
-        A module that is missing or is no Python is left out: whoever loads it will say so. Raises OSError,
-        UnicodeDecodeError.
+        A module that is missing or is no Python is left out: whoever loads it will say so. Raises
+        OutsideProjectError, OSError, UnicodeDecodeError.
         """
-        texts = _Texts(lambda path: _read(root / path))
+        texts = _Texts(lambda path: _read(root, path))
         return cls(tuple((path, texts[path]) for path in sorted(_reached(modules, texts))))
 
     @classmethod
@@ -100,8 +102,13 @@ def _paths(module: str) -> tuple[str, str]:
     return f"{base}.py", f"{base}/__init__.py"
 
 
-def _read(file: Path) -> str | None:
-    return file.read_text("utf-8") if file.is_file() else None
+def _read(root: Path, path: str) -> str | None:
+    file = root / path
+    if not file.is_file():
+        return None
+    if leaves(root, file):
+        raise OutsideProjectError(path)
+    return file.read_text("utf-8")
 
 
 def _digest(files: Iterable[tuple[str, str]]) -> str:

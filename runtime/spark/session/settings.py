@@ -29,6 +29,7 @@ DEFAULTS: Mapping[str, str] = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.artifact.isolation.enabled": "false",
+    "spark.executorEnv.PYTHONSAFEPATH": "1",  # `python -m` imports from the current folder first: a project's `lmdb.py`
     "spark.python.daemon.module": "headwater.runtime.spark.worker_daemon",
     "spark.sql.execution.pyspark.udf.faulthandler.enabled": "true",  # tells a worker that crashed from one killed
     "spark.driver.host": "127.0.0.1",

@@ -1,0 +1,5 @@
+from functions import shared
+
+
+def clicks():
+    return shared.ROWS
