@@ -189,7 +189,14 @@ class _Composer:
 
     def _entries(self, children: list[Built]) -> tuple[Entry, ...]:
         entries: dict[str, Entry] = {}
+        merged: list[Entry] = []
         for key, child in zip(children[::2], children[1::2], strict=True):
+            # A quoted "<<" is an ordinary key.
+            if isinstance(key.node, Scalar) and key.plain and key.node.text == "<<":
+                self._report("HW020", key.node.position, "Merge keys are not supported.", "Write the keys out.")
+                # Others would take them: so that what follows does not report them as missing.
+                merged += _merged(child.node)
+                continue
             scalar = self._key(key)
             if scalar is None:
                 continue
@@ -203,19 +210,18 @@ class _Composer:
                 )
                 continue
             entries[scalar.text] = Entry(scalar, child.node)
+        for entry in merged:
+            entries.setdefault(entry.name, entry)
         return tuple(entries.values())
 
     def _key(self, key: Built) -> Scalar | None:
         node = key.node
-        # A quoted "<<" is an ordinary key.
-        if isinstance(node, Scalar) and key.plain and node.text == "<<":
-            self._report("HW020", node.position, "Merge keys are not supported.", "Write the keys out.")
-            return None
         if isinstance(node, Scalar) and (isinstance(node.value, str) or node.broken):
             return node
         shown = f"'{node.text}'" if isinstance(node, Scalar) and node.text else "This"
         self._report("HW022", node.position, f"{shown} is a key, but not a text.", "Put the key in quotes.")
-        return None
+        # A number stands for the text that was meant, so that it is not missing as well.
+        return _broken(node.text, node.position) if isinstance(node, Scalar) and node.text else None
 
     def _scalar(self, event: yaml.ScalarEvent) -> Built:
         start, end = _index(event.start_mark), _index(event.end_mark)
@@ -289,6 +295,12 @@ class _Composer:
         self._problems += 1
         if self._problems >= _MOST_PROBLEMS:
             raise _StopError
+
+
+def _merged(node: Node) -> list[Entry]:
+    """The entries that a merge key would add: of a mapping, or of a list of mappings, of which the first win."""
+    mappings = node.items if isinstance(node, Sequence) else (node,)
+    return [entry for each in mappings if isinstance(each, Mapping) for entry in each.entries]
 
 
 def _hint_for_key(word: str) -> str:

@@ -35,6 +35,16 @@ flows:
 """
 
 
+MERGED = """
+base: &base
+  partitions: 1
+  value: {n: int}
+other:
+  <<: *base
+  value: {url: string}
+"""
+
+
 def codes(project: CheckedProject) -> list[str]:
     return [found.code for found in project.diagnostics]
 
@@ -52,6 +62,11 @@ def codes(project: CheckedProject) -> list[str]:
         ("- aggregate:", "- agregate:", "HW201"),
         ("filter: seconds > 3", "filter: seconds >", "HW401"),
         ("filter: seconds > 3", "with_colums: {much: seconds}", "HW201"),
+        ("store: counts\n", "<<: {store: counts}\n", "HW020"),
+        ("store: counts\n          values: {n: count(*)}", "<<: [{store: counts}, {values: {n: count(*)}}]", "HW020"),
+        ("values: {n: count(*)}", "values: {1: count(*)}", "HW022"),
+        ("filter: seconds > 3", "1: seconds > 3", "HW022"),
+        ("steps:\n      - aggregate:", "null:\n      - aggregate:", "HW022"),
     ],
 )
 def test_mistake_in_a_topology_has_one_message(compiled: Compile, right: str, wrong: str, code: str) -> None:
@@ -135,3 +150,9 @@ def test_all_mistakes_of_an_aggregate_are_told_together(compiled: Compile) -> No
 def test_each_column_outside_of_an_aggregate_is_told(compiled: Compile) -> None:
     flows = FLOWS.replace("count(*)", "sum(seconds) + seconds + size(tags)")
     assert places(compiled(TOPICS, flows, parse=True)) == [("HW410", "seconds"), ("HW410", "tags")]
+
+
+def test_merge_key_of_a_topic_gives_its_keys_to_what_follows(compiled: Compile) -> None:
+    flows = "flows:\n  copied: {from: other, steps: [{filter: length(url) > 3}], to: copies}\n"
+
+    assert codes(compiled(MERGED, flows, parse=True)) == ["HW020"]
