@@ -26,9 +26,9 @@ def closest(word: str, known: Iterable[str], most: int = 1, likeness: float = _L
     return tuple(folded[each] for each in sorted(close, key=order.__getitem__)[:most])
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str | None:
+def did_you_mean(word: str, known: Iterable[str], likeness: float = _LIKENESS) -> str | None:
     """A sentence of its own: `Did you mean 'flights'?`, or None when nothing known is close."""
-    close = closest(word, known)
+    close = closest(word, known, likeness=likeness)
     return f"Did you mean '{close[0]}'?" if close else None
 
 

@@ -298,7 +298,7 @@ class Project:
         update: bool = False,
         progress: Callable[[CaseResult], None] = lambda _: None,
     ) -> CaseResults:
-        """Run the tests of the project, `tests/*.yml`: of the selected topologies, in this process.
+        """Run the tests of the project, the YAML files of `tests/`: of the selected topologies, in this process.
 
         `names`: only these, by name (`*` stands for other characters) or file. Spark is started for expressions that
         need it (`spark` of the result says which), and with `engine="spark"` all run on it. `update`: what was found

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..errors import HeadwaterError
+from ..runtime.environment import PROJECT_DIR
+from ..suggestions import did_you_mean
 
 if TYPE_CHECKING:
     from ..api.project import Project
@@ -23,9 +25,10 @@ class NoProjectError(HeadwaterError):
     """There is no project in a folder nor above it: `start`."""
 
     def __init__(self, start: Path) -> None:
+        hint = did_you_mean(_PROJECT_FILES[0], os.listdir(start), likeness=0.8)
         super().__init__(
             f"there is no headwater.yml in {start}, nor in a folder above it",
-            "go to a project's folder or name it with --project-dir; `headwater init` starts a project",
+            hint or "go to a project's folder or name it with --project-dir; `headwater init` starts a project",
         )
         self.start = start
 
@@ -138,8 +141,8 @@ _OPTIONS = (
         "--project-dir",
         "directory",
         type=click.Path(path_type=Path, file_okay=False),
-        envvar="HEADWATER_PROJECT_DIR",
-        help="The project's folder, or HEADWATER_PROJECT_DIR; else this folder or the nearest above it.",
+        envvar=PROJECT_DIR,
+        help=f"The project's folder, or {PROJECT_DIR}; else this folder or the nearest above it.",
     ),
     click.option("--profile", metavar="NAME", help="The profile of profiles.yml, instead of headwater.yml's."),
     click.option("--target", metavar="NAME", help="The target of the profile, instead of its default."),

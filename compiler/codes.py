@@ -193,7 +193,7 @@ FILES: dict[str, Code] = {
     "HW035": Code(
         "a variable that nothing uses",
         "`--vars` gives a variable that headwater.yml does not declare and that no file asks for with `var()`: a "
-        "misspelt one would leave the value as it was.",
+        "misspelt one would leave the value as it was. Or headwater.yml declares one that no file asks for.",
         "Fix the name or leave it out. What only a part of the project uses is fine.",
         Severity.WARNING,
     ),
@@ -202,6 +202,21 @@ FILES: dict[str, Code] = {
         "Results rest on some settings of Spark, such as ANSI mode and UTC: what an expression means must not depend "
         "on a profile. Those of older versions (`spark.sql.legacy`) change it too. Spark Connect cannot place tasks.",
         "Remove it from the `spark:` section.",
+    ),
+    "HW037": Code(
+        "a file that nothing reads",
+        "A file in a folder of the project does not have the form that is read there, no text of the project names it, "
+        "or a file or folder beside headwater.yml is called nearly like one that is read. What is in it has no effect.",
+        "Give it the name that was meant, or move it out of the folder. Hidden files and those for people, such as "
+        "README.md, may lie anywhere.",
+        Severity.WARNING,
+    ),
+    "HW038": Code(
+        "an environment variable that nothing reads",
+        "Variables that begin with HEADWATER_ are Headwater's own, and it has none of this name. Those that a file of "
+        "the project names are fine.",
+        "Fix the name, or unset it.",
+        Severity.WARNING,
     ),
 }
 

@@ -1,6 +1,6 @@
-"""Values of a profile that come from environment variables.
+"""Environment variables: Headwater's own, and the values of a profile that come from them.
 
-They are looked up when a job runs, so no file contains them.
+The latter are looked up when a job runs, so no file contains them.
 """
 
 from __future__ import annotations
@@ -9,6 +9,13 @@ import os
 
 from ..errors import HeadwaterError
 from .durations import parse_duration
+
+PREFIX = "HEADWATER_"
+PROJECT_DIR = f"{PREFIX}PROJECT_DIR"
+SPARK_LOG = f"{PREFIX}SPARK_LOG"
+"""The level of Spark's own log (`WARN`, `INFO`). Without it the log is off."""
+OWN_VARIABLES = (PROJECT_DIR, SPARK_LOG)
+"""The environment variables that Headwater itself reads."""
 
 
 class LookedUp(str):

@@ -1,4 +1,4 @@
-"""Runs the tests of a project: the cases of `tests/*.yml`."""
+"""Runs the tests of a project: the cases in its folder `tests/`."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class Testing:
         return check_case(case, graph, self._files.root, diagnostics)
 
     def _check_variables(self, node: Mapping, project: DrivenProject, diagnostics: Diagnostics) -> None:
-        unused = [each.message for each in project.files.typed.diagnostics if each.code == UNUSED_VARIABLE]
+        found = project.files.typed.diagnostics
+        unused = [each.message for each in found if each.code == UNUSED_VARIABLE and not each.position.in_file]
         for name in node:
             for message in unused:
                 if f"'{name}'" in message:

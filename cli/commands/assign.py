@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from ..options import NoProjectError, ProjectOptions, whole_project_options
+from ..printing.findings import warn_of_call
 
 if TYPE_CHECKING:
     from ...plugins.registry import Registry
@@ -73,6 +74,8 @@ def _registry(options: ProjectOptions) -> Registry:
     from ...plugins.manager import PluginManager
 
     try:
-        return options.project().assignors()
+        project = options.project()
     except NoProjectError:
         return PluginManager(block=options.without_plugins).assignors
+    warn_of_call(project)
+    return project.assignors()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from ..options import ProjectOptions, project_options
+from ..printing.findings import warn_of_call
 
 
 @click.command()
@@ -17,6 +18,7 @@ def command(options: ProjectOptions, state: bool, yes: bool) -> None:
     Of all topologies, or of the selected ones. Only state that Headwater has made for this project is removed.
     """
     project = options.project()
+    warn_of_call(project)
     doomed = project.cleanable(state=state)
     if state and doomed and not yes:
         for path in doomed:

@@ -17,6 +17,7 @@ from ...errors import HeadwaterError
 from ...private_files import open_to_others
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
+from ..printing.findings import warn_of_call
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -165,7 +166,12 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
 
 
 def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[Checked]:
-    project = cache(options.project)
+    @cache
+    def project() -> Project:
+        found = options.project()
+        warn_of_call(found)
+        return found
+
     for name in names:
         try:
             check = _OF_THE_MACHINE.get(name)

@@ -6,6 +6,7 @@ import click
 
 from ..options import ProjectOptions, project_options
 from ..printing.cells import time_text
+from ..printing.findings import warn_of_call
 from ..printing.terminal import WARNING, say
 
 
@@ -17,7 +18,9 @@ def command(options: ProjectOptions) -> None:
     What is being worked on is finished and committed. A run stays, with its claim; so no other one takes over. Results
     can be read and queried. The pause is kept in the log: a run that starts later stands still too.
     """
-    found = options.project().pause()
+    project = options.project()
+    warn_of_call(project)
+    found = project.pause()
     for each in found:
         if not each.known:
             say(WARNING, f"{each.application} has never run on this log: there is nothing to pause", err=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import click
 
 from ..options import ProjectOptions, format_option, whole_project_options
+from ..printing.findings import warn_of_call
 from ..removing import confirmed, show, show_json
 
 
@@ -24,6 +25,7 @@ def command(options: ProjectOptions, names: Sequence[str], dry_run: bool, yes: b
     others have read that stay. `ls --orphans` lists such applications.
     """
     project = options.project()
+    warn_of_call(project)
     planned = project.plan_remove(names)
     if style == "json":
         show_json(planned, dry_run=dry_run)

@@ -8,6 +8,7 @@ import click
 
 from ...runtime.driver.reports.event_texts import counted
 from ..options import ProjectOptions, format_option, whole_project_options
+from ..printing.findings import warn_of_call
 from ..printing.terminal import WARNING, say
 from ..removing import confirmed, show, show_json
 
@@ -39,6 +40,7 @@ def command(
     it has caught up.
     """
     project = options.project()
+    warn_of_call(project)
     if stores:
         from ..store_reset import reset_stores
 

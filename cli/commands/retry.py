@@ -9,6 +9,7 @@ import click
 from ...runtime.driver.reports.event_texts import counted
 from ..json_records import records_of
 from ..options import ProjectOptions, whole_project_options
+from ..printing.findings import warn_of_call
 
 
 @click.command()
@@ -23,7 +24,9 @@ def command(options: ProjectOptions, topic: str, source: Any) -> None:
     Once each: those that were put back before are left out. What they are then is up to the topologies that read the
     topic: all of them read the records again.
     """
-    result = options.project().retry(topic, None if source is None else records_of(source))
+    project = options.project()
+    warn_of_call(project)
+    result = project.retry(topic, None if source is None else records_of(source))
     if result.topic is None:
         click.echo(f"{topic} has no dead letters")
         return

@@ -11,6 +11,7 @@ from ...runtime.driver.reports.event_texts import counted
 from ..moments import Moment
 from ..options import ProjectOptions, WholeNumber, whole_project_options
 from ..printing import tables
+from ..printing.findings import warn_of_call
 from ..removing import confirmed
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def command(
     twice in a store, its own or that of a reader of its output: `headwater reset` starts all of them again.
     """
     project = options.project()
+    warn_of_call(project)
     planned = project.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
     _show(planned)
     if not (planned.more or planned.skipped):

@@ -12,7 +12,7 @@ import click
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.cells import time_text
-from ..printing.findings import progress_of
+from ..printing.findings import progress_of, warn_of_call
 from ..printing.numbers import TASK_HEADER, TASK_RIGHT, task_cells
 from ..printing.terminal import ERROR, WARNING, console, is_terminal, say
 
@@ -47,6 +47,7 @@ def command(options: ProjectOptions, watch: bool, verbose: bool, style: str) -> 
     It reads what the driver of each has written to the log last: at most about a second ago, while it runs.
     """
     project = options.project()
+    warn_of_call(project)
     if not watch:
         _print(project.tasks(), style, verbose)
         return

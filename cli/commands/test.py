@@ -10,7 +10,7 @@ import click
 
 from ...runtime.topology import ExpressionEngine
 from ..options import ProjectOptions, format_option, project_options
-from ..printing.findings import show
+from ..printing.findings import show, warn_of_unread
 
 if TYPE_CHECKING:
     from ...api.testing.results import CaseResult, CaseResults
@@ -46,6 +46,7 @@ def command(
             found = error.found
             show(found.diagnostics, found.sources, found.root, style if style in ("json", "github") else "text")
             raise SystemExit(1) from error
+        warn_of_unread(project)
         _show(results, style, base)
         for file in results.updated:
             click.echo(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)
@@ -67,7 +68,7 @@ def _show(results: CaseResults, style: str, base: str) -> None:
     from ..testing.told import tell_results
 
     if not results.cases:
-        click.echo("no tests: `headwater test` runs the cases in tests/*.yml of the project", err=True)
+        click.echo("no tests: `headwater test` runs the cases in the .yml files of tests/", err=True)
     if style == "table":
         if results.cases:
             tell_results(results)

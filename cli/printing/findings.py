@@ -16,21 +16,39 @@ if TYPE_CHECKING:
     from ...compiler.diagnostics import Diagnostic
     from ...runtime.changes.plans.recomputation import Recomputation
 
-_UNUSED_VARIABLE = "HW035"
+_UNREAD = ("HW035", "HW037", "HW038")
 
 
 def warn(project: Project) -> None:
-    """Warn on stderr of what does not stop a command: errors in other files, variables that nothing uses.
+    """Warn on stderr of what does not stop a command: errors in other files, and what `warn_of_call` warns of.
 
     For commands that do not show all diagnostics. They call it after their work, which has then parsed the project.
     """
     parsed = project.parse()
-    show([each for each in parsed.diagnostics if each.code == _UNUSED_VARIABLE], parsed.sources, parsed.root, "text")
+    warn_of_call(project)
     if not parsed.ok:
         count = len(parsed.errors)
         where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))
         errors = f"an error at {where}" if count == 1 else f"{count} errors, the first at {where}"
         say(WARNING, f"the project has {errors}; `headwater parse` tells more", err=True)
+
+
+def warn_of_call(project: Project) -> None:
+    """Warn on stderr of options and environment variables of this call that nothing reads."""
+    _warn_of_unread(project, in_files=False)
+
+
+def warn_of_unread(project: Project) -> None:
+    """Warn on stderr of all that nothing reads, files of the project too. For commands that work with all of it."""
+    _warn_of_unread(project, in_files=True)
+
+
+def _warn_of_unread(project: Project, *, in_files: bool) -> None:
+    parsed = project.parse()
+    if not parsed.target_ok:  # then the command ends with all that was found
+        return
+    unread = [each for each in parsed.diagnostics if each.code in _UNREAD]
+    show([each for each in unread if in_files or not each.position.in_file], parsed.sources, parsed.root, "text")
 
 
 def tell_recomputed(name: str, found: Recomputation | None) -> None:

@@ -11,10 +11,14 @@ import stat
 from pathlib import Path
 
 from ...unusable_paths import leaves
-from ..diagnostics import Diagnostics, Position
+from ..diagnostics import Diagnostics, Position, did_you_mean
 from .source import SourceFile
 
-_SUFFIXES = (".yml", ".yaml")
+SUFFIXES = (".yml", ".yaml")
+"""How the name of a YAML file ends, also in capitals."""
+
+_ALIKE = 0.8
+"""How much another file must be called like one that is missing, to be taken for it."""
 _MOST_BYTES = 2_000_000
 _MOST_BYTES_TOGETHER = 20_000_000
 
@@ -30,9 +34,11 @@ class ProjectFiles:
 
     def required(self, stem: str, hint: str) -> SourceFile | None:
         """The file `<stem>.yml` (or `.yaml`) of the root; None, with a diagnostic, if it is missing or unreadable."""
-        there = [stem + suffix for suffix in _SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
+        there = [stem + suffix for suffix in SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
         if not there:
-            self._diagnostics.add("HW001", Position(f"{stem}.yml"), f"There is no {stem}.yml in this folder.", hint)
+            name = f"{stem}.yml"
+            hint = did_you_mean(name, beside(self._root / name), _ALIKE) or hint
+            self._diagnostics.add("HW001", Position(name), f"There is no {name} in this folder.", hint)
             return None
         if len(there) > 1:
             self._diagnostics.add("HW007", Position(there[1]), f"There is {there[0]} beside it.", "Remove one.")
@@ -52,16 +58,8 @@ class ProjectFiles:
                 self._diagnostics.add("HW002", Position(self._name(here / linked)), message, "Move the files here.")
             # In place: `os.walk` goes into the folders that are in the list afterwards.
             folders[:] = sorted(name for name in folders if not name.startswith("."))
-            names += [self._name(here / name) for name in files if name.endswith(_SUFFIXES) and name[0] != "."]
+            names += [self._name(here / name) for name in files if is_yaml(name)]
         return [source for name in sorted(names) if (source := self.read(name)) is not None]
-
-    def directly_in(self, folder: str) -> list[SourceFile]:
-        """All readable YAML files right in a folder of the root, without those in folders below it, sorted by name."""
-        top = self._root / folder
-        if not top.is_dir() or not self._stays_inside(top, folder):
-            return []
-        names = sorted(each.name for each in top.iterdir() if each.suffix in _SUFFIXES and each.name[0] != ".")
-        return [source for name in names if (source := self.read(f"{folder}/{name}")) is not None]
 
     def read(self, name: str) -> SourceFile | None:
         """The file's text; None, with a diagnostic, if it cannot or must not be read."""
@@ -120,3 +118,16 @@ class ProjectFiles:
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self._root).as_posix()
+
+
+def is_yaml(name: str) -> bool:
+    """Whether a file of this name is read as YAML. Hidden ones are not: editors and desktops make them."""
+    return name.lower().endswith(SUFFIXES) and not name.startswith(".")
+
+
+def beside(file: Path) -> list[str]:
+    """The other files of the same folder, as far as they can be listed."""
+    try:
+        return sorted(os.listdir(file.parent))
+    except (OSError, ValueError):  # no folder, no right to look, or no path at all
+        return []

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,11 +12,12 @@ from typing import Any
 from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .choose_target import Choice, choose
-from .files import ProjectFiles
+from .files import ProjectFiles, beside
 from .jinja.render import render
 from .nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
 from .source import SourceFile
 from .strict_yaml.loader import read_yaml
+from .unread import Unread
 from .validate import is_lost, validate
 
 
@@ -94,7 +94,7 @@ def load_project(
     name = _text(project, "name")
     profile_name, target_name, chosen = loading.target(project, profile, target)
     topics, topologies = tuple(loading.topics()), tuple(loading.topologies())
-    loading.check_variables(project, vars or {})
+    loading.check_unread(project, vars or {})
     return LoadedProject(
         root=root,
         name=name,
@@ -110,10 +110,6 @@ def load_project(
         complete=loading.complete,
     )
 
-
-_QUOTE = r"""(?:\\?"|''|')"""
-_VARIABLE = re.compile(rf"""\bvar\s*\(\s*(?:{_QUOTE}([^"'\\]+){_QUOTE}\s*[,)])?""")
-"""A call of `var` in a file's text, with any quotes, also within YAML's own; "" for an argument that is no name."""
 
 _EMPTY = Mapping((), Position("headwater.yml"))
 
@@ -131,6 +127,7 @@ class _Loading:
         self.files = ProjectFiles(root, diagnostics)
         self.vars: AbstractMapping[str, Any] = dict(variables)
         self.complete = True
+        self._seeds: list[str] = []
         self._vars_known = True
         self._root = root
         self._diagnostics = diagnostics
@@ -192,21 +189,13 @@ class _Loading:
             elif self._is_first(name, known, "topology"):
                 yield TopologyDocument(name, _with_words_as_steps(document))
 
-    def check_variables(self, project: Mapping, given: AbstractMapping[str, Any]) -> None:
-        """Report variables of the command line that no file names.
-
-        Parts that are not chosen, and so not rendered, count too.
-        """
+    def check_unread(self, project: Mapping, given: Collection[str]) -> None:
+        """Report files that nothing reads, and variables, of the command line (`given`) too, that nothing uses."""
         declared = project.get("vars")
-        known = set(declared) if isinstance(declared, Mapping) else set()
-        named = {name for text in self.files.sources.values() for name in _VARIABLE.findall(text)}
-        if "" in named:  # a name that is put together when it is rendered
-            return
-        for name in given:
-            if name not in known | named:
-                message = f"No file of the project uses the variable '{name}'."
-                hint = did_you_mean(name, sorted(known | named)) or "Leave it out, or use it: {{ var('name') }}."
-                self._diagnostics.add("HW035", Position.option("--vars"), message, hint)
+        unread = Unread(self._root, self.files, self._seeds, self._diagnostics)
+        unread.report_files()
+        unread.report_variables(declared if isinstance(declared, Mapping) else None, given)
+        unread.report_environment(self._environment)
 
     def _document(self, source: SourceFile, schema: str) -> Node | None:
         node = read_yaml(source, self._diagnostics)
@@ -233,21 +222,14 @@ class _Loading:
         path = seed.get("path") if isinstance(seed, Mapping) else None
         if not isinstance(path, Scalar) or not isinstance(path.value, str):
             return
+        self._seeds.append(path.value)
         file = self._root / path.value
         if leaves(self._root, file):
             message = f"The seed '{path.value}' leads out of the project."
             self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
         elif not os.path.exists(file):
-            hint = did_you_mean(file.name, _beside(file)) or "Put it there, or fix the path."
+            hint = did_you_mean(file.name, beside(file)) or "Put it there, or fix the path."
             self._diagnostics.add("HW027", path.position, f"The seed '{path.value}' is not there.", hint)
-
-
-def _beside(file: Path) -> list[str]:
-    """The other files of the same folder, as far as they can be listed."""
-    try:
-        return sorted(os.listdir(file.parent))
-    except (OSError, ValueError):  # no folder, no right to look, or no path at all
-        return []
 
 
 def _target(profiles: Node, profile: str, target: str) -> Mapping | None:

@@ -1,1 +1,1 @@
-"""The tests of a project: read from `tests/*.yml`, checked against its topologies, and written again by `--update`."""
+"""The tests of a project: read from `tests/`, checked against its topologies, and written again by `--update`."""

@@ -1,4 +1,4 @@
-"""The cases of `tests/*.yml` as they are written: nodes with their places, in the form that the schema asks for."""
+"""The cases of the files in `tests/` as written: nodes with their places, in the form that the schema asks for."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ class LoadedCases:
 
 
 def load_cases(root: Path, variables: AbstractMapping[str, Any], diagnostics: Diagnostics) -> LoadedCases:
-    """The cases of all files right in `tests/` of a project. `variables`: of the project, for Jinja in them.
+    """The cases of all YAML files below `tests/` of a project. `variables`: of the project, for Jinja in them.
 
     What does not fit the schema is reported, and left out.
     """
     files = ProjectFiles(root, diagnostics)
     known: dict[str, Scalar] = {}
     found: list[Case] = []
-    for source in files.directly_in(FOLDER):
+    for source in files.below(FOLDER):
         for case in _cases(source, variables, diagnostics):
             first = known.setdefault(case.name.text, case.name)
             if first is not case.name:

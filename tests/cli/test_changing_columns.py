@@ -182,5 +182,5 @@ def orders():
 
 
 def seeds_planned(shop: Shop) -> str:
-    (seed,) = json.loads(shop.judge().headwater("plan", "--format", "json").output)["seeds"]
+    (seed,) = json.loads(shop.judge().headwater("plan", "--format", "json").stdout)["seeds"]
     return str(seed["what"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
-from headwater.cli.main import main
+from headwater.cli.main import COMMANDS, main
 
 
 def run(*arguments: str) -> Result:
@@ -107,6 +109,55 @@ def test_option_before_a_command_that_has_it_not_is_wrong_use(nowhere: Path) -> 
     assert result.exit_code == 2
     assert "The command 'init' has no option '--select'." in result.stderr
     assert not (nowhere / "shop").exists()
+
+
+ARGUMENTS = {
+    "read": "orders",
+    "query": "sales_by_day",
+    "retry": "orders",
+    "reset": "sales --dry-run",
+    "rewind": "sales --topic orders --to earliest --dry-run",
+    "remove": "sales --dry-run",
+    "debug": "profile",
+    "log repair": "--dry-run",
+    "log copy": "copied",
+}
+"""What a command cannot do without."""
+
+
+def _of_a_project() -> Iterator[str]:
+    """The commands that take variables. Those that run a topology show all findings of `compile`."""
+    context = click.Context(main)
+    for name in COMMANDS:
+        command = main.get_command(context, name)
+        group = isinstance(command, click.Group)
+        every = (
+            {f"{name} {each}": command.get_command(context, each) for each in command.list_commands(context)}
+            if (group)
+            else {name: command}
+        )
+        for words, each in every.items():
+            if any(option.name == "vars" for option in each.params) and words not in ("run", "build"):
+                yield f"{words} {ARGUMENTS.get(words, '')}".strip()
+
+
+@pytest.mark.parametrize("command", list(_of_a_project()))
+@pytest.mark.parametrize("asked", ["--vars", "environment"])
+def test_option_that_nothing_reads_is_warned_of_once_by_every_command(
+    inside: Path, command: str, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(inside)
+    assert run("seed").exit_code == 0
+    given = ["--vars", "{smalest_order: 2}"]
+    if asked == "environment":
+        monkeypatch.setenv("HEADWATER_TARGET", "production")
+        given = []
+
+    told = run(*command.split(), *given).stderr
+
+    code, told_of = ("HW035", "--vars") if given else ("HW038", "HEADWATER_TARGET")
+    assert told.count(f"{told_of}: warning {code}: ") == 1, told
+    assert ("Did you mean 'smallest_order'?" if given else "Use the option --target.") in told
 
 
 @pytest.mark.parametrize("command", ["parse", "seed", "ls", "describe", "read orders", "query sales_by_day"])

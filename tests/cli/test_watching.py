@@ -105,6 +105,7 @@ def test_what_the_project_prints_is_no_event(headwater: Headwater, shop: Path) -
     (shop / "functions" / "loud.py").write_text("def rows():\n    print('hello')\n    raise ValueError('no rows')\n")
     topics = shop / "topics" / "orders.yml"
     topics.write_text(topics.read_text().replace("path: seeds/orders.csv", "function: functions.loud:rows"))
+    (shop / "seeds" / "orders.csv").unlink()  # nothing reads it any more
     result = headwater("build", "--log-format", "json")
 
     assert result.exit_code == 1

@@ -4,7 +4,7 @@ A case is a folder `<code>-<slug>`: a project and `expected.txt`, which `pytest 
 
 - `prepare.py`, whose `prepare(project)` makes files that cannot be checked in;
 - `tests/`: the case is tested, and refused;
-- `vars.json`, what `--vars` gives;
+- `vars.json`, what `--vars` gives, and `environment.json`, the environment of the command;
 - `verdicts.json`, what Spark's analyzer says of expressions: SQL -> type, or {"message", "offset"} of a refusal. With
   it the case is compiled, without it parsed.
 """
@@ -77,7 +77,9 @@ def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:
     analyzer = Verdicts(json.loads(verdicts.read_text(encoding="utf-8"))) if verdicts.exists() else None
     given = HERE / case / "vars.json"
     variables = json.loads(given.read_text(encoding="utf-8")) if given.exists() else None
-    checked = compile_project(project, analyzer=analyzer, plugins=Plugins(), vars=variables)
+    set_there = HERE / case / "environment.json"
+    environment = json.loads(set_there.read_text(encoding="utf-8")) if set_there.exists() else {}
+    checked = compile_project(project, analyzer=analyzer, plugins=Plugins(), vars=variables, environment=environment)
     if (project / "tests").is_dir():
         with pytest.raises(InvalidProjectError) as refused:
             Project(project).test()
@@ -89,7 +91,7 @@ def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:
 @pytest.mark.parametrize("case", CASES)
 def test_case_triggers_its_code_alone_and_prints_as_expected(case: str, tmp_path: Path, update_golden: bool) -> None:
     project = tmp_path / "project"
-    shutil.copytree(HERE / case, project, ignore=shutil.ignore_patterns("expected.txt", "prepare.py", "v*.json"))
+    shutil.copytree(HERE / case, project, ignore=shutil.ignore_patterns("expected.txt", "prepare.py", "*.json"))
     if (HERE / case / "prepare.py").exists():
         runpy.run_path(str(HERE / case / "prepare.py"))["prepare"](project)
     diagnostics, printed = diagnose(case, project)

@@ -12,6 +12,7 @@ from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.cells import size_text
+from ...printing.findings import warn_of_call
 from ...printing.terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
@@ -31,7 +32,9 @@ def command(options: ProjectOptions, applications: Sequence[str], style: str) ->
     APPLICATION, all that the project has in the log are cleaned. Files that others have taken the place of are
     removed by a later call or run, once the delay of the profile is over.
     """
-    cleaned = options.project().clean_log(applications)
+    project = options.project()
+    cleaned = project.clean_log(applications)
+    warn_of_call(project)
     if style == "json":
         click.echo(json.dumps({"applications": [_json(each) for each in cleaned]}, indent=2, ensure_ascii=False))
     elif not cleaned:

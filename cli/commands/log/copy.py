@@ -9,6 +9,7 @@ import click
 from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, whole_project_options
 from ...printing.cells import size_text
+from ...printing.findings import warn_of_call
 from ...printing.terminal import ERROR, say
 from .verify import shown_progress
 
@@ -23,6 +24,7 @@ def command(options: ProjectOptions, folder: Path) -> None:
     with its checksums; `headwater log verify` looks at a whole copy. For logs of type embedded only.
     """
     project = options.project()
+    warn_of_call(project)
     with shown_progress() as progress:
         copied = project.copy_log(folder, progress)
     applications = counted(len(copied.commits), "application")

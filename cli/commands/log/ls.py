@@ -11,6 +11,7 @@ import click
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.cells import size_text, time_text
+from ...printing.findings import warn_of_call
 from ...printing.terminal import ERROR, named, say
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
     Of topics that are named, each partition with its offsets. It reads commits only, and no lock keeps it from that:
     ask whenever you like, also while a topology runs.
     """
-    found = options.project().log_contents(topics)
+    project = options.project()
+    warn_of_call(project)
+    found = project.log_contents(topics)
     if style == "json":
         click.echo(json.dumps({"applications": [_json(each, found) for each in found]}, indent=2, ensure_ascii=False))
     else:

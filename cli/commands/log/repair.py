@@ -11,6 +11,7 @@ import click
 from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
+from ...printing.findings import warn_of_call
 from ...printing.terminal import WARNING, say
 from .verify import shown_progress
 
@@ -35,6 +36,7 @@ def command(options: ProjectOptions, drop_unreadable: bool, dry_run: bool, yes: 
     if not (drop_unreadable or dry_run):
         raise click.UsageError("Say what to do: --drop-unreadable, or --dry-run to see what that would give up.")
     project = options.project()
+    warn_of_call(project)
     with shown_progress() as progress:
         planned = project.plan_repair(progress)
     if style == "json":

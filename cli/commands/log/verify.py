@@ -13,6 +13,7 @@ import click
 from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing.cells import size_text
+from ...printing.findings import warn_of_call
 from ...printing.terminal import ERROR, console, is_terminal, say
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ def command(options: ProjectOptions, style: str) -> None:
     with what is lost. Nothing is changed. It works while topologies run.
     """
     project = options.project()
+    warn_of_call(project)
     with shown_progress() as progress:
         found = project.verify_log(progress)
     if style == "json":

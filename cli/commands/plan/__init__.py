@@ -10,6 +10,7 @@ import click
 from ....errors import HeadwaterError
 from ....private_files import write_text
 from ...options import ProjectOptions, continue_option, format_option, project_options
+from ...printing.findings import warn_of_unread
 
 NEEDS_A_DECISION = 2
 """The exit code of a plan with a change that somebody has to decide about, as of Terraform's plan."""
@@ -70,6 +71,7 @@ def command(
 
     project = options.project()
     plan = project.plan(against=against, go_on=go_on)
+    warn_of_unread(project)
     if out is not None:
         write_text(out, as_json(plan))
     show(plan, project.root, style)

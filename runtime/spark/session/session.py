@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...environment import SPARK_LOG
 from .ended_start import end_start_by_signal
 from .gone_jvm import quiet_py4j
 from .java import check_java
 from .jvm import Jvm, spark_home, start_jvm
 from .settings import ConnectError, require_fitting, settings_of
 from .spark_folder import sockets_in, spark_folder
-from .starting import LOG_LEVEL, starting
+from .starting import starting
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,7 +68,7 @@ def begin_start(profile: Mapping[str, Any]) -> BegunStart:
     check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    level = os.environ.get(LOG_LEVEL, _OFF).upper()
+    level = os.environ.get(SPARK_LOG, _OFF).upper()
     if settings["spark.master"].startswith("local-cluster"):
         os.environ.setdefault("SPARK_HOME", spark_home())
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)  # importing it takes long

@@ -11,10 +11,8 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from ....errors import HeadwaterError, MachineError, shortened
+from ...environment import SPARK_LOG
 from .gone_jvm import has_ended
-
-LOG_LEVEL = "HEADWATER_SPARK_LOG"
-"""The environment variable with the level of Spark's own log (`WARN`, `INFO`). Without it the log is off."""
 
 
 class SparkStartError(HeadwaterError):
@@ -27,7 +25,7 @@ class SparkStartError(HeadwaterError):
             hint
             or "look at the `spark:` section of the profile"
             + (f", and at SPARK_HOME, which is {home}" if home else "")
-            + f"; {LOG_LEVEL}=WARN in the environment shows all that Spark says",
+            + f"; {SPARK_LOG}=WARN in the environment shows all that Spark says",
         )
         self.cause = cause
 

@@ -62,6 +62,29 @@ def test_scaffold_passes_without_spark(headwater: Run) -> None:
     assert "Spark" not in result.stdout
 
 
+def test_cases_of_folders_and_of_files_in_capitals_are_run_and_named_by_them(headwater: Run, shop: Path) -> None:
+    first = (shop / "tests" / "sales.yml").read_text()
+    (shop / "tests" / "deep" / "er").mkdir(parents=True)
+    (shop / "tests" / "deep" / "er" / "a.yml").write_text(first.replace("add up", "add up below"))
+    (shop / "tests" / "B.YML").write_text(first.replace("add up", "add up in capitals"))
+    (shop / "tests" / "c.json").write_text("{}")
+
+    every, one = headwater("test"), headwater("test", "er/a.yml")
+
+    assert [result.exit_code for result in (every, one)] == [0, 0], every.output
+    assert "\n3 passed in " in every.stdout
+    assert "add up below" in one.stdout
+    assert "\n1 passed in " in one.stdout
+    assert "tests/c.json:1:1: warning HW037: Nothing reads this file." in every.stderr
+
+
+def test_variable_that_nothing_uses_is_warned_of(headwater: Run) -> None:
+    result = headwater("test", "--vars", "{smalest_order: 1}")
+
+    assert result.exit_code == 0
+    assert "--vars: warning HW035: No file of the project uses the variable 'smalest_order'." in result.stderr
+
+
 def test_failing_case_shows_what_was_expected_and_found(headwater: Run, failing: Path, update_golden: bool) -> None:
     result = headwater("test")
 

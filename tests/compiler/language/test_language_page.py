@@ -24,7 +24,7 @@ FUNCTIONS = {
 @pytest.mark.parametrize("example", EXAMPLES)
 def test_example_compiles(compiled: Callable[..., CheckedProject], example: str) -> None:
     project = compiled(textwrap.dedent(TOPICS.removeprefix("topics:\n")), example, **FUNCTIONS)
-    assert not list(project.diagnostics)
+    assert {found.code for found in project.diagnostics} <= {"HW037"}  # of functions for other examples
     assert len(project.topologies) == 1
 
 

@@ -23,7 +23,8 @@ def test_project_is_loaded_with_its_topics_and_topologies_in_order_of_files(proj
             "topics/b.yml": TOPIC.format(name="one"),
             "topics/a.yaml": TOPIC.format(name="two"),
             "topics/deeper/c.yml": TOPIC.format(name="three"),
-            "topics/notes.txt": "not yaml: [",
+            "topics/notes.md": "not yaml: [",
+            "topics/CAPITALS.YML": TOPIC.format(name="four"),
             "topics/.hidden.yml": "not yaml: [",
             "topologies/x.yml": TOPOLOGY.format(name="x"),
         }
@@ -32,6 +33,7 @@ def test_project_is_loaded_with_its_topics_and_topologies_in_order_of_files(proj
     assert found == []
     assert (loaded.name, loaded.version) == ("example", "1.0")
     assert [(topic.name.text, topic.file) for topic in loaded.topics] == [
+        ("four", "topics/CAPITALS.YML"),
         ("two", "topics/a.yaml"),
         ("one", "topics/b.yml"),
         ("three", "topics/deeper/c.yml"),
@@ -40,6 +42,7 @@ def test_project_is_loaded_with_its_topics_and_topologies_in_order_of_files(proj
     assert set(loaded.sources) == {
         "headwater.yml",
         "profiles.yml",
+        "topics/CAPITALS.YML",
         "topics/a.yaml",
         "topics/b.yml",
         "topics/deeper/c.yml",
@@ -52,6 +55,7 @@ def test_variables_of_the_command_line_go_before_those_of_the_project(project):
         {
             "headwater.yml": 'name: example\nversion: "1.0"\nvars: {late: 15, far: 100}\n',
             "topologies/x.yml": TOPOLOGY.format(name="x") + "    steps: [{filter: \"a > {{ var('late') }}\"}]\n",
+            "topologies/y.yml": TOPOLOGY.format(name="\"y{{ var('far') }}\""),
         }
     )
     loaded, found = load(root, vars={"late": 30})
@@ -64,7 +68,7 @@ def test_variables_of_the_command_line_go_before_those_of_the_project(project):
 def test_project_file_sees_the_command_line_only(project):
     text = 'name: example\nversion: "7"\nvars: {a: "{{ var(\'b\', 1) }}", b: 2}\n'
     loaded, found = load(project({"headwater.yml": text}), environment={"a": "3"})
-    assert found == []
+    assert found == [("HW035", "headwater.yml:3:8")]  # nothing uses it
     assert loaded.version == "7"
     assert dict(loaded.vars) == {"a": 1, "b": 2}
 
@@ -155,10 +159,10 @@ def test_byte_order_mark_is_no_part_of_the_text(project):
 
 @pytest.mark.parametrize("name", ["topics/a.yml", "headwater.yml"])
 def test_symbolic_link_within_the_project_is_followed_and_one_out_of_it_refused(project, tmp_path, name):
-    root = project({"topics/real.txt": TOPIC.format(name="a"), "headwater.txt": 'name: example\nversion: "1.0"\n'})
+    root = project({"topics/.real": TOPIC.format(name="a"), "headwater.txt": 'name: example\nversion: "1.0"\n'})
     outside = tmp_path / "outside.yml"
     outside.write_text("password: 1\n")
-    inside = root / ("topics/real.txt" if name.startswith("topics") else "headwater.txt")
+    inside = root / ("topics/.real" if name.startswith("topics") else "headwater.txt")
     for target, codes in ((inside, []), (outside, ["HW002"])):
         (root / name).unlink(missing_ok=True)
         (root / name).symlink_to(target)
