@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import os
 
+from .hidden_values import hide
+
 MOST_SHOWN = 600
 """The most characters of a text in a message."""
 
@@ -35,15 +37,16 @@ _WAYS_OUT = {
 class HeadwaterError(Exception):
     """An error that a user can act on. `message` says what happened, `hint` how to fix it.
 
-    Only this class and its children are shown as a sentence; anything else is a bug and keeps its stack trace.
+    Only this class and its children are shown as a sentence; anything else is a bug and keeps its stack trace. Neither
+    text shows a value of an environment variable that a profile names.
     """
 
     exit_code = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = hide(message)
+        self.hint = None if hint is None else hide(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
@@ -81,6 +84,7 @@ class MachineError(HeadwaterError):
 
 def shortened(text: str, most: int = MOST_SHOWN) -> str:
     """The text. Of a long one its beginning, its end and its length."""
+    text = hide(text)  # before it is cut: a part of a value would not be known as one
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} ... ({len(text):,} characters) ... {text[-most // 3 :]}"

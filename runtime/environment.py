@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 
 from ..errors import HeadwaterError
+from ..hidden_values import hidden_value
 from .durations import parse_duration
 
 PREFIX = "HEADWATER_"
@@ -55,6 +56,8 @@ def env_var(name: str, default: str | None = None, *, at: str) -> LookedUp:
     value = os.environ.get(name, default)
     if value is None:
         raise EnvironmentVariableError(name, at)
+    if name in os.environ:
+        hidden_value(value, at)
     return LookedUp(value)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...hidden_values import hide
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn_of_call
 
@@ -22,9 +23,9 @@ def command(options: ProjectOptions, state: bool, yes: bool) -> None:
     doomed = project.cleanable(state=state)
     if state and doomed and not yes:
         for path in doomed:
-            click.echo(f"  {path}")
+            click.echo(f"  {hide(str(path))}")
         click.confirm("Remove what is listed?" if len(doomed) > 1 else "Remove it?", abort=True)
     for path in project.clean(state=state):
-        click.echo(f"removed {path}")
+        click.echo(f"removed {hide(str(path))}")
     if not doomed:
         click.echo("nothing to remove")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import HeadwaterError
+from ...hidden_values import hide
 from ...private_files import open_to_others
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
@@ -157,7 +158,7 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
     project.
     """
     done = list(_run(options, checks or CHECKS))
-    rows = [(each.name, each.verdict, each.found) for each in done]
+    rows = [(each.name, each.verdict, hide(each.found)) for each in done]
     tables.show(("check", "", "found"), rows)
     for each in done:
         if each.way_out is not None:

@@ -11,6 +11,8 @@ from contextlib import suppress
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any, cast
 
+from ...hidden_values import hide
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -66,10 +68,13 @@ def is_terminal(*, err: bool = False) -> bool:
 
 
 def say(*parts: str | tuple[str, str], err: bool = False) -> None:
-    """Print a line of texts, some with a style, as in `say(ERROR, message)`. The line is not folded."""
+    """Print a line of texts, some with a style, as in `say(ERROR, message)`. The line is not folded.
+
+    Values of environment variables that a profile names are hidden in it.
+    """
     from rich.text import Text
 
-    shown = [visible(part, lines=True) if isinstance(part, str) else part for part in parts]
+    shown = [visible(hide(part), lines=True) if isinstance(part, str) else part for part in parts]
     console(err=err).print(Text.assemble(*shown), soft_wrap=True)
 
 

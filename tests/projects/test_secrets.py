@@ -22,9 +22,10 @@ SECRETS = {
     "META": "hushmeta",
     "TAG": "hushtag",
     "LINEAGE_KEY": "hushlineage",
+    "LINEAGE_PATH": "hushendpoint",
 }
 PATHS = {"LOG_PATH": "elsewhere", "STATE_DIR": "somewhere"}
-"""What a path is made of shows in messages and in the file system; `target/` does not hold it."""
+"""What a path is made of shows in the file system; neither `target/` nor messages hold it."""
 
 SHOWN = re.compile(r"hush|(?<!\d)(48[_,]?712[_,]?391|79[_,]?379[_,]?113)(?!\d)")
 """A secret, as it is given or as a number: one that no time, size or checksum in these files has by chance."""
@@ -50,7 +51,7 @@ shop:
         path: "{{ env_var('LOG_PATH') }}/log"
       state_dir: "{{ env_var('STATE_DIR') }}/state"
       lineage:
-        url: "http://127.0.0.1:1"
+        url: "http://127.0.0.1:1/{{ env_var('LINEAGE_PATH') }}"
         api_key: "{{ env_var('LINEAGE_KEY') }}"
       clients: "{{ env_var('CLIENTS') | int }}"
       epoch:
@@ -84,10 +85,25 @@ def test_secret_of_a_profile_is_in_no_file_and_in_nothing_that_is_printed(tmp_pa
 
     printed = {
         command: headwater(root, *command.split())
-        for command in ("parse", "build", "describe", "debug", "ls --format json", "simulate", "read daily_sales")
+        for command in (
+            "parse",
+            "build --log-format json --trace trace.json",
+            "run --until-caught-up",
+            "describe",
+            "debug",
+            "ls --format json",
+            "simulate",
+            "read daily_sales",
+            "tasks --format json",
+            "log ls",
+            "log verify",
+            "clean --state --yes",
+        )
     }
 
-    assert [command for command, text in printed.items() if SHOWN.search(text)] == []
+    assert [(command, text) for command, text in printed.items() if SHOWN.search(text)] == []
+    assert [(command, text) for command, text in printed.items() if re.search("elsewhere|somewhere", text)] == []
+    assert (root / "trace.json").exists()
     files = [path for path in root.rglob("*") if path.is_file()]
     assert any("elsewhere" in path.parts for path in files)
     assert any(root / "events" in path.parents for path in files)

@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import nodes
 
+from ....hidden_values import hidden_value
 from ...diagnostics import did_you_mean
 from ..other_words import instead_of_call
 
@@ -169,6 +170,7 @@ class Evaluator:
             hint = "Use `var('name')`; `--vars` of the command line gives it a value."
             raise ExpressionError("HW110", "env_var() is only for profiles.yml.", hint)
         elif name in self._environment:
+            hidden_value(self._environment[name])
             return self._environment[name]
         elif default is _REQUIRED:
             hint = did_you_mean(name, self._environment) or "Set it, or give a default."

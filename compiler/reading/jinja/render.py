@@ -7,6 +7,7 @@ from collections.abc import Mapping as AbstractMapping
 from operator import is_
 from typing import TYPE_CHECKING, Any
 
+from ....hidden_values import hidden_value
 from ...diagnostics import Diagnostics, Position
 from ..environment import FromEnvironment, Lookup, NumberFromEnvironment
 from ..nodes import Entry, FixedOrigin, Mapping, Node, Scalar, Sequence
@@ -108,6 +109,9 @@ class _Rendering:
             self._renderer = TemplateRenderer(self._variables, self._environment)
         try:
             rendered = self._renderer.render(scalar.value)
+            for each in rendered.lookups:
+                if isinstance(each, Lookup) and self._environment is not None and each.name in self._environment:
+                    hidden_value(self._environment[each.name], scalar.position.line_text)
             made = self._native(_traced(rendered, scalar), scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
             if self._is_exhausted():
                 raise TemplateError("HW107", "The Jinja of this file is too much.", None, 0, len(scalar.value))
@@ -162,7 +166,7 @@ def _text(value: str | int | float | bool | None) -> str:
 def _traced(rendered: Rendered, template: Scalar) -> Any:
     """The value, marked with the environment variables that it comes from."""
     value, lookups = rendered.value, rendered.lookups
-    at = f"{template.position.file}:{template.position.line}"
+    at = template.position.line_text
     if lookups and isinstance(value, int) and isinstance(lookups[0], Lookup):
         return NumberFromEnvironment(value, lookups[0], at)
     return FromEnvironment(value, lookups, at) if lookups and isinstance(value, str) else value

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, get_args
 
 from ....errors import HeadwaterError
+from ....hidden_values import hide
 from ...task_id import TaskId
 from . import events
 from .event_texts import RESTORING_SECONDS, sentence
@@ -96,7 +97,7 @@ class JsonLines:
             "level": level,
             "event": event,
             "application": application,
-            "message": message,
+            "message": hide(message),
             "fields": _plain(found),
         }
         with self._lock:
@@ -172,4 +173,4 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
-    return value
+    return hide(value) if isinstance(value, str) else value

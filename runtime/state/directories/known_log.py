@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import HeadwaterError
+from ....hidden_values import hide
 from ....unusable_paths import unusable_paths_told
 from .process_file import ProcessFile
 
@@ -26,7 +27,7 @@ class OtherLogError(HeadwaterError):
 
 def place_of(name: str, options: Mapping[str, Any]) -> str:
     """The place of a log for messages, from its plugin's name and options."""
-    return str(options.get("path") or options.get("uri") or name)
+    return hide(str(options.get("path") or options.get("uri") or name))
 
 
 def check_known(path: Path, identity: str, log: str) -> None:

@@ -1,0 +1,99 @@
+"""Values of environment variables that a profile names: wherever a message would show one, it shows `***`.
+
+Messages are made in a hundred places, by libraries too, and few of them know the profile. So the values are kept for
+the process, as its environment is, and every message passes through `hide`: those of findings (`Diagnostics`), of
+errors (`HeadwaterError`), of events, and what commands print of places.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from urllib.parse import quote, urlsplit
+
+HIDDEN = "***"
+
+_LONG = 8
+"""A value with so many characters is hidden wherever it stands. A shorter one may be part of any word: in findings it
+is hidden at its own line, and in other messages between quotes.
+"""
+
+_SHORTEST = 4
+"""A value with fewer characters is only hidden in findings at its own line: it may be any number."""
+
+_OWN_WORDS = frozenset({"headwater", "embedded", "object_store"})
+"""Long words that messages consist of, and that are no secrets: names of built-in logs."""
+
+_QUOTES = "'\"`"
+
+
+class HiddenValues:
+    """The values that are hidden. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._long: set[str] = set()
+        self._short: set[str] = set()
+        self._at: dict[str, set[str]] = {}
+        self._anywhere: re.Pattern[str] | None = None
+        self._quoted: re.Pattern[str] | None = None
+
+    def add(self, value: str, at: str | None = None) -> None:
+        """Hide a value. `at`: the `file:line` where it is asked for."""
+        forms = {form for form in _forms(value) if form and form.lower() not in _OWN_WORDS}
+        long = {form for form in forms if len(form) >= _LONG}
+        with self._lock:
+            if at is not None:
+                self._at.setdefault(at, set()).update(forms - long)
+            if long <= self._long and forms - long <= self._short:
+                return
+            self._long |= long
+            self._short |= forms - long
+            self._anywhere = _pattern(self._long)
+            short = {form for form in self._short if len(form) >= _SHORTEST}
+            self._quoted = _pattern(short, rf"(?<=[{_QUOTES}])", rf"(?=[{_QUOTES}])")
+
+    def hide(self, text: str, at: str | None = None) -> str:
+        """The text without hidden values. `at`: the `file:line` that a finding is about."""
+        short = self._quoted if at is None else _pattern(self._at.get(at, set()), r"(?<!\w)", r"(?!\w)")
+        for pattern in (self._anywhere, short):
+            text = text if pattern is None else pattern.sub(HIDDEN, text)
+        return text
+
+
+def _forms(value: str) -> Iterator[str]:
+    """The ways in which a message may write a value, or a part of it."""
+    yield value.strip()
+    yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= _LONG)
+    yield repr(value)[1:-1]
+    yield json.dumps(value)[1:-1]
+    yield quote(value)
+    yield quote(value, safe="")
+    if "/" in value:
+        yield re.sub("/+", "/", value).removesuffix("/")
+    for digits in re.findall(r"\d+", value):
+        if len(digits) >= _LONG:
+            yield from (digits, f"{int(digits):,}", f"{int(digits):_}") if len(digits) < 100 else (digits,)
+    if "://" in value:
+        try:
+            url = urlsplit(value)
+            parts = (url.netloc, url.hostname, url.username, url.password)
+        except ValueError:
+            return
+        yield from (part for part in parts if part and len(part) >= _LONG)
+
+
+def _pattern(forms: set[str], before: str = "", after: str = "") -> re.Pattern[str] | None:
+    """What finds these texts, of several that begin alike the longest."""
+    if not forms:
+        return None
+    either = "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form)))
+    return re.compile(f"{before}(?:{either}){after}", re.IGNORECASE)
+
+
+_OF_THE_PROCESS = HiddenValues()
+
+hidden_value = _OF_THE_PROCESS.add
+hide = _OF_THE_PROCESS.hide

@@ -1,0 +1,88 @@
+"""Each setting of `profiles.yml` takes a value from the environment, right or wrong: no message has it, and no file."""
+
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+from profile_settings import SCHEMA, Place, settings, with_value
+
+from headwater.cli.main import main
+
+PLACES = dict(settings())
+
+PLAIN, BESIDE, NUMBER = "{{ env_var('MARKED') }}", "pre{{ env_var('MARKED') }}", "{{ env_var('MARKED') | int }}"
+TRIED = (
+    ("hushmark-31847", PLAIN),
+    ("hushmark-31847", BESIDE),
+    ("hushmark-31847", NUMBER),
+    ("hushmark-31847" * 20, PLAIN),
+    ("48712391ms", PLAIN),
+    ("79379113", PLAIN),
+    ("79379113", NUMBER),
+)
+SHOWN = ("hushmark", "48712391", "48,712,391", "48_712_391", "79379113", "79,379,113", "79_379_113")
+
+COMMANDS = (
+    "parse --format json",
+    "compile",
+    "seed",
+    "plan --format json",
+    "log ls",
+    "debug profile log state",
+    "clean --state",
+)
+
+
+def _target(place: Place, root: Path) -> dict[str, Any]:
+    """A target that is valid without the setting, and that the setting fits into."""
+    log: dict[str, Any] = {"type": "embedded", "path": ".headwater/log"}
+    if place[:2] in (("log", "name"), ("log", "options")):
+        log = {"name": "embedded", "options": {"path": ".headwater/log"}}
+    elif place == ("log", "endpoint"):
+        log = {"type": "object_store", "uri": "s3://bucket/x", "access_key_id": "a", "secret_access_key": "b"}
+    elif place[0] == "log" and len(place) == 2 and place[1] not in ("path", "description"):
+        log = {"type": "object_store", "uri": f"file://{root}/bucket"}
+    lineage = {"url": "http://127.0.0.1:1"} if place[0] == "lineage" and place[1] != "file" else {}
+    return {"log": log, "state_dir": ".headwater/state"} | ({"lineage": lineage} if lineage else {})
+
+
+def _merged(one: Any, other: Any) -> Any:
+    if not isinstance(one, dict) or not isinstance(other, dict):
+        return other
+    return {**one, **{key: _merged(one.get(key), value) for key, value in other.items()}}
+
+
+def _run(command: str, root: Path, marked: str) -> str:
+    """All that a command prints, and what would be printed of an error that it does not explain."""
+    result = CliRunner().invoke(main, [*command.split(), "--project-dir", str(root)], env={"MARKED": marked})
+    unexplained = result.exception if not isinstance(result.exception, SystemExit) else None
+    return result.output + "".join(traceback.format_exception(unexplained) if unexplained else ())
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
+def test_value_of_the_environment_is_in_no_message_and_in_no_file(place: Place, tmp_path: Path) -> None:
+    leaks = []
+    for number, (marked, form) in enumerate(TRIED):
+        root = tmp_path / str(number) / "shop"
+        root.parent.mkdir()
+        CliRunner().invoke(main, ["init", "shop", "--project-dir", str(root)])
+        target = _merged(_target(place, root), with_value(place, form))
+        (root / "profiles.yml").write_text(yaml.safe_dump({"shop": {"target": "local", "targets": {"local": target}}}))
+        printed = {command: _run(command, root, marked) for command in COMMANDS}
+
+        leaks += [(command, text) for command, text in printed.items() if any(each in text for each in SHOWN)]
+        files = [path for path in root.rglob("*") if path.is_file()]
+        contents = {path: path.read_bytes().decode("latin-1") for path in files}
+        leaks += [(str(path), form) for path, text in contents.items() if any(each in text for each in SHOWN)]
+    assert leaks == []
+
+
+def test_every_setting_of_the_schema_is_tried() -> None:
+    assert {place[0] for place in PLACES} == set(SCHEMA["definitions"]["target"]["properties"])
+    assert ("log", "secret_access_key") in PLACES
+    assert ("lineage", "api_key") in PLACES
