@@ -11,19 +11,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Int64s
+from ..records.arrays import Int64s, to_numpy
 from ..records.bad_values import BadValueError, located, no, valid_text
 from ..records.kinds import Kind
-from ..records.schema import key_columns, topic_schema, value_columns
+from ..records.schema import key_columns, no_timestamp, no_timestamps, topic_schema, value_columns
 from ..records.texts.scalars import in_years, narrow
 from ..records.texts.values import nested, parse_text
 from ..topology import Topic
 
 _REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
 """What Arrow raises for Python values that it cannot convert."""
-
-_LAST = 253_402_300_799_999
-"""The last millisecond of the year 9999. A later time is in another unit, and would soon overflow microseconds."""
 
 
 @dataclass(frozen=True)
@@ -138,13 +135,14 @@ def valid_times(times: pa.Array, column: str | None) -> pa.Array:
 
     Raises BadValueError for a null, for one after 9999 and, as in Kafka, for one before 1970.
     """
-    bad = times.is_null() if times.null_count else pc.or_(pc.less(times, 0), pc.greater(times, _LAST))
-    row = pc.index(bad, True).as_py()
-    if row >= 0:
+    times = times.cast(pa.int64())
+    bad = to_numpy(times.is_null()) if times.null_count else no_timestamps(to_numpy(times))
+    if bad.any():
+        row = int(np.argmax(bad))
         found = times[row].as_py()
-        cause = "is null" if found is None else "lies before 1970" if found < 0 else "lies after 9999, in milliseconds"
+        cause = "is null" if found is None else no_timestamp(found)
         raise BadValueError(row, f"the timestamp {cause}", column)
-    return times.cast(pa.int64())
+    return times
 
 
 def missing_time(topic: Topic, error: BadValueError, columns: Mapping[str, Any] | None) -> BadValueError:

@@ -25,11 +25,11 @@ class Source(declarations.Source):
 
 
 def take(
-    plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_negative: bool = True
+    plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_times: bool = True
 ) -> tuple[TakenRecords, Edges]:
     """Read a task's records of an epoch onto the sources' edges, but for those that the plan leaves out."""
     readings = [Reading(source.topic, source_columns(source), rank) for rank, source in enumerate(sources)]
-    taken = read_task(plan, readings, log, refuse_negative=refuse_negative)
+    taken = read_task(plan, readings, log, refuse_times=refuse_times)
     edges: Edges = {}
     for source, rows in zip(sources, taken.kept, strict=True):
         for number, name in enumerate(source.edges):
@@ -40,4 +40,4 @@ def take(
 def take_bare(plan: TaskPlan, sources: Sequence[declarations.Source], log: Log) -> TakenRecords:
     """What `take` has taken, without columns."""
     readings = [Reading(source.topic, declarations.Flow("", ""), rank) for rank, source in enumerate(sources)]
-    return read_task(plan, readings, log, refuse_negative=False)
+    return read_task(plan, readings, log, refuse_times=False)

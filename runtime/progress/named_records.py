@@ -57,7 +57,7 @@ def taken_count(part: Subtopology, task: TaskPlan, log: Log) -> int:
 
 def taken_again(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecords:
     """The records that a task takes under a plan, without their columns. Raises errors of the log."""
-    return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, refuse_negative=False)[0]
+    return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, refuse_times=False)[0]
 
 
 def _named(number: int, place: RecordId, record: Record | None) -> NamedRecord:

@@ -55,19 +55,26 @@ def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, 
             good = middle
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             bad = middle
-    raise BadValueError(good, no(_value(column, good), data_type))
+    raise BadValueError(good, f"{_shown(column, good)} is no {ddl(data_type)}")
 
 
-def _value(column: pa.Array, row: int) -> Any:
-    """A value of the column. For a text that is not UTF-8: its bytes."""
+def _shown(column: pa.Array, row: int) -> str:
+    """A value of the column, as an error shows it. For a text that is not UTF-8: its bytes."""
     try:
-        return column[row].as_py()
+        return shown(column[row].as_py())
     except UnicodeDecodeError:
         text = pa.types.is_string(column.type)
-        return column[row : row + 1].cast(pa.binary())[0].as_py() if text else "a text that is not UTF-8"
+        return shown(column[row : row + 1].cast(pa.binary())[0].as_py()) if text else "a text that is not UTF-8"
+    except (OverflowError, ValueError):  # as Python says of times that it does not have
+        return "a time outside of the years 1 to 9999"
 
 
 def no(value: Any, data_type: pa.DataType) -> str:
     """The message for a value that the type does not have."""
-    shown = str(value) if isinstance(value, float) else repr(value)
-    return f"{shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} is no {ddl(data_type)}"
+    return f"{shown(value)} is no {ddl(data_type)}"
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it."""
+    text = str(value) if isinstance(value, float) else repr(value)
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

@@ -2,7 +2,8 @@
 
 All topics of dead letters have the same columns (`topology.dead_letter_topic`), so that one topology can read several.
 Key and value are the JSON that `headwater read` shows, because the columns of the record are those of another topic. A
-record's time is a column too: the time of a dead letter is never before 1970, that of its record may be.
+record's time is a column too: the time of a dead letter is never before 1970, that of its record may be. A record from
+after 9999 has none there, as no column has one: its error tells it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import pyarrow as pa
 
 from ..topology import Topic
 from .kinds import Kind
-from .schema import topic_schema
+from .schema import LAST_TIMESTAMP, topic_schema
 from .texts.record_json import Record
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -39,19 +40,23 @@ def letters_table(topic: Topic, letters: Sequence[DeadLetter]) -> pa.Table:
         [each.topic for each in letters],
         [each.record.partition for each in letters],
         [each.record.offset for each in letters],
-        [_EPOCH + timedelta(milliseconds=each.record.timestamp) for each in letters],
+        [_time(each.record.timestamp) for each in letters],
         [_json(each.record.key) for each in letters],
         [_json(each.record.value) for each in letters],
         [json.dumps(each.record.headers, ensure_ascii=False) for each in letters],
         [each.step for each in letters],
         [each.error for each in letters],
         [Kind.VALUE] * len(letters),
-        [max(0, each.record.timestamp) for each in letters],
+        [max(0, each.order if _time(each.record.timestamp) is None else each.record.timestamp) for each in letters],
         [each.order for each in letters],
     ]
     schema = topic_schema(topic)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _time(milliseconds: int) -> datetime | None:
+    return None if milliseconds > LAST_TIMESTAMP else _EPOCH + timedelta(milliseconds=milliseconds)
 
 
 def _json(columns: dict[str, object] | None) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from ..topology import Topic
+from .arrays import Bools, Int64s
 from .types import TIMESTAMP, parse_columns
 
 WINDOW_COLUMNS = ("window_start", "window_end")
@@ -13,8 +14,25 @@ WINDOW_COLUMNS = ("window_start", "window_end")
 HEADERS = "_headers"
 """The column of a record's headers, as JSON; absent where no record of a file has any."""
 
+LAST_TIMESTAMP = 253_402_300_799_999
+"""The last ms of the year 9999. A later time is in another unit, and would soon overflow microseconds."""
+
 CHANGELOG = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("_timestamp", pa.int64())])
 """A store's changelog: a null value deletes the key. A changelog's partitions have one lane each, their own task's."""
+
+
+def no_timestamps(times: Int64s) -> Bools:
+    """Which of these no record has as its timestamp: as in Kafka those before 1970, and those after 9999."""
+    return (times < 0) | (times > LAST_TIMESTAMP)
+
+
+def no_timestamp(time: object) -> str | None:
+    """What is wrong with the timestamp of a record; None if nothing is."""
+    if type(time) is not int:
+        return "is no whole number of ms since 1970"
+    if time < 0:
+        return "lies before 1970"
+    return "lies after 9999, in milliseconds" if time > LAST_TIMESTAMP else None
 
 
 def may_be_missing(column: str) -> bool:

@@ -25,7 +25,7 @@ from ..log.log import Log, Writer
 from ..operators.declarations import Flow, Process
 from ..operators.node import Edges, Node, RowsFailedError
 from ..operators.order.origins import Origins
-from ..operators.order.partition_group import NegativeTimestampError, TakenRecords
+from ..operators.order.partition_group import TakenRecords, TimestampError
 from ..operators.order.passed_time import PassedTime
 from ..operators.processing.together import together
 from ..operators.source import Source, take, take_bare
@@ -200,7 +200,7 @@ class Stage:
         try:
             with stopwatch.phase("read"):
                 taken, edges = take(task, sources, worker.log)
-        except NegativeTimestampError as error:
+        except TimestampError as error:
             at = next((str(node.at) for node in sources if node.topic.name == error.record.topic), "")
             first = worker.plan.first_number(task.key)
             numbers = [first + number for number in error.numbers]

@@ -18,6 +18,7 @@ from ....errors import HeadwaterError
 from ...log.ranges import Fetched, LogRange, RangeReader
 from ...records.arrays import Int64s, to_numpy
 from ...records.kinds import Kind
+from ...records.schema import no_timestamp, no_timestamps
 from ...records.types import parse_columns
 from ...tasks.plan import LaneInput, LeftOut, Shown, TaskPlan, TopicInput
 from ...timed_parts import timed
@@ -102,13 +103,14 @@ class TakenRecords:
         raise IndexError(number)
 
 
-class NegativeTimestampError(HeadwaterError):
-    """A record from before 1970: no window holds it, so it fails, as in Kafka Streams. `numbers`: of all such records
-    that the task takes, in the order of taking.
+class TimestampError(HeadwaterError):
+    """A record that has no time of records, so it fails: one from before 1970, which no window holds, as in Kafka
+    Streams, or from after 9999. `numbers`: of all such records that the task takes, in the order of taking.
     """
 
     def __init__(self, record: RecordId, offset: int, timestamp: int, numbers: Sequence[int] = ()) -> None:
-        super().__init__(f"record {offset} of {record.topic}-{record.partition} has the timestamp {timestamp}")
+        where = f"record {offset} of {record.topic}-{record.partition}"
+        super().__init__(f"{where} has the timestamp {timestamp}, which {no_timestamp(timestamp)}")
         self.record = record
         self.offset = offset
         self.timestamp = timestamp
@@ -172,11 +174,11 @@ class LaneFeed:
 
 
 def read_task(
-    plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, refuse_negative: bool = True
+    plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, refuse_times: bool = True
 ) -> TakenRecords:
     """Take at most `plan.max_records` records (one more if the last is the first half of a regrouped table's change).
 
-    Raises NegativeTimestampError, unless that is not asked for, and errors of the log.
+    Raises TimestampError, unless that is not asked for, and errors of the log.
     """
     inputs = {topic.topic: topic for topic in plan.inputs}
     log = log.ahead(_in_order(plan))
@@ -195,7 +197,7 @@ def read_task(
         if chunk is not None:
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
             if not inputs[reading.topic.name].answers:
-                moving[places] = timestamps[places]
+                moving[places] = np.where(no_timestamps(timestamps[places]), plan.stream_time, timestamps[places])
     # The stream time after each record: it becomes `_order` of the records that this task makes. When answers come
     # depends on where epochs end, so they do not move it.
     order = np.maximum(np.maximum.accumulate(moving), plan.stream_time)
@@ -216,11 +218,12 @@ def read_task(
     )
     taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
-    negative = [number for number in np.flatnonzero(timestamps < 0).tolist() if number not in taken.left_out]
-    if negative and refuse_negative:
-        record = taken.record(negative[0])
+    wrong = np.flatnonzero(no_timestamps(timestamps)).tolist() if refuse_times else []
+    wrong = [number for number in wrong if number not in taken.left_out]
+    if wrong:
+        record = taken.record(wrong[0])
         again = read_again(plan, record, log)
-        raise NegativeTimestampError(record, int(again.offsets[0]), int(timestamps[negative[0]]), negative)
+        raise TimestampError(record, int(again.offsets[0]), int(timestamps[wrong[0]]), wrong)
     return taken
 
 

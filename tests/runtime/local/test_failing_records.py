@@ -107,6 +107,16 @@ def test_record_from_before_1970_does_not_advance_the_time(tmp_path, policy) -> 
         assert (letter["value.timestamp"].timestamp(), letter["_timestamp"], letter["_order"]) == (-0.007, 0, 5)
 
 
+def test_record_from_after_9999_is_a_dead_letter_without_a_time_and_does_not_advance_it(tmp_path) -> None:
+    app = LocalApplication(tmp_path, [summed("dead_letter")])
+    app.append(WORDS, [(("a",), (1,), 5), (("a",), (2,), 2**62), (("a",), (3,), 4)])
+    app.run()
+    assert sums(app) == [("a", 1, 1), ("a", 2, 4)]
+    (letter,) = app.read(LETTERS)
+    assert (letter["value.timestamp"], letter["_timestamp"], letter["_order"]) == (None, 5, 5)
+    assert f"has the timestamp {2**62}, which lies after 9999" in letter["value.error"]
+
+
 def test_task_that_fails_names_all_records_that_its_stores_let_know(tmp_path) -> None:
     app = LocalApplication(tmp_path, [summed()])
     app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([1, MOST, MOST, 3, MOST])])

@@ -10,7 +10,7 @@ import pytest
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.order.partition_group import NegativeTimestampError, Reading, RecordId, read_task
+from headwater.runtime.operators.order.partition_group import Reading, RecordId, TimestampError, read_task
 from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import topic_schema
 from headwater.runtime.task_id import TaskKey
@@ -238,6 +238,6 @@ def test_task_without_records_takes_none(topics):
 def test_record_from_before_1970_stops_the_task_and_is_named(topics):
     topics.write("a", [5, 7, -3])
     assert len(topics.take("a", most=2)) == 2
-    with pytest.raises(NegativeTimestampError) as caught:
+    with pytest.raises(TimestampError) as caught:
         topics.take("a")
     assert (caught.value.record, caught.value.offset, caught.value.timestamp) == (RecordId("a", 0, 0, 2), 2, -3)
