@@ -13,9 +13,16 @@ import pyarrow as pa
 
 from ..records.types import arrow_type
 from .code import PythonFunction
-from .errors import FunctionError, FunctionInputError, FunctionRaisedError, FunctionResultError, shown
+from .errors import (
+    FunctionError,
+    FunctionInputError,
+    FunctionRaisedError,
+    FunctionResultError,
+    is_of_the_machine,
+    shown,
+)
 from .loading import load
-from .results import normal
+from .results import made_of, normal, valid
 from .udf import Udf
 from .values import UnfitValueError, to_column, to_python
 
@@ -65,7 +72,7 @@ class _Values:
         if result is None:
             return None
         try:
-            return self._normal(result)
+            return made_of(self._normal, result)
         except UnfitValueError as error:
             message = f"{self._function.name} returned {shown(result)}: {error.cause}"
             raise FunctionResultError(self._function.name, message) from error
@@ -112,7 +119,10 @@ class _Arrays:
         if result.type != self._type:
             declared = f"it is declared to return {self._returns}, which is {self._type} in Arrow"
             raise self._unfit(f"returned an array of {result.type}; {declared}")
-        return result
+        try:
+            return valid(result)
+        except UnfitValueError as error:
+            raise self._unfit(f"returned {error.cause}") from error
 
     def _unfit(self, what: str) -> FunctionResultError:
         return FunctionResultError(self._function.name, f"{self._function.name} {what}")
@@ -145,7 +155,7 @@ def _raised(function: PythonFunction, call: Callable[..., Any], given: Sequence[
     """What a call returns. Raises FunctionRaisedError."""
     try:
         return call(*given)
-    except (MemoryError, KeyboardInterrupt):  # of the machine, or of who sits at it
-        raise
     except BaseException as error:
+        if is_of_the_machine(error):
+            raise
         raise FunctionRaisedError(function, error) from error

@@ -3,15 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from opcode import opname
 from traceback import walk_tb
 from typing import Any
 
 from ...errors import HeadwaterError
 from ...plugins.errors import named
 from .code import PythonFunction
+from .values import UnfitValueError
 
 _MOST_LINES = 8
 """The most lines of a traceback that are shown; of a deep one the last."""
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether what ends a call is no error of the function: want of memory, or Ctrl-C.
+
+    Python raises Ctrl-C between any two instructions; a KeyboardInterrupt of a `raise` statement is the function's own.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return isinstance(error, MemoryError)
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is None or opname[last.tb_frame.f_code.co_code[last.tb_lasti]] != "RAISE_VARARGS"
 
 
 class FunctionError(HeadwaterError):
@@ -67,8 +82,20 @@ def shown(value: Any) -> str:
     """A value as an error shows it."""
     try:
         return f"{value!r:.200}"
-    except Exception:  # of a `__repr__` of the project
+    except BaseException as error:  # of a `__repr__` of the project
+        if is_of_the_machine(error):
+            raise
         return f"a {type(value).__name__}"
+
+
+def unfit(value: Any, error: BaseException, name: str = "") -> UnfitValueError:
+    """What to raise where a value of the project raises an error as it is read. `name`: of its column.
+
+    Raises the error itself if it is of the machine.
+    """
+    if is_of_the_machine(error):
+        raise error
+    return UnfitValueError(f"{f'{name}: ' if name else ''}{shown(value)} cannot be read: {named(error)}")
 
 
 def _lines(error: BaseException, texts: Mapping[str, str]) -> Iterator[str]:

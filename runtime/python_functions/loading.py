@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 from .code import FOLDER, PythonCode, PythonFunction
-from .errors import FunctionLoadError
+from .errors import FunctionLoadError, is_of_the_machine
 
 _OF_A_VERSION = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")
 _LOADING = RLock()
@@ -29,9 +29,9 @@ def load(function: PythonFunction) -> Any:
     name = function.name.partition(":")[2]
     try:
         module = _Version(function.code).module(function.module)
-    except KeyboardInterrupt:
-        raise
     except BaseException as error:  # also what ends a program: a module may call `sys.exit`
+        if isinstance(error, KeyboardInterrupt) and is_of_the_machine(error):
+            raise
         raise FunctionLoadError(function, error) from error
     try:
         return getattr(module, name)

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NoReturn
 
 import pyarrow as pa
 
 from ...suggestions import guess
 from ..records.arrays import Bools
-from .results import normal, taken
+from .errors import unfit
+from .results import made_of, normal, taken
 from .values import UnfitValueError, to_column, to_python
 
 Row = Any
@@ -51,12 +52,14 @@ class RowType:
         if type(value) is dict and value.keys() == self.columns.keys():
             values = [value[name] for name in self.columns]
         else:
-            values = taken(value, self.columns)
+            values = made_of(partial(taken, names=self.columns), value)
         for name, each, into in zip(self.columns, values, self._normal, strict=True):
             try:
                 found.append(None if each is None else into(each))
             except UnfitValueError as error:
                 raise UnfitValueError(f"{name}: {error.cause}") from None
+            except BaseException as error:
+                raise unfit(each, error, name) from error
         return tuple.__new__(self._class, found)
 
     def copy(self, row: Row | None) -> Row | None:

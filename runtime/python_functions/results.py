@@ -13,14 +13,20 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal, InvalidOperation
 from functools import lru_cache, partial
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...suggestions import guess
-from ..records.bad_values import no
+from ..records.bad_values import BadValueError, located, no, valid_text
+from ..records.texts.scalars import in_years
+from ..records.types import ddl
+from .errors import unfit
 from .values import UnfitValueError
+
+Found = TypeVar("Found")
 
 Normal = Callable[[Any], Any]
 """Makes a result the value of a column; a null is not given to it. Raises UnfitValueError."""
@@ -166,6 +172,107 @@ def _map(data_type: pa.DataType, key: Normal, item: Normal, value: Any) -> Any:
         raise UnfitValueError("a map has no key None")
     made = [(key(name), None if each is None else item(each)) for name, each in pairs]
     return made if nested else dict(made)
+
+
+def fitted(column: pa.Array | pa.ChunkedArray, data_type: pa.DataType) -> pa.Array:
+    """A column that a function gives, as an array of the type. As with single values, what has another meaning does
+    not fit: a text is no number, and a number no time. Raises UnfitValueError.
+    """
+    column = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    found = column.type
+    if found != data_type:
+        column = _plain(column)
+        if not _alike(column.type, data_type):
+            raise UnfitValueError(f"an array of {found} is no {ddl(data_type)}")
+        try:
+            column = column.cast(data_type)
+        except pa.ArrowException as error:
+            raise UnfitValueError(f"an array of {found} is no {ddl(data_type)}: {error}") from None
+    return valid(column)
+
+
+def valid(column: pa.Array) -> pa.Array:
+    """A column that has only values of its type: texts in UTF-8, decimals with their digits, and times that Python has
+    as well. Raises UnfitValueError.
+    """
+    try:
+        return located(valid_text(column), column.type, lambda some, _: _in_years(some))
+    except BadValueError as error:
+        raise UnfitValueError(str(error)) from None
+
+
+def _in_years(column: pa.Array) -> pa.Array:
+    """See `in_years`, also of the values in nested ones."""
+    if pa.types.is_list(column.type):
+        _in_years(column.flatten())
+    elif pa.types.is_struct(column.type):
+        for field in column.flatten():
+            _in_years(field)
+    elif pa.types.is_map(column.type):
+        # A copy has only the pairs of its own rows, which a slice has among others.
+        whole = column.take(pa.array(range(len(column)), pa.int64()))
+        _in_years(whole.keys)
+        _in_years(whole.items)
+    return in_years(column)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    """A column without what only saves space."""
+    if pa.types.is_dictionary(column.type):
+        return column.dictionary_decode()
+    return pc.run_end_decode(column) if pa.types.is_run_end_encoded(column.type) else column
+
+
+def _alike(given: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether values of one type are values of another one, if these have a place for them."""
+    types = pa.types
+    if types.is_null(given):
+        return True
+    if types.is_list(wanted):
+        return _is_list(given) and _alike(given.value_type, wanted.value_type)
+    if types.is_map(wanted):
+        pairs = ((given.key_type, wanted.key_type), (given.item_type, wanted.item_type)) if types.is_map(given) else ()
+        return bool(pairs) and all(_alike(*each) for each in pairs)
+    if types.is_struct(wanted):
+        names = [[field.name for field in each] if types.is_struct(each) else None for each in (given, wanted)]
+        return names[0] == names[1] and all(_alike(*map(_type, each)) for each in zip(given, wanted, strict=True))
+    if types.is_floating(given) and types.is_decimal(wanted):  # Arrow would round
+        return False
+    if types.is_timestamp(given) and types.is_timestamp(wanted):
+        return (given.tz is None) == (wanted.tz is None)
+    return _meaning(given) is not None and _meaning(given) == _meaning(wanted)
+
+
+def _type(field: pa.Field) -> pa.DataType:
+    return field.type
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    types = pa.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _meaning(kind: pa.DataType) -> str | None:
+    types = pa.types
+    tests: Mapping[str, Sequence[Callable[[pa.DataType], bool]]] = {
+        "number": (types.is_integer, types.is_floating, types.is_decimal),
+        "text": (types.is_string, types.is_large_string, types.is_string_view),
+        "bytes": (types.is_binary, types.is_large_binary, types.is_binary_view, types.is_fixed_size_binary),
+        "boolean": (types.is_boolean,),
+        "date": (types.is_date,),
+        "timestamp": (types.is_timestamp,),
+    }
+    return next((name for name, each in tests.items() if any(test(kind) for test in each)), None)
+
+
+def made_of(make: Callable[[Any], Found], value: Any) -> Found:
+    """`make(value)`. What a value of the project raises meanwhile makes it unfit. Raises UnfitValueError."""
+    try:
+        return make(value)
+    except UnfitValueError:
+        raise
+    except BaseException as error:
+        raise unfit(value, error) from error
 
 
 def taken(value: Any, names: Iterable[str]) -> list[Any]:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from ...python_functions.code import PythonFunction
-from ...python_functions.errors import FunctionRaisedError, FunctionResultError, shown
+from ...python_functions.errors import FunctionRaisedError, FunctionResultError, is_of_the_machine, shown
 from ...python_functions.loading import load
 from ...python_functions.objects import Row, RowType, copied
 from ...python_functions.values import UnfitValueError
@@ -50,9 +50,9 @@ class Called:
         """What a call returns, as a row; None for None. Raises FunctionRaisedError, FunctionResultError."""
         try:
             found = call(*arguments)
-        except (MemoryError, KeyboardInterrupt):  # of the machine, or of who sits at it
-            raise
         except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             raise FunctionRaisedError(self.function, error, what) from error
         if found is None:
             return None
@@ -112,7 +112,9 @@ class AggregatorFold:
         made = load(function)
         try:
             self._aggregator = made()
-        except Exception as error:
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             raise FunctionRaisedError(function, error) from error
 
     def add(self, state: Row | None, key: Row, value: Row) -> Row | None:

@@ -18,8 +18,10 @@ from headwater.runtime.python_functions.udf import Udf
 from headwater.runtime.records.kinds import Kind
 
 TEXT = """
+import signal
 import sys
 from datetime import timedelta
+from numbers import Integral
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -59,6 +61,33 @@ def later(at):
 
 def leaves(n):
     sys.exit("enough")
+
+
+def interrupts(n):
+    raise KeyboardInterrupt
+
+
+def ctrl_c(n):
+    signal.raise_signal(signal.SIGINT)
+
+
+def no_number(n):
+    class Odd(Integral):
+        def __index__(self):
+            raise RuntimeError("no number")
+
+        __int__ = __index__
+
+    Odd.__abstractmethods__ = frozenset()
+    return Odd()
+
+
+def no_text(n):
+    return pa.array([b"ok", b"\\xff"][1:] * len(n)).view(pa.string())
+
+
+def far(n):
+    return pa.array([2**62] * len(n), pa.timestamp("us", "UTC"))
 
 
 def none(n):
@@ -131,7 +160,12 @@ def test_nested_values_and_times_are_python_s_and_a_call_s_own() -> None:
     [
         ("widened", False, "functions.facts:widened returned 1099511627776: 1099511627776 is no int"),
         ("as_text", False, "functions.facts:as_text returned '1': '1' is no int"),
-        ("leaves", False, "functions.facts:leaves raised SystemExit: enough\n  functions/facts.py:42, in leaves"),
+        ("leaves", False, "functions.facts:leaves raised SystemExit: enough\n  functions/facts.py:44, in leaves"),
+        (
+            "interrupts",
+            False,
+            "functions.facts:interrupts raised KeyboardInterrupt\n  functions/facts.py:48, in interr",
+        ),
         ("fewer", True, "functions.facts:fewer returned 0 values for 1 rows"),
         (
             "wider",
@@ -145,6 +179,25 @@ def test_result_that_is_not_as_declared_is_an_error_of_its_row(name: str, arrow:
     with pytest.raises(CallFailedError) as failed:
         called(udf(name, arrow=arrow))([ints(1)], 1)
     assert str(failed.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("name", "arrow", "returns", "said"),
+    [
+        ("no_number", False, "int", "Odd object at .* cannot be read: RuntimeError: no number"),
+        ("no_text", True, "string", "functions.facts:no_text returned row 0: b'.xff' is no string"),
+        ("far", True, "timestamp", "functions.facts:far returned row 0: a time outside of the years 1 to 9999 is no"),
+    ],
+)
+def test_result_that_no_column_has_is_an_error_of_its_row(name: str, arrow: bool, returns: str, said: str) -> None:
+    with pytest.raises(CallFailedError, match=said) as failed:
+        called(udf(name, returns, arrow=arrow))([ints(1, 2)], 2)
+    assert list(failed.value.failed) == [0, 1]
+
+
+def test_ctrl_c_is_no_error_of_the_function_that_it_meets() -> None:
+    with pytest.raises(KeyboardInterrupt):
+        called(udf("ctrl_c"))([ints(1)], 1)
 
 
 def test_array_in_chunks_is_taken_and_nothing_returned_is_null() -> None:

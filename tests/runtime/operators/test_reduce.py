@@ -26,11 +26,18 @@ CODE = PythonCode(
         (
             "functions/facts.py",
             """
+import asyncio
+
+
 def both(old, new):
     if new.v == 13:
         return None
     if new.v == 14:
         raise ValueError(f"{new.v} behind {old.v}")
+    if new.v == 15:
+        raise asyncio.CancelledError(f"{new.v} behind {old.v}")
+    if new.v == 16:
+        raise KeyboardInterrupt
     seen = old.seen or []
     seen.append(new.v)  # what it is given is its own
     return {"v": max(old.v or 0, new.v or 0), "x": old.x or new.x, "seen": seen}
@@ -150,7 +157,7 @@ def test_record_for_which_the_function_fails_is_left_out_as_a_dead_letter(tmp_pa
     assert all(json.loads(letter["value.value"])["v"] == 14 for letter in letters)
     message, line = letters[0]["value.error"].split("\n")
     assert message.startswith("functions.facts:both raised ValueError: 14 behind ")
-    assert line == '  functions/facts.py:6, in both: raise ValueError(f"{new.v} behind {old.v}")'
+    assert line == '  functions/facts.py:9, in both: raise ValueError(f"{new.v} behind {old.v}")'
     assert {key: count for key, count in app.dropped.items() if count} == {**dropped, f"{AT}:dead_letter": failed}
 
 
@@ -277,3 +284,15 @@ def test_row_of_a_session_cannot_be_deleted_by_the_function(tmp_path):
     app.append(FACTS, [(("a",), (1, None, []), 1), (("a",), (13, None, []), 2)])
     error = app.attempt(app.settings()).error
     assert "record facts[0]@1 cannot be processed: functions.facts:both returned None, which deletes a row" in error
+
+
+@pytest.mark.parametrize(("value", "error"), [(15, "CancelledError: 15 behind 1"), (16, "KeyboardInterrupt")])
+def test_whatever_a_reducer_raises_is_of_its_record_and_counted(application, value, error):
+    records = [(("a",), (each, None, None), each) for each in (1, value, 3)]
+    failing = application(topology())
+    failing.append(FACTS, records)
+    found = failing.attempt().error
+    assert f"{AT}: record facts[0]@1 cannot be processed: functions.facts:both raised {error}" in found
+    skipping = application(topology(on_error="skip"))
+    skipping.append(replace(FACTS, on_error="skip"), records)
+    assert skipping.run().dropped == {f"{AT}:skipped": 1}
