@@ -6,16 +6,20 @@ of each record `_timestamp` (ms), `_headers` (JSON, or null) and `_kind`: 1, or 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ...python_functions.values import UnfitValueError
-from ...records.arrays import Int64s, to_numpy
+from ...records.arrays import Bools, Int8s, Int64s, to_numpy
+from ...records.kinds import Kind
 from ..batch_columns import physical_key
 from ..rows import Rows
-from .columns import Columns, column_of, refuse_others
+from .columns import Columns, column_of, refuse_others, times_of
+from .record import header_text
 
 META = {"_timestamp": pa.int64(), "_headers": pa.string(), "_kind": pa.int8()}
 ROW = "_row"
@@ -42,21 +46,57 @@ def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping
     refuse_others(batch, [*keys.values(), *value, *META, ROW], "forward")
     source = _sources(batch, len(came))
     plain = came.take(source)
-    meta = {name: column_of(batch, name, kind, "forward") for name, kind in META.items() if name in batch.schema.names}
-    numbers = {name: meta[name] for name in ("_timestamp", "_kind") if name in meta}
-    if any(column.null_count for column in numbers.values()):
-        raise UnfitValueError("`_timestamp` and `_kind` of a batch cannot be null")
-    timestamp = to_numpy(numbers["_timestamp"]) if "_timestamp" in numbers else plain.timestamp
-    if len(timestamp) and int(timestamp.min()) < 0:
-        raise UnfitValueError("a record cannot have a timestamp before 1970")
-    kind = to_numpy(numbers["_kind"]) if "_kind" in numbers else np.ones(len(batch), np.int8)
-    made = Rows(
-        (*plain.path, _places(source)), kind, timestamp, plain.order, meta.get("_headers", plain.headers), {}, (), ()
-    )
+    given = batch.schema.names
+    timestamp = times_of(batch, "_timestamp", "forward") if "_timestamp" in given else plain.timestamp
+    kind = _kinds(batch) if "_kind" in given else np.full(len(batch), int(Kind.VALUE), np.int8)
+    headers = _headers(batch) if "_headers" in given else plain.headers
+    made = Rows((*plain.path, _places(source)), kind, timestamp, plain.order, headers, {}, (), ())
     return made.with_columns(
         {name: column_of(batch, keys[name], of, "forward") for name, of in key.items()},
-        {name: column_of(batch, name, of, "forward") for name, of in value.items()},
+        {name: _of_values(column_of(batch, name, of, "forward"), kind == Kind.VALUE) for name, of in value.items()},
     )
+
+
+def _kinds(batch: Columns) -> Int8s:
+    """What each record is: a value, or a null value."""
+    column = column_of(batch, "_kind", META["_kind"], "forward")
+    known = pa.array([int(Kind.TOMBSTONE), int(Kind.VALUE)], META["_kind"])
+    wrong = np.flatnonzero(~to_numpy(pc.is_in(column, known)))
+    if len(wrong):
+        found = column[int(wrong[0])].as_py()
+        raise UnfitValueError(f"row {wrong[0]}: `_kind` is 1, or 0 where the value is null, not {found}")
+    kinds: Int8s = to_numpy(column)
+    return kinds
+
+
+def _headers(batch: Columns) -> pa.Array:
+    """The headers of each record, as topics have them. Equal texts are looked at once."""
+    found = column_of(batch, "_headers", META["_headers"], "forward").dictionary_encode()
+    texts = []
+    for number, text in enumerate(found.dictionary.to_pylist()):
+        try:
+            texts.append(_header(text))
+        except ValueError:
+            row = pc.index(found.indices, number).as_py()
+            raise UnfitValueError(
+                f'row {row}: `_headers` is null or JSON with texts by name, such as {{"source": "web"}}, '
+                f"not {text!r:.100}"
+            ) from None
+    return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string())).dictionary_decode()
+
+
+def _header(text: str) -> str | None:
+    """Headers that are given as JSON. Raises ValueError."""
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise ValueError(text)
+    header_text(found)
+    return text if found else None
+
+
+def _of_values(column: pa.Array, there: Bools) -> pa.Array:
+    """A column of the value, null where the record's value is null."""
+    return column if there.all() else column.take(pa.array(np.arange(len(there)), mask=~there))
 
 
 def _sources(batch: Columns, came: int) -> Int64s:

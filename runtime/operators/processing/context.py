@@ -45,6 +45,7 @@ class ProcessorContext:
         self._moment = moment
         self._processor: Any = None
         self._in_init = True
+        self._closing = False
 
     def store(self, name: str) -> AnyStore:
         """One of the stores that the step names."""
@@ -54,6 +55,9 @@ class ProcessorContext:
 
     def forward(self, record: Any, flow: str | None = None) -> None:
         """Give a record to the next steps, or to the flow of this name if the step has `flows`."""
+        self._moment.refuse_outside()
+        if self._closing:
+            raise UnfitValueError("`close` cannot forward records: it runs at the end of each epoch, wherever that is")
         if self._in_init:
             raise UnfitValueError("`init` cannot forward records: it runs in every epoch, also where none comes")
         if self._moment.in_batch:
@@ -65,6 +69,7 @@ class ProcessorContext:
 
         Outside of `init` the callback is a method of the processor, which later epochs find by its name.
         """
+        self._moment.refuse_outside()
         if not callable(callback):
             raise UnfitValueError(f"what a punctuation calls is a function, not {callback!r:.100}")
         if self._in_init:
@@ -73,11 +78,13 @@ class ProcessorContext:
 
     def schedules(self, callback: Callback) -> list[Cancellable]:
         """The schedules of a method that are not cancelled, also those of earlier epochs."""
+        self._moment.refuse_outside()
         return self._schedules.running(getattr(callback, "__name__", ""))
 
     @property
     def stream_time(self) -> int:
         """The greatest timestamp of the records that the task has taken, with the one at work, ms; -1 before any."""
+        self._moment.refuse_outside()
         return self._moment.stream_time
 
     @property
@@ -93,12 +100,14 @@ class ProcessorContext:
     @property
     def topic(self) -> str | None:
         """The topic of the record at work; None in a punctuation, and for what comes as time alone passes."""
+        self._moment.refuse_outside()
         number = self._moment.record
         return None if number is None else self._origins.topic(number)
 
     @property
     def offset(self) -> int | None:
         """The offset of the record at work in its topic; None where `topic` is."""
+        self._moment.refuse_outside()
         number = self._moment.record
         return None if number is None else self._origins.offset(number)
 
@@ -107,6 +116,10 @@ class ProcessorContext:
         self._in_init = False
         self._processor = processor
         self._schedules.restore(self._method_called)
+
+    def end(self) -> None:
+        """All records are processed."""
+        self._closing = True
 
     def _method_called(self, name: str) -> Callable[[int], object]:
         found: Callable[[int], object] | None = getattr(self._processor, name, None)

@@ -14,6 +14,7 @@ from ...python_functions.objects import Row, RowType
 from ...python_functions.values import UnfitValueError
 from ...records.arrays import Int64s
 from ...records.kinds import Kind
+from ...records.schema import no_timestamp
 from ...records.types import parse_columns
 from ..declarations import Flow
 from ..order.origins import Origins
@@ -21,11 +22,8 @@ from ..rows import Rows, concat
 from .batches import rows_of_batch
 from .moment import Moment
 from .punctuation import Position
-from .record import Record
+from .record import Record, header_text
 from .unknown import not_named
-
-_LATEST = 2**63 // 1000
-"""No timestamp in ms is as late: Spark counts microseconds in 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -83,8 +81,8 @@ class Forwarded:
             raise UnfitValueError(f"{what}, and perhaps the name of a flow, not {record!r:.100}") from None
         output = self._only if flow is None and self._only is not None else self._named_output(flow)
         moment = self._moment
-        if type(timestamp) is not int or not 0 <= timestamp < _LATEST:
-            raise UnfitValueError(f"the timestamp of a record is a whole number of ms since 1970, not {timestamp!r}")
+        if (wrong := no_timestamp(timestamp)) is not None:
+            raise UnfitValueError(f"the timestamp of a forwarded record {wrong}: {timestamp!r:.100}")
         key = None if key is None else _row(output.key, key, "key")
         value = None if value is None else _row(output.value, value, "value")
         text = _header_text(headers) if headers else None
@@ -197,11 +195,10 @@ def _row(kind: RowType, value: Any, side: str) -> Row:
 
 
 def _header_text(headers: Any) -> str:
-    if not isinstance(headers, Mapping) or not all(
-        isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
-    ):
-        raise UnfitValueError(f"headers are texts by name, not {headers!r:.100}")
-    return json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":"))
+    try:
+        return header_text(headers)
+    except ValueError as error:
+        raise UnfitValueError(str(error)) from None
 
 
 def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:

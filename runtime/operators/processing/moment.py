@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from threading import get_ident
 
+from ...python_functions.values import UnfitValueError
 from ..node import RowFailedError
 
 
@@ -16,7 +18,8 @@ class Moment:
     for what other steps or processors give up while no record comes. `row`: the row at work; None in a punctuation and
     before the first record. `at`: where in the epoch, see `punctuation.Position`. `in_batch`: whether many records are
     at work. `order`: the `_order` of the record that all comes from, or that the punctuation follows. `failed`: what a
-    processor has raised for a record.
+    processor has raised for a record. `thread`: in which processors are called. `ended`: whether the epoch has.
+    `misused`: what another thread was told meanwhile.
     """
 
     stream_time: int
@@ -27,6 +30,25 @@ class Moment:
     in_batch: bool = False
     order: int = -1
     failed: RowFailedError | None = None
+    thread: int = field(default_factory=get_ident)
+    ended: bool = False
+    misused: str = ""
+
+    def refuse_outside(self) -> None:
+        """Raise UnfitValueError where a context, a store or a schedule is used after its epoch, or in another thread:
+        whatever it is given there would be lost, or come at a place that chance decides.
+        """
+        if self.ended:
+            raise UnfitValueError(
+                "contexts, stores and schedules are of one epoch, and that of this one has ended: take those that "
+                "`init` is given in each epoch, and keep them in the processor alone"
+            )
+        if get_ident() != self.thread:
+            self.misused = (
+                "contexts, stores and schedules are used in the thread in which the processor is called, and not in "
+                "another one: have that return what it has found, and forward or store it before `process` returns"
+            )
+            raise UnfitValueError(self.misused)
 
     @classmethod
     def at_start(cls, before: int) -> Moment:

@@ -31,13 +31,16 @@ class Process(declarations.Process):
             rows, moment = edges.pop(self.flow), Moment.at_start(epoch.origins.before)
             stores = OpenedStores(self.stores, epoch, epoch.origins, moment)
             running = Running(self, columns_of(rows), epoch, stores.by_name, moment)
-            running.begin()
-            stores.sweep()
-            stores.expect(rows)
-            running.process(rows)
-            running.end()
-            stores.flush(step_name(self))
-            edges.update(running.edges(rows))
+            try:
+                running.begin()
+                stores.sweep()
+                stores.expect(rows)
+                running.process(rows)
+                running.end()
+                stores.flush(step_name(self))
+                edges.update(running.edges(rows))
+            finally:
+                moment.ended = True
 
 
 def columns_of(rows: Rows) -> Flow:

@@ -33,6 +33,9 @@ Position = tuple[int, ...]
 of that, then `BEHIND`, 0 for stream time and 1 for the wall clock, the time for which it was due, the processor's turn
 and the schedule's place. One that runs next, as it has only just been scheduled, has the same behind that again."""
 
+MOST_CHAINED = 10_000
+"""How many punctuations behind a record may be made by one that was itself made there: none of them waits for time."""
+
 BEHIND = 2**62
 """The level of paths of what punctuations forward: behind everything that comes of the record itself."""
 
@@ -43,10 +46,19 @@ _LEVELS = 5
 class Cancellable:
     """A schedule. `interval`: ms."""
 
-    def __init__(self, kind: Kind, interval: int, callback: Callback, method: str, number: int) -> None:
+    def __init__(
+        self,
+        kind: Kind,
+        interval: int,
+        callback: Callback,
+        method: str,
+        number: int,
+        refuse_outside: Callable[[], None],
+    ) -> None:
         """`method`: the name by which a later epoch finds the callback; empty for a schedule of `init`.
 
         `number`: among those of `init` with this kind and interval, or else among all others of the processor.
+        `refuse_outside`: see `Moment`.
         """
         self.kind = kind
         self.interval = interval
@@ -57,14 +69,24 @@ class Cancellable:
         self.cancelled = False
         self.place = 0
         """Among all of the processor, in the order in which they were made."""
+        self.depth = 0
+        """How many punctuations have made one another at the same time, this one as the last."""
+        self._refuse_outside = refuse_outside
+
+    @property
+    def name(self) -> str:
+        """The name of what is called."""
+        return getattr(self.callback, "__name__", "punctuate")
 
     def cancel(self) -> None:
         """Run it no more."""
+        self._refuse_outside()
         self.cancelled = True
 
     def go_on(self, now: int) -> None:
         """It has run at `now`: it is due at the next of its times."""
         self.due += (max(now - self.due, 0) // self.interval + 1) * self.interval
+        self.depth = 0
 
 
 @dataclass(frozen=True)
@@ -86,14 +108,16 @@ class Schedules:
         before: Iterable[Scheduled],
         origins: Origins,
         now: int,
+        refuse_outside: Callable[[], None],
         held: bool = False,
     ) -> None:
-        """`turn`: of the processor in its subtopology. `before`: what the epoch before has left behind. `held`: whether
-        nothing runs in this epoch.
+        """`turn`: of the processor in its subtopology. `before`: what the epoch before has left behind.
+        `refuse_outside`: see `Moment`. `held`: whether nothing runs in this epoch.
         """
         self._processor = processor
         self._turn = turn
         self._before = [each for each in before if each.processor == processor]
+        self._of_init = {(each.kind, each.interval_ms, each.number): each for each in self._before if not each.callback}
         self._origins = origins
         self._now = now
         self._held = held
@@ -102,6 +126,9 @@ class Schedules:
         self._made: Counter[tuple[str, int]] = Counter()
         self._next_number = max((each.number for each in self._before if each.callback), default=-1) + 1
         self._at: Position = (-1,)
+        self._refuse_outside = refuse_outside
+        self._runs: Due | None = None
+        self._chained: tuple[int, int] = (-1, 0)
 
     @property
     def next_record(self) -> int:
@@ -113,9 +140,8 @@ class Schedules:
         length = _checked(interval, kind)
         number = self._made[kind, length]
         self._made[kind, length] += 1
-        made = Cancellable(kind, length, callback, "", number)
-        known = (each for each in self._before if (each.kind, each.interval_ms, each.callback) == (kind, length, ""))
-        found = next((each for each in known if each.number == number), None)
+        made = Cancellable(kind, length, callback, "", number, self._refuse_outside)
+        found = self._of_init.get((kind, length, number))
         made.cancelled = found is not None and found.due == CANCELLED
         self._begin(made, self._first(made) if found is None else found.due)
         return made
@@ -125,16 +151,40 @@ class Schedules:
         for each in self._before:
             if each.callback:
                 kind: Kind = "wall_clock" if each.kind == "wall_clock" else "stream_time"
-                made = Cancellable(kind, each.interval_ms, method(each.callback), each.callback, each.number)
-                self._begin(made, each.due)
+                self._begin(
+                    self._made_later(kind, each.interval_ms, method(each.callback), each.callback, each.number),
+                    each.due,
+                )
 
     def later(self, interval: str, kind: Kind, callback: Callback, method: str, at: Position) -> Cancellable:
         """Make a schedule while records are processed. `at`: where in the epoch. Raises UnfitValueError."""
-        made = Cancellable(kind, _checked(interval, kind), callback, method, self._next_number)
+        made = self._made_later(kind, _checked(interval, kind), callback, method, self._next_number)
         self._next_number += 1
         self._at = at
+        made.depth = self._depth(made)
         self._begin(made, self._first(made))
         return made
+
+    def _made_later(self, kind: Kind, length: int, callback: Callback, method: str, number: int) -> Cancellable:
+        return Cancellable(kind, length, callback, method, number, self._refuse_outside)
+
+    def _depth(self, made: Cancellable) -> int:
+        """How deep one is that is made now. Raises UnfitValueError for one of too many that make one another."""
+        maker = self._runs
+        if maker is None or made.kind != "stream_time":
+            return 0
+        record, chained = self._chained
+        depth, at = maker.schedule.depth + 1, maker.at[0]
+        chained = (chained if record == at else 0) + (depth > 1)
+        self._chained = at, chained
+        if chained > MOST_CHAINED:
+            raise UnfitValueError(
+                f"the punctuation `{made.name}` of {self._processor}, every {made.interval} ms of stream time, is "
+                f"scheduled at {maker.time} by one that a punctuation has scheduled at this time, for the "
+                f"{MOST_CHAINED + 1:,}th time: each is due at once, so the epoch would never end. One schedule runs "
+                "again and again: do not make another one when it runs, or do so only for what it has not seen"
+            )
+        return depth
 
     def running(self, method: str) -> list[Cancellable]:
         """Those of a method that are not cancelled, in the order in which they were made."""
@@ -159,10 +209,12 @@ class Schedules:
         """The next one, which is to run now. There is one (`next_at`)."""
         at, schedule = heappop(self._queue)
         self._at = at
-        return Due(schedule, at, self._now if schedule.kind == "wall_clock" else self._origins.time(at[0]))
+        self._runs = Due(schedule, at, self._now if schedule.kind == "wall_clock" else self._origins.time(at[0]))
+        return self._runs
 
     def ran(self, due: Due) -> None:
         """It has run: it is due again at the next of its times."""
+        self._runs = None
         if not due.schedule.cancelled:
             due.schedule.go_on(due.time)
             self._enter(due.schedule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -17,3 +18,17 @@ class Record(NamedTuple):
     value: Any
     timestamp: int
     headers: Mapping[str, str] | None = None
+
+
+def header_text(headers: Any) -> str:
+    """Headers as topics have them. Raises ValueError unless they are texts by name, which UTF-8 can write."""
+    if not isinstance(headers, Mapping) or not all(
+        isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
+    ):
+        raise ValueError(f"headers are texts by name, not {headers!r:.100}")
+    text = json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"headers are texts that UTF-8 can write, not {headers!r:.100}") from None
+    return text

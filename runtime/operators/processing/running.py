@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ...python_functions.errors import FunctionRaisedError
+from ...python_functions.errors import FunctionRaisedError, is_of_the_machine
 from ...python_functions.loading import load
 from ...python_functions.objects import RowType, UnfitRowError
 from ...python_functions.values import UnfitValueError
@@ -58,7 +58,13 @@ class Running:
         self.step = step
         self.into = step.into or {step.flow: came}
         self.schedules = Schedules(
-            step.name, step.turn, epoch.scheduled, epoch.origins, epoch.now, held=epoch.passed is not None
+            step.name,
+            step.turn,
+            epoch.scheduled,
+            epoch.origins,
+            epoch.now,
+            moment.refuse_outside,
+            held=epoch.passed is not None,
         )
         self.forwarded = Forwarded({name: Output.of(flow) for name, flow in self.into.items()}, step.named, moment)
         self._epoch = epoch
@@ -66,6 +72,7 @@ class Running:
         self._moment = moment
         self._stores = stores
         self._object: Any = None
+        self._context: ProcessorContext
         self._taken = 0
 
     def begin(self) -> None:
@@ -73,7 +80,7 @@ class Running:
         step = self.step
         kind = load(step.function)
         self._object = self._called("__init__", lambda: kind(**step.options))
-        context = ProcessorContext(
+        self._context = context = ProcessorContext(
             self._epoch.partition,
             self._epoch.task,
             self._stores,
@@ -99,8 +106,10 @@ class Running:
 
     def end(self) -> None:
         """Let the object end, and keep its schedules."""
+        self._context.end()
         if hasattr(self._object, "close"):
             self._called("close", self._object.close)
+        self._called("", self._refuse_misused)
         self._epoch.schedule(self.step.name, self.schedules.left())
 
     def edges(self, rows: Rows) -> Edges:
@@ -152,6 +161,7 @@ class Running:
         moment.order = int(self._origins.order_of(np.array([number]))[0])
         name = getattr(due.schedule.callback, "__name__", "punctuate")
         self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
+        self._called(f"{name}, a punctuation", self._refuse_misused)
         self._refuse_failed()
 
     def _next_row(self) -> int:
@@ -170,13 +180,21 @@ class Running:
     def _process(self, record: Record) -> None:
         try:
             _refuse_lost("process", self._object.process(record))
-        except (HeadwaterError, MemoryError):  # of a store or of the machine
+            self._refuse_misused()
+        except HeadwaterError:  # of a store
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             cause = FunctionRaisedError(self.step.function, error, "process")
             self._moment.failed = RowFailedError(self._moment.order, cause, self.step.at)
             raise self._moment.failed from error
         self._refuse_failed()
+
+    def _refuse_misused(self) -> None:
+        """Raise what another thread was told of, which this one may not know."""
+        if self._moment.misused:
+            raise UnfitValueError(self._moment.misused)
 
     def _refuse_failed(self) -> None:
         """Raise what another processor has raised for a forwarded record, also where this one has caught it."""
@@ -201,10 +219,13 @@ class Running:
             moment.stream_time, moment.in_batch = self._origins.time(last), True
             try:
                 made = process(batch_of(rows, start, end))
+                self._refuse_misused()
                 self.forwarded.add_batches(made, start, end, rows, self._origins)
-            except (HeadwaterError, MemoryError):
+            except HeadwaterError:
                 raise
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                if is_of_the_machine(error):
+                    raise
                 raise BatchFailedError(str(FunctionRaisedError(self.step.function, error, "process_batch"))) from error
             start, moment.in_batch = end, False
 
@@ -217,9 +238,11 @@ class Running:
         """What is called outside of records. Raises FunctionRaisedError."""
         try:
             return call()
-        except (HeadwaterError, MemoryError):
+        except HeadwaterError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             at = f", {self.step.at}" if self.step.at else ""
             raise FunctionRaisedError(self.step.function, error, f"{what}{at}") from error
 

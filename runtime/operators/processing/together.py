@@ -134,6 +134,12 @@ class _Group:
 
     def run(self) -> None:
         """Process all, and put what goes on from here on the edges."""
+        try:
+            self._process()
+        finally:
+            self._moment.ended = True
+
+    def _process(self) -> None:
         for running in self._members:
             running.begin()
         self._stores.sweep()

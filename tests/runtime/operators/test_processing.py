@@ -538,7 +538,10 @@ def test_batches_end_where_punctuations_are_due(application, seed, max_records):
         ('batch.select(["k"])', "lacks the column 'n'"),
         ('batch.append_column("n", batch["v"]).append_column("text", batch["k"])', "has a column 'v'"),
         ('pa.table({"k": ["a"], "n": [1], "text": ["x"]})', "its column `_row` has to say"),
-        ('pa.table({"k": ["a"], "n": ["one"], "text": ["x"], "_row": [0]})', "is no int64"),
+        (
+            'pa.table({"k": ["a"], "n": ["one"], "text": ["x"], "_row": [0]})',
+            "'n' of a batch for 'forward': an array of string is no bigint",
+        ),
         ('pa.table({"k": ["a"], "n": [1], "text": ["x"], "_row": [2]})', "has numbers from 0 to"),
         ("7", "not int"),
     ],

@@ -12,6 +12,7 @@ from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime.operators.declarations import Flow
 from headwater.runtime.operators.processing.context import ProcessorContext
+from headwater.runtime.operators.processing.moment import Moment
 from headwater.runtime.operators.processing.process import Process
 from headwater.runtime.operators.processing.stores.epoch_rows import EpochRows
 from headwater.runtime.operators.processing.stores.key_value import KeyValueStore
@@ -280,14 +281,19 @@ def test_segments_leave_the_disk_once_all_their_rows_have_expired(application, n
 @pytest.mark.parametrize(
     ("call", "error"),
     [
-        ("put({'k': 'a'}, {'n': 1}, 1.5)", "a time in a key of the store 'windows' is a whole number of ms"),
-        ("put({'k': 'a'}, {'n': 1, 'every': []}, -1)", "whole number of ms since 1970, not -1"),
+        (
+            "put({'k': 'a'}, {'n': 1}, 1.5)",
+            "a time in a key of the store 'windows' is no whole number of ms since 1970: 1.5",
+        ),
+        ("put({'k': 'a'}, {'n': 1, 'every': []}, -1)", "lies before 1970: -1"),
+        ("put({'k': 'a'}, {'n': 1, 'every': []}, 2**62 - 1)", "lies after 9999, in milliseconds: 4611686018427387903"),
+        ("put_many(pa.table({'k': ['a'], '_start': [253402300800000]}))", "lies after 9999"),
         ("put({'k': 'a'}, {'n': 'x', 'every': []}, 1)", "a row of the store 'windows': n: "),
         ("put({'k': None}, {'n': 1, 'every': []}, 1)", "a key of the store 'windows' cannot be null"),
         ("fetch({'k': 'a'}, '1s')", "is asked for times in whole ms, not for '1s'"),
         ("get({'k': 'a'})", "a window store has no `get`: did you mean `fetch(key, start)`? It has put, fetch,"),
         ("fetchAll(1, 2)", "did you mean `fetch_all`?"),
-        ("put_many(pa.table({'k': ['a'], '_start': [-1]}))", "since 1970, not -1"),
+        ("put_many(pa.table({'k': ['a'], '_start': [-1]}))", "lies before 1970: -1"),
         ("get_many(pa.table({'k': ['a']}))", "a batch for 'windows' lacks the column '_start'; it has k"),
         ("all(from_key={'q': 'a'})", "a key of the store 'windows': it lacks k, and 'q' is no column"),
     ],
@@ -315,7 +321,7 @@ class Wrong:
     [(KEY_VALUE, KeyValueStore), (WINDOW, WindowStore), (SESSION, SessionStore), (CONTEXT, ProcessorContext)],
 )
 def test_words_that_an_error_lists_are_those_that_there_are(words, kind):
-    inner = {"key_types", "name", "clock", "expect", "sweep", "late", "flush", "begin"}
+    inner = {"key_types", "name", "clock", "expect", "sweep", "late", "flush", "begin", "end"}
     assert {*words.here} == {each for each in vars(kind) if not each.startswith("_")} - inner
 
 
@@ -342,7 +348,7 @@ def test_first_rows_of_a_long_range_are_taken_without_the_others(reverse):
     codec = RowCodec({"n": pa.int64()})
     numbers = [b"%04d" % number for number in range(1000)]
     committed = CountedRows(dict(zip(numbers, codec.encode([pa.array(range(1000))], np.zeros(1000, int)), strict=True)))
-    rows = EpochRows("rows", codec.types, EpochStore(committed))
+    rows = EpochRows("rows", codec.types, EpochStore(committed), Moment.at_start(-1))
     rows.put(b"0500", None, 1)
     first = next(rows.between(None, None, reverse=reverse))
     assert [row.n for _, row, _ in first[:3]] == ([999, 998, 997] if reverse else [0, 1, 2])

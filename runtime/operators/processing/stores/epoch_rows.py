@@ -13,10 +13,11 @@ import pyarrow as pa
 
 from ....python_functions.objects import Row, RowType
 from ....python_functions.values import UnfitValueError
-from ....records.arrays import Bools, to_numpy
+from ....records.arrays import Bools
 from ....state.codec import RowCodec, timestamp_of
 from ...task_epoch import EpochStore
-from ..columns import Columns, column_of
+from ..columns import Columns, column_of, times_of
+from ..moment import Moment
 from .single_rows import SingleRows
 
 _FIRST_READ, _MOST_READ = 16, 4096
@@ -35,8 +36,9 @@ Found = tuple[bytes, Row, int]
 class EpochRows:
     """`types`: the value columns. Timestamps are ms. Whether a row has expired is up to who asks."""
 
-    def __init__(self, store: str, types: Mapping[str, pa.DataType], opened: EpochStore) -> None:
-        """`store`: its name, for people."""
+    def __init__(self, store: str, types: Mapping[str, pa.DataType], opened: EpochStore, moment: Moment) -> None:
+        """`store`: its name, for people. `moment`: what is worked on, which says when the rows can be used."""
+        self._moment = moment
         self._store = store
         self._type = RowType(types)
         self._codec = RowCodec(types)
@@ -61,6 +63,7 @@ class EpochRows:
 
     def get(self, key: bytes) -> tuple[Row, int] | None:
         """The row of a key and its timestamp; None if there is none."""
+        self._moment.refuse_outside()
         change = self._changed.get(key)
         if change is not None:
             row, timestamp = change
@@ -73,6 +76,7 @@ class EpochRows:
 
     def put(self, key: bytes, row: Row | bytes | None, timestamp: int) -> None:
         """Set the row of a key; None deletes it."""
+        self._moment.refuse_outside()
         if key not in self._changed:
             self._unordered.append(key)
         self._changed[key] = row, timestamp
@@ -82,6 +86,7 @@ class EpochRows:
 
         `reverse`: from the greatest key down.
         """
+        self._moment.refuse_outside()
         order = self._ordered()
         first = 0 if lower is None else bisect_left(order, lower)
         last = len(order) if upper is None else bisect_left(order, upper)
@@ -102,12 +107,14 @@ class EpochRows:
 
     def stored(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The rows of keys as they are stored, None where there is none."""
+        self._moment.refuse_outside()
         self.expect([key for key in keys if key not in self._changed])
         rows = [self._changed[key][0] if key in self._changed else self._read[key] for key in keys]
         return self._bytes_of(rows, [self._changed[key][1] if key in self._changed else 0 for key in keys])
 
     def count(self, after: int) -> int:
         """How many rows have timestamps later than `after`, as they are now."""
+        self._moment.refuse_outside()
         kept = sum(1 for row, time in self._changed.values() if row is not None and time > after)
         before = (key for key, row in self._opened.range(None, None) if timestamp_of(row) > after)
         return kept + sum(1 for key in before if key not in self._changed)
@@ -126,7 +133,7 @@ class EpochRows:
         """Set rows, given by the columns of their values and perhaps `_timestamp`, in place of `timestamp`."""
         times = np.full(len(keys), timestamp)
         if TIMESTAMP in rows.schema.names:
-            times = to_numpy(column_of(rows, TIMESTAMP, pa.int64(), self._store))
+            times = times_of(rows, TIMESTAMP, self._store)
         columns = [column_of(rows, name, kind, self._store) for name, kind in self.types.items()]
         for key, row, time in zip(keys, self._codec.encode(columns, times), times.tolist(), strict=True):
             self.put(key, row, time)
@@ -204,6 +211,7 @@ class EpochRows:
         while batch := list(islice(found, count)):
             count = min(count * 4, _MOST_READ)
             yield batch
+            self._moment.refuse_outside()  # the rows are of the epoch, and so is whoever goes through them
 
     def _ordered(self) -> list[bytes]:
         """The keys that have changed, in order."""

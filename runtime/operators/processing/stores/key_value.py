@@ -34,7 +34,7 @@ class KeyValueStore:
         self._store = store
         self._moment = moment
         self._keys = StoreKeys(store.name, parse_columns(store.key))
-        self._rows = EpochRows(store.name, parse_columns(store.value), opened)
+        self._rows = EpochRows(store.name, parse_columns(store.value), opened, moment)
 
     @property
     def key_types(self) -> Mapping[str, pa.DataType]:

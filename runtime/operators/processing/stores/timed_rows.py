@@ -22,6 +22,7 @@ from ....records.keys.timed import (
     times_of,
 )
 from ....records.keys.windows import first_visible_start, first_window_key, range_in_segment
+from ....records.schema import no_timestamp, no_timestamps
 from ....records.types import parse_columns
 from ....topology import Store
 from ...task_epoch import EpochStore
@@ -55,7 +56,7 @@ class TimedRows:
         self._words = words
         self.clock = clock
         self._keys = StoreKeys(store.name, parse_columns(store.key))
-        self._rows = EpochRows(store.name, parse_columns(store.value), opened)
+        self._rows = EpochRows(store.name, parse_columns(store.value), opened, moment)
         self._known: list[int] | None = None
         self.late = 0
 
@@ -64,8 +65,9 @@ class TimedRows:
 
         A row that would be gone at once is not kept, and counted (`late`).
         """
+        self._moment.refuse_outside()
         for time in times:
-            if type(time) is not int or not 0 <= time < EVER:
+            if no_timestamp(time) is not None:
                 self._refuse_time(time)
         encoded, row = self._keys.encoded(key), self._rows.row(value)
         self.clock = max(self.clock, times[0])
@@ -166,7 +168,8 @@ class TimedRows:
     def _kept(self, rows: Columns, names: Sequence[str]) -> tuple[Columns, Int64s]:
         """Those of some rows to change that have not expired, and their times. Notes their segments."""
         times = self._times(rows, names)
-        wrong = times[(times < 0) | (times >= EVER)]
+        self._moment.refuse_outside()
+        wrong = times[no_timestamps(times)]
         if len(wrong):
             self._refuse_time(int(wrong[0]))
         # As if they were changed one after another.
@@ -190,7 +193,7 @@ class TimedRows:
 
     def _refuse_time(self, time: Any) -> NoReturn:
         what = f"a time in a key of the store {self._name!r}"
-        raise UnfitValueError(f"{what} is a whole number of ms since 1970, not {time!r}")
+        raise UnfitValueError(f"{what} {no_timestamp(time)}: {time!r:.100}")
 
     def _open(self, time: int) -> None:
         """Note that the segment of a time has rows."""
