@@ -218,6 +218,14 @@ FILES: dict[str, Code] = {
         "Fix the name, or unset it.",
         Severity.WARNING,
     ),
+    "HW039": Code(
+        "a name that no file can have",
+        "The log and the state directory have folders for applications (`<project>-<topology>`), topics and stores. "
+        "The name of a file has at most 255 characters, also that of a changelog "
+        "(`<project>-<topology>-<store>-changelog`) or a repartition topic. Where a file system does not tell capitals "
+        "from small letters, two names must not differ in these only.",
+        "Give the project, the topology, the store, the flow or the step a shorter name, or another one.",
+    ),
 }
 
 # HW1xx: Jinja

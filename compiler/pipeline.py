@@ -32,6 +32,8 @@ from .operations.base.checked import CheckedTopology
 from .operations.base.pairs import read_by
 from .ordering import topological_order
 from .reading.load import LoadedProject, load_project
+from .target_settings import absolute, settings_of
+from .topology.file_names import check_lengths, check_twins, tells_capitals
 from .topology.graph import TopologyGraph
 from .topology.sharing.checking import check_shared_stores
 from .topology.subtopologies import build_graph
@@ -105,7 +107,8 @@ def compile_project(
     judge = Judge(analyzer, cache, diagnostics, only_spark=only_spark)
     functions = ProjectFunctions(root, plugins is not None, diagnostics)
     udfs = declared_udfs(loaded.project, functions, diagnostics)
-    checked = check_project(model, resolve(model, diagnostics), judge, functions, diagnostics, udfs)
+    resolution = resolve(model, diagnostics)
+    checked = check_project(model, resolution, judge, functions, diagnostics, udfs)
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None
@@ -118,8 +121,18 @@ def compile_project(
         cache.save()
     for name, topology in _whole(loaded, checked, diagnostics).items():
         check_shared_stores(model.topologies[name], topology, f"{model.name}-{name}", diagnostics)
+    check_lengths(model, resolution, _whole(loaded, checked, diagnostics), diagnostics)
+    if not diagnostics.has_errors and not all(map(tells_capitals, _folders(loaded))):
+        check_twins(model, resolution, diagnostics)
     whole = _whole(loaded, checked, diagnostics)
     return CheckedProject(loaded, model, checked.topics, whole, diagnostics, judge.left_to_spark, read)
+
+
+def _folders(loaded: LoadedProject) -> tuple[Path, ...]:
+    """Where names become those of files: the project, its stores, and its log if that is in a folder."""
+    settings = absolute(settings_of(loaded), loaded.root)
+    log = settings.log.options.get("path")
+    return (loaded.root, Path(settings.state_dir), *((Path(log),) if isinstance(log, str) else ()))
 
 
 def _whole(loaded: LoadedProject, checked: Checked, diagnostics: Diagnostics) -> dict[str, CheckedTopology]:

@@ -1,0 +1,129 @@
+"""Names that become names of files fit into a file system; those that would not are refused before anything runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.model.resolve import resolve
+from headwater.compiler.pipeline import CheckedProject
+from headwater.compiler.topology.file_names import MOST_BYTES, MOST_OF_APPLICATION, check_twins, tells_capitals
+
+Compile = Callable[..., CheckedProject]
+
+TOPICS = "clicks: {partitions: 1, key: {user: string}, value: {url: string}}\n"
+FLOW = """
+stores:
+  %(store)s: {}
+flows:
+  %(flow)s:
+    from: clicks
+    %(policy)s
+    steps:
+      - key_by: {url: url}
+      - aggregate: {store: %(store)s, values: {n: count(*)}}
+    to: counted
+"""
+
+
+def found(project: CheckedProject) -> list[tuple[str, str]]:
+    return [(each.code, each.message) for each in project.diagnostics]
+
+
+def flow(flow: str = "f", store: str = "s", policy: str = "") -> str:
+    return FLOW % {"flow": flow, "store": store, "policy": policy}
+
+
+# The project is called shop, the topology t.
+def test_longest_names_of_flows_and_stores_are_taken(compiled: Compile) -> None:
+    assert not found(compiled(TOPICS, flow("n" * 200, "n" * 200), parse=True))
+
+
+def test_repartition_topic_that_would_be_too_long_is_refused(compiled: Compile) -> None:
+    step = "      - key_by: {url: url}\n        name: " + "k" * 40
+    longer = flow("n" * 200).replace("      - key_by: {url: url}", step)
+    project = compiled(TOPICS, longer, parse=True)
+
+    name = "shop-t-" + "n" * 200 + "-" + "k" * 40 + "-repartition"
+    assert len(name) > MOST_BYTES
+    assert found(project) == [
+        (
+            "HW039",
+            f"The repartition topic '{name}' would have a name of {len(name)} characters; it becomes the name of a "
+            "folder, which has at most 255.",
+        )
+    ]
+
+
+def test_topic_of_dead_letters_that_would_be_too_long_is_refused(compiled: Compile) -> None:
+    name = "c" * 249
+    project = compiled(
+        TOPICS.replace("clicks", name), flow(policy="on_error: dead_letter").replace("clicks", name), parse=True
+    )
+
+    (only,) = found(project)
+    assert only[0] == "HW039"
+    assert only[1].startswith(f"The topic of dead letters of '{name}' would have a name of {249 + 14} characters")
+
+
+def test_application_and_changelog_that_would_be_too_long_are_refused(shop: Path) -> None:
+    from headwater import Project
+
+    def errors(project: int, topology: int, store: int) -> list[str]:
+        declared = "stores:\n  " + "s" * store + ": {type: window, retention: 30d}\n"
+        text = (shop / "sales.yml").read_text().replace("topology: sales", "topology: " + "t" * topology)
+        text = text.replace("sales_by_day", "s" * store)
+        assert declared.partition(" {")[0].rstrip(":") in text
+        (shop / "topologies" / "sales.yml").write_text(text)
+        (shop / "headwater.yml").write_text(
+            f"name: {'p' * project}\nversion: '1'\nprofile: shop\nvars: {{smallest_order: 1}}\n"
+        )
+        return [f"{each.position}: {each.message}" for each in Project(shop).parse().errors]
+
+    assert errors(100, 114, 29) == []
+    assert errors(100, 115, 5) == [
+        "topologies/sales.yml:2:11: The topology's application, '<project>-<topology>', would have a name of 216 "
+        f"characters; it becomes the name of a folder, which has at most {MOST_OF_APPLICATION}."
+    ]
+    (too_long,) = errors(100, 114, 30)
+    assert too_long.startswith(
+        "topologies/sales.yml:6:3: The changelog of the store 'ssssssssssssssssssssssssssssss' would"
+    )
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    from headwater.cli.commands.init import command as init
+
+    root = tmp_path / "shop"
+    init.main(["shop", "--project-dir", str(root)], standalone_mode=False)
+    (root / "topologies" / "sales.yml").rename(root / "sales.yml")
+    return root
+
+
+def test_names_that_differ_in_capitals_only_are_twins(compiled: Compile) -> None:
+    project = compiled(
+        TOPICS + TOPICS.replace("clicks", "Clicks"),
+        flow(store="Counts").replace("Counts: {}", "Counts: {}\n  counts: {}"),
+        parse=True,
+    )
+    diagnostics = Diagnostics()
+
+    check_twins(project.model, resolve(project.model, Diagnostics()), diagnostics)
+
+    assert not [each for each in project.diagnostics if each.code == "HW039"]  # this file system tells them apart
+    assert [each.message for each in diagnostics] == [
+        f"The {names} differ in capitals only, and the file system of this project does not tell them apart."
+        for names in ("topics 'clicks' and 'Clicks'", "stores or tables 'Counts' and 'counts'")
+    ]
+
+
+def test_file_system_that_tells_capitals_is_known_by_a_folder_of_it_or_above(tmp_path: Path) -> None:
+    (tmp_path / "one").mkdir()
+    (tmp_path / "ONE").symlink_to("one")
+
+    assert tells_capitals(tmp_path / "one") != (tmp_path / "oNe").exists()
+    assert tells_capitals(tmp_path / "one" / "2" / "missing") != (tmp_path / "oNe").exists()
