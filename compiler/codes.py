@@ -226,6 +226,13 @@ FILES: dict[str, Code] = {
         "from small letters, two names must not differ in these only.",
         "Give the project, the topology, the store, the flow or the step a shorter name, or another one.",
     ),
+    "HW040": Code(
+        "a plugin to leave out that is not there",
+        "`-p no:<name>` names neither an installed plugin, by its entry point, nor a module of `plugins:`. A misspelt "
+        "name leaves the plugin in.",
+        "Fix the name, or leave the option out.",
+        Severity.WARNING,
+    ),
 }
 
 # HW1xx: Jinja

@@ -16,7 +16,7 @@ from typing import Any
 from ..runtime.builtin_plugins import REQUIRED
 from ..runtime.topology import Topic
 from .checks.former_names import check_former_names
-from .checks.modules import check_modules
+from .checks.modules import check_left_out, check_modules
 from .checks.places import check_places
 from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
 from .checks.project import Checked, check_project
@@ -112,6 +112,7 @@ def compile_project(
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None
+    check_left_out(loaded.project.get("plugins"), without_plugins, diagnostics)
     fine = check_modules(loaded.project.get("plugins"), root, without_plugins, failures, diagnostics)
     asked = plugins is not None and fine
     check_packages(model, loaded.target, diagnostics, {} if asked else REQUIRED)

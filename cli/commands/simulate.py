@@ -171,6 +171,9 @@ def command(
     """
     if picture is not None:
         _check_picture(picture)
+    if scenario["replication"] > max(len(set(scenario["racks"])), 1):
+        message = "there are only so many racks: name more with --racks" if scenario["racks"] else "it needs --racks"
+        raise click.BadParameter(message, param_hint="--replication")
     if not scenario["racks"] and any(name == "max_cross_rack" for name, _ in limits):
         raise click.BadParameter("max_cross_rack needs --racks", param_hint="--assert")
     from ...runtime.simulation.measures import check

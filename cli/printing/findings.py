@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ...compiler.diagnostics import Diagnostic
     from ...runtime.changes.plans.recomputation import Recomputation
 
-_UNREAD = ("HW035", "HW037", "HW038")
+_UNREAD = ("HW035", "HW037", "HW038", "HW040")
 
 
 def warn(project: Project) -> None:

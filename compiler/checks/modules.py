@@ -6,10 +6,11 @@ import ast
 from collections.abc import Callable, Collection
 from collections.abc import Mapping as AbstractMapping
 from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...unusable_paths import leaves
-from ..diagnostics import Diagnostics, did_you_mean
+from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..language.python_functions import report_outside
 from ..reading.nodes import Node, Scalar, Sequence
 
@@ -42,6 +43,21 @@ def check_modules(
             message = f"The module '{each.text}' cannot be imported: {failed[each.text]}."
             diagnostics.add("HW604", each.position, message, _WAY_OUT)
     return not failed
+
+
+def check_left_out(plugins: Node | None, without: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report plugins that the command line leaves out, and that nobody would have used."""
+    if not without:
+        return
+    from ...plugins.manager import BUILTINS, ENTRY_POINTS
+
+    items = plugins.items if isinstance(plugins, Sequence) else ()
+    known = [*BUILTINS, *(each.name for each in entry_points(group=ENTRY_POINTS))]
+    known += [each.text for each in items if isinstance(each, Scalar)]
+    for name in without:
+        if name not in known:
+            hint = did_you_mean(name, known) or "Leave the option out."
+            diagnostics.add("HW040", Position.option("-p"), f"There is no plugin '{name}' to leave out.", hint)
 
 
 def _is_python(module: Scalar, root: Path, diagnostics: Diagnostics) -> bool:

@@ -142,22 +142,24 @@ def _of_a_project() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("command", list(_of_a_project()))
-@pytest.mark.parametrize("asked", ["--vars", "environment"])
+@pytest.mark.parametrize("asked", ["--vars", "environment", "-p"])
 def test_option_that_nothing_reads_is_warned_of_once_by_every_command(
     inside: Path, command: str, asked: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(inside)
     assert run("seed").exit_code == 0
-    given = ["--vars", "{smalest_order: 2}"]
+    given, told_of, hint = {
+        "--vars": (["--vars", "{smalest_order: 2}"], "--vars: warning HW035: ", "Did you mean 'smallest_order'?"),
+        "environment": ([], "HEADWATER_TARGET: warning HW038: ", "Use the option --target."),
+        "-p": (["-p", "no:mine"], "-p: warning HW040: ", "Leave the option out."),
+    }[asked]
     if asked == "environment":
         monkeypatch.setenv("HEADWATER_TARGET", "production")
-        given = []
 
     told = run(*command.split(), *given).stderr
 
-    code, told_of = ("HW035", "--vars") if given else ("HW038", "HEADWATER_TARGET")
-    assert told.count(f"{told_of}: warning {code}: ") == 1, told
-    assert ("Did you mean 'smallest_order'?" if given else "Use the option --target.") in told
+    assert told.count(told_of) == 1, told
+    assert hint in told
 
 
 @pytest.mark.parametrize("command", ["parse", "seed", "ls", "describe", "read orders", "query sales_by_day"])

@@ -93,6 +93,8 @@ def test_picture_is_written(headwater: Headwater, tmp_path: Path) -> None:
         (("--update-rate", "many"), "is not a number from 0"),
         (("--assignor", "balanced_cuont"), "there is no assignor 'balanced_cuont'; did you mean balanced_count"),
         (("--assert", "max_cross_rack=0"), "max_cross_rack needs --racks"),
+        (("--replication", "2"), "--replication: it needs --racks"),
+        (("--racks", "a,b", "--replication", "3"), "there are only so many racks: name more with --racks"),
         (("--select", "slaes"), "Did you mean 'sales'?"),
     ],
 )

@@ -4,7 +4,8 @@ A case is a folder `<code>-<slug>`: a project and `expected.txt`, which `pytest 
 
 - `prepare.py`, whose `prepare(project)` makes files that cannot be checked in;
 - `tests/`: the case is tested, and refused;
-- `vars.json`, what `--vars` gives, and `environment.json`, the environment of the command;
+- `vars.json`, what `--vars` gives, `environment.json`, the environment of the command, and `without.json`, what `-p`
+  leaves out;
 - `verdicts.json`, what Spark's analyzer says of expressions: SQL -> type, or {"message", "offset"} of a refusal. With
   it the case is compiled, without it parsed.
 """
@@ -79,7 +80,16 @@ def diagnose(case: str, project: Path) -> tuple[Diagnostics, str]:
     variables = json.loads(given.read_text(encoding="utf-8")) if given.exists() else None
     set_there = HERE / case / "environment.json"
     environment = json.loads(set_there.read_text(encoding="utf-8")) if set_there.exists() else {}
-    checked = compile_project(project, analyzer=analyzer, plugins=Plugins(), vars=variables, environment=environment)
+    left = HERE / case / "without.json"
+    without = json.loads(left.read_text(encoding="utf-8")) if left.exists() else []
+    checked = compile_project(
+        project,
+        analyzer=analyzer,
+        plugins=Plugins(),
+        vars=variables,
+        environment=environment,
+        without_plugins=without,
+    )
     if (project / "tests").is_dir():
         with pytest.raises(InvalidProjectError) as refused:
             Project(project).test()

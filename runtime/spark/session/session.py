@@ -13,6 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ....errors import HeadwaterError
+from ....suggestions import guess
 from ...environment import SPARK_LOG
 from .ended_start import end_start_by_signal
 from .gone_jvm import quiet_py4j
@@ -29,7 +31,20 @@ if TYPE_CHECKING:
 _OFF = "OFF"
 """The level of Spark's own log unless a user asks for more."""
 
+_LEVELS = ("ALL", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", _OFF)
+
 POOLS = ("epochs", "restore")
+
+
+class LogLevelError(HeadwaterError):
+    """Spark's own log is asked for with a level that it does not have: `level`."""
+
+    def __init__(self, level: str) -> None:
+        super().__init__(
+            f"{SPARK_LOG} is {level!r}, and Spark's log has no such level",
+            guess(level, _LEVELS, f"there are {', '.join(_LEVELS)}"),
+        )
+        self.level = level
 
 
 @dataclass(frozen=True)
@@ -60,7 +75,7 @@ class BegunStart:
 def begin_start(profile: Mapping[str, Any]) -> BegunStart:
     """Start Spark's JVM, if this process has none, without waiting for it.
 
-    Raises JavaError, SettingError, ConnectError, SparkStartError.
+    Raises JavaError, SettingError, ConnectError, LogLevelError, SparkStartError.
     """
     settings = settings_of(profile)
     if os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED"):
@@ -69,6 +84,8 @@ def begin_start(profile: Mapping[str, Any]) -> BegunStart:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     level = os.environ.get(SPARK_LOG, _OFF).upper()
+    if level not in _LEVELS:
+        raise LogLevelError(level)
     if settings["spark.master"].startswith("local-cluster"):
         os.environ.setdefault("SPARK_HOME", spark_home())
     context = getattr(sys.modules.get("pyspark"), "SparkContext", None)  # importing it takes long

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headwater.runtime.spark.session.session import LogLevelError, begin_start
 from headwater.runtime.spark.session.settings import SettingError, settings_of
 from headwater.runtime.spark.session.starting import start_cause
 
@@ -78,3 +79,14 @@ def test_dynamic_allocation_that_would_remove_executors_with_stores_is_refused(
 )  # fmt: skip
 def test_start_that_fails_is_told_in_a_line(error: Exception, said: str, cause: str) -> None:
     assert start_cause(error, said) == cause
+
+
+def test_level_that_the_log_of_spark_does_not_have_is_refused_before_it_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEADWATER_SPARK_LOG", "wran")
+
+    with pytest.raises(LogLevelError) as caught:
+        begin_start({})
+
+    assert (
+        str(caught.value) == "HEADWATER_SPARK_LOG is 'WRAN', and Spark's log has no such level (did you mean 'WARN'?)"
+    )
