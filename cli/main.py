@@ -9,6 +9,7 @@ if __name__ == "__main__" and not sys.flags.safe_path:
     del sys.path[0]
 
 import atexit
+import faulthandler
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -141,6 +142,8 @@ class Commands(LeadingOptions):
         Errors of the project's files are printed as by `parse`.
         """
         gc.set_threshold(_OBJECTS)
+        if not faulthandler.is_enabled() and sys.__stderr__ is not None:
+            faulthandler.enable(sys.__stderr__)  # a crash in a function of the project is told with its lines
         try:
             with _told(), _machine_told(), _without_last_look():
                 return super().invoke(ctx)

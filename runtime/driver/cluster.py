@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from ..placing.client import Client
 from ..restore.links import StateLink
@@ -37,7 +37,8 @@ class Failing:
     """A record that a step cannot process. `number`: of those that the task takes under the plan, from 0. `step`:
     `file:line`, empty if unknown. `certain`: it fails whichever others are left out; else it may be an earlier one's
     fault, which a store has seen before it. `waited`: whether what fails is a row that had waited in a join of streams
-    and came out with this record; None if that is not known.
+    and came out with this record; None if that is not known. `told_by`: what has told that this record is the cause: a
+    step, the end of its worker, or an error that is no step's. Only a step's records are left out.
     """
 
     task: TaskKey
@@ -46,6 +47,7 @@ class Failing:
     cause: str
     certain: bool = True
     waited: bool | None = None
+    told_by: Literal["step", "worker", "error"] = "step"
 
     @classmethod
     def numbered(cls, number: int, plan: EpochPlan, step: str, cause: str, certain: bool = True) -> Failing:

@@ -66,6 +66,11 @@ MAY_HAVE_WAITED = (
 )
 NO_LEAVING_OUT = "`on_error` leaves out only records of which a step says that it cannot process them"
 
+ENDS_WORKER = (
+    "whatever `on_error` says, a record that ends its worker is not left out, as nobody can tell what else it would "
+    "do; have the function cope with it, or filter such records in a step before it"
+)
+
 
 class RecordError(HeadwaterError):
     """Records that steps could not process. Nothing of their task's epoch was committed.

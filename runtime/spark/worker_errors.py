@@ -24,6 +24,17 @@ _CRASHED = "Python worker exited unexpectedly"
 _ENDED = re.compile(rf"{_CRASHED} \(crashed\)(?P<told>: *(?:Fatal Python error: (?P<crash>[^\n]+))?)?")
 """The same, and what Python's fault handler told of it, if it was on."""
 
+UNKNOWN_SIGNAL = "unknown signal"
+"""What a worker has died of where nothing is told, also not that it was not its own fault."""
+
+_FRAME = re.compile(r'^\s*File "(?P<path>functions/[^"\n]+)", line (?P<line>\d+) in (?P<name>\S+)', re.MULTILINE)
+"""A call in a project's functions, as Python's fault handler prints it: the last call first."""
+
+_AGAIN = (
+    "nothing of this epoch is committed; run again: it goes on from the last commit. If its worker dies again, look "
+    "for what ends it: code that calls `os._exit`, a package in C, or want of memory"
+)
+
 _FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
 
@@ -56,7 +67,19 @@ def facts_of(error: Exception) -> Facts:
         )
         return Facts("ended", ended.message, hint=by_records if ended.for_memory else ended.hint or "")
     cause = _cause(str(error)) or type(error).__name__
-    return Facts("crashed" if cause.startswith(_CRASHED) else "unknown", cause)
+    if not cause.startswith(_CRASHED):
+        return Facts("unknown", cause)
+    return Facts("crashed", f"{_CRASHED}{_end_of_worker(error)}", hint=_AGAIN)
+
+
+def _end_of_worker(error: Exception) -> str:
+    """What has ended a worker, as far as it is known, to go on with behind `_CRASHED`."""
+    crash, last = crash_of(error), _FRAME.search(str(error))
+    if not crash or crash == UNKNOWN_SIGNAL:
+        by = "its code has called `os._exit`, or it was killed, as for want of memory"
+        return f" and said nothing: {by}{', or it has crashed' if crash else ''}"
+    at = f" in {last['path']}:{last['line']}, in {last['name']}" if last is not None else ""
+    return f" (crashed): {crash}{at}"
 
 
 def crash_of(error: Exception) -> str | None:
@@ -65,7 +88,7 @@ def crash_of(error: Exception) -> str | None:
     None if no worker has ended. In a session of the user's own Spark may not tell; then it counts as a crash.
     """
     ended = _ENDED.search(str(error))
-    return None if ended is None else ended["crash"] or ("" if ended["told"] else "unknown signal")
+    return None if ended is None else ended["crash"] or ("" if ended["told"] else UNKNOWN_SIGNAL)
 
 
 def worker_facts(error: BaseException) -> Facts | None:

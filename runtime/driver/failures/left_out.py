@@ -16,6 +16,7 @@ from ...tasks.plan import EpochPlan, LeftOut, TaskPlan
 from ...topology import Subtopology
 from ..cluster import Failing
 from ..errors import (
+    ENDS_WORKER,
     HELD_BACK,
     LEAVING_OUT,
     MAY_HAVE_WAITED,
@@ -123,7 +124,9 @@ def record_error(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], 
                 waited_at=join if each.waited is None else "",
             )
         )
-    return RecordError(task.key, records, len(by_number), _way_on(part, records))
+    tellers = {each.told_by for each in failing}
+    way_on = ENDS_WORKER if "worker" in tellers else NO_LEAVING_OUT if "error" in tellers else _way_on(part, records)
+    return RecordError(task.key, records, len(by_number), way_on)
 
 
 def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:

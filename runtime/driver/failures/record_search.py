@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from ....errors import HeadwaterError
 from ...chosen_plugins import ChosenPlugins
@@ -144,17 +144,18 @@ class _Search:
 
     def _without_first(self, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan of a task without the records that fail first; None if they stop the task. Raises JobError."""
-        found, by_a_step = self._blame(plan, error)
+        found = self._blame(plan, error)
+        by_a_step = all(each.told_by == "step" for each in found)
         rest = sorted_out(self.part, plan, found, self._log) if by_a_step else Sorted({}, {_task(plan).key: found})
         for task, failing in rest.stopped.items():
             self._stop(plan, task, failing)
         return None if rest.stopped else plan.without(rest.left_out)
 
-    def _blame(self, plan: EpochPlan, error: Exception) -> tuple[list[Failing], bool]:
-        """The records that fail first, and whether a step has said so of them."""
+    def _blame(self, plan: EpochPlan, error: Exception) -> list[Failing]:
+        """The records that fail first. Raises JobError."""
         found = self._failing(plan)
         if found:
-            return list(found), True
+            return list(found)
         task = _task(plan)
         if not task.takes_records:
             told = next(iter(self._told(plan)), None)
@@ -163,18 +164,24 @@ class _Search:
             raise JobError(plan.application, self.part.name, *_of_no_record(at, cause)) from error
         bad = first_failing(self.job, self.part, plan)
         if bad is None:  # the failure was not a record's: for example, a worker was killed
-            raise JobError(plan.application, self.part.name, self.job.facts(error).cause) from error
+            raise self._of_job(error) from error
         limited = plan.limited(bad)
         again = self._error_of(limited, self.job.run)
         number = taken_count(self.part, _task(limited), self._log) - 1
         if bad == 0 or again is None or number + 1 < bad:
             # It is one more than `bad` where that would part a change of a regrouped table.
-            raise JobError(plan.application, self.part.name, self.job.facts(again or error).cause) from error
+            raise self._of_job(again or error) from error
         facts = self.job.facts(again)
         step = facts.at
         if not step:
             step = next((at for at, run in self.job.steps() if self._error_of(limited, run) is not None), "")
-        return [Failing(task.key, number, step, facts.cause)], facts.kind == "step"
+        told_by: dict[str, Literal["step", "worker"]] = {"step": "step", "crashed": "worker"}
+        return [Failing(task.key, number, step, facts.cause, told_by=told_by.get(facts.kind, "error"))]
+
+    def _of_job(self, error: Exception) -> JobError:
+        """The error of an epoch that no record has failed."""
+        facts = self.job.facts(error)
+        return JobError(self.plan.application, self.part.name, facts.cause, facts.hint or None)
 
     def _error_of(self, plan: EpochPlan, run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from xml.etree import ElementTree
@@ -239,3 +242,21 @@ def test_case_whose_time_does_not_fit_a_topic_is_in_error_and_the_others_run(hea
     first, second = json.loads(result.stdout)["tests"]
     assert (first["status"], second["status"]) == ("error", "passed")
     assert "a record for orders names no time, and that of the test, 345600000000000 ms" in first["error"]
+
+
+def test_crash_in_a_function_is_told_with_its_line(shop: Path) -> None:
+    (shop / "functions").mkdir()
+    code = "import faulthandler\n\n\ndef same(quantity):\n    faulthandler._sigsegv()\n    return quantity\n"
+    (shop / "functions" / "same.py").write_text(code)
+    declared = "functions:\n  same:\n    udf: functions.same:same\n    arguments: {quantity: int}\n    returns: int\n"
+    with (shop / "headwater.yml").open("a") as project:
+        project.write(declared)
+    topology = shop / "topologies" / "sales.yml"
+    topology.write_text(topology.read_text().replace("filter: quantity", "filter: same(quantity)"))
+
+    arguments = [sys.executable, "-c", "from headwater.cli.main import main; main()", "test"]
+    done = subprocess.run(arguments, capture_output=True, text=True, check=False)
+
+    assert done.returncode == -signal.SIGSEGV
+    assert "Fatal Python error: Segmentation fault" in done.stderr
+    assert 'File "functions/same.py", line 5 in same' in done.stderr

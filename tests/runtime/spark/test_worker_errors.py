@@ -56,3 +56,44 @@ def test_advice_to_change_settings_that_are_fixed_is_left_out() -> None:
         "[DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. "
         "SQLSTATE: 22012"
     )
+
+
+CRASHED = "An error occurred while calling o1.\n: org.apache.spark.SparkException: Python worker exited unexpectedly "
+FAULT = """(crashed): Fatal Python error: Segmentation fault
+
+Current thread 0x00007f2d (most recent call first):
+  File "/usr/lib/python3.11/ctypes/__init__.py", line 519 in string_at
+  File "functions/pictures.py", line 12 in decoded
+  File "functions/labels.py", line 4 in label
+  File "/usr/lib/headwater/runtime/python_functions/calling.py", line 148 in _raised
+\tat org.apache.spark.api.python.BasePythonRunner
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        (
+            FAULT,
+            "Python worker exited unexpectedly (crashed): Segmentation fault in functions/pictures.py:12, in decoded",
+        ),
+        (
+            "(crashed): Fatal Python error: Bus error\n\nCurrent thread 0x1 (most recent call first):\n",
+            "Python worker exited unexpectedly (crashed): Bus error",
+        ),
+        (
+            "(crashed): \n\tat org.apache",
+            "Python worker exited unexpectedly and said nothing: its code has called `os._exit`, or it was killed, as "
+            "for want of memory",
+        ),
+        (
+            "(crashed). Consider setting 'spark.sql.execution.pyspark.udf.faulthandler.enabled'\n\tat org.apache",
+            "Python worker exited unexpectedly and said nothing: its code has called `os._exit`, or it was killed, as "
+            "for want of memory, or it has crashed",
+        ),
+    ],
+)
+def test_worker_that_died_is_told_with_what_has_ended_it_and_how_it_goes_on(told: str, cause: str) -> None:
+    facts = facts_of(RuntimeError(CRASHED + told))
+    assert (facts.kind, facts.cause) == ("crashed", cause)
+    assert facts.hint.startswith("nothing of this epoch is committed; run again: it goes on from the last commit")

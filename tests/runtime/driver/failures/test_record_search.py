@@ -16,7 +16,7 @@ from commits import part, topic
 
 from headwater.errors import MachineError
 from headwater.runtime.driver.cluster import MOST_TRIED, Failing, Trial
-from headwater.runtime.driver.errors import FailedRecord, JobError, RecordError
+from headwater.runtime.driver.errors import ENDS_WORKER, FailedRecord, JobError, RecordError
 from headwater.runtime.driver.failures.left_out import record_error
 from headwater.runtime.driver.failures.record_search import isolate
 from headwater.runtime.driver.failures.user_errors import user_error
@@ -188,8 +188,14 @@ class Killed(Explained):
 @pytest.mark.parametrize("kills", [{1}, {1, 2}, {1, 2, 3}, {1, 3}])
 def test_no_record_is_blamed_where_workers_were_killed(planned: EpochPlan, kills: set[int]) -> None:
     job: Any = Killed(kills)
-    with pytest.raises(JobError, match=r"failed: Python worker exited unexpectedly \(crashed\)$"):
+    with pytest.raises(JobError, match=r"failed: Python worker exited unexpectedly and said nothing: its code"):
         isolate(job, part("reads", (CHANGES,)), planned, ValueError("it failed"))
+
+
+SILENT = (
+    "Python worker exited unexpectedly and said nothing: its code has called `os._exit`, or it was killed, as for want "
+    "of memory, or it has crashed"
+)
 
 
 @dataclass
@@ -223,7 +229,7 @@ def test_task_whose_worker_is_ended_twice_is_in_trouble_and_the_others_are_not(
     assert failures == ()
     assert {each.partition: each.trouble and (each.trouble.kind, each.trouble.cause) for each in outcomes} == {
         0: None,
-        1: ("corrupted", "its worker was ended twice: Python worker exited unexpectedly (crashed)"),
+        1: ("corrupted", f"its worker was ended twice: {SILENT}"),
         2: None,
     }
 
@@ -238,7 +244,17 @@ def test_records_are_looked_at_where_a_worker_is_ended_again_behind_examined_sto
 
     assert {each.partition for each in outcomes} == {0, 2}
     assert (failure.task.partition, failure.first.offset) == (1, 0)
-    assert failure.first.cause == "Python worker exited unexpectedly (crashed)"
+    assert failure.first.cause.startswith("Python worker exited unexpectedly")
+    assert failure.way_on == ENDS_WORKER
+
+
+def test_on_error_leaves_out_no_record_that_ends_its_worker(log: EmbeddedLog, planned: EpochPlan) -> None:
+    for policy in ("fail", "skip"):
+        topic = replace(CHANGES, on_error=policy)
+        ended = RuntimeError("Python worker exited unexpectedly (crashed)")
+        _, (failure,) = isolate(CrashesAt(log, 0, partition=0), part("reads", (topic,)), planned, ended)
+        assert failure.way_on == ENDS_WORKER
+        assert "a record that ends its worker is not left out" in (failure.hint or "")
 
 
 @pytest.mark.parametrize(
