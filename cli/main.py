@@ -19,6 +19,7 @@ from typing import IO, Any
 import click
 
 from ..errors import INTERRUPTED, HeadwaterError, MachineError
+from ..hidden_values import hidden_traceback
 from ..version import __version__
 from .leading import LeadingOptions
 from .options import leading_options
@@ -158,6 +159,9 @@ class Commands(LeadingOptions):
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None
+        except Exception:
+            sys.excepthook = hidden_traceback
+            raise
 
 
 @contextmanager

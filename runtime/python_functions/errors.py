@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from opcode import opname
 from traceback import walk_tb
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from ...plugins.errors import named
 from .code import PythonFunction
-from .values import UnfitValueError
+
+if TYPE_CHECKING:
+    from .values import UnfitValueError
 
 _MOST_LINES = 8
 """The most lines of a traceback that are shown; of a deep one the last."""
@@ -95,6 +97,8 @@ def unfit(value: Any, error: BaseException, name: str = "") -> UnfitValueError:
     """
     if is_of_the_machine(error):
         raise error
+    from .values import UnfitValueError  # imported only here: `parse` loads no Arrow
+
     return UnfitValueError(f"{f'{name}: ' if name else ''}{shown(value)} cannot be read: {named(error)}")
 
 

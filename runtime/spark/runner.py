@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from ...errors import INTERRUPTED, HeadwaterError, MachineError
+from ...hidden_values import hidden_traceback
 from ..topology import ExpressionEngine, PluginRef, Settings, Topology
 
 if TYPE_CHECKING:
@@ -48,6 +49,9 @@ def _main(
                 results = _run(topology, settings, given.until_caught_up, watched)
     except (HeadwaterError, OSError, MemoryError, KeyboardInterrupt) as failed:
         return _told(failed, log)
+    except Exception:
+        sys.excepthook = hidden_traceback
+        raise
     if log is not None:
         log.ended(results)
     for result in results.applications:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import traceback
 from pathlib import Path
 from typing import Any
@@ -86,3 +89,43 @@ def test_every_setting_of_the_schema_is_tried() -> None:
     assert {place[0] for place in PLACES} == set(SCHEMA["definitions"]["target"]["properties"])
     assert ("log", "secret_access_key") in PLACES
     assert ("lineage", "api_key") in PLACES
+
+
+FAULTY = """\
+from headwater.plugins import hookimpl
+
+class Broken:
+    def __init__(self, path):
+        self.path = path
+
+    def __getattr__(self, name):
+        raise KeyError(f"no {name} at {self.path}")
+
+@hookimpl
+def headwater_register_logs(register):
+    register("broken", Broken, {"type": "object"})
+"""
+
+
+def test_traceback_of_an_error_that_nobody_explains_has_no_value_of_the_environment(tmp_path: Path) -> None:
+    root = tmp_path / "shop"
+    CliRunner().invoke(main, ["init", "shop", "--project-dir", str(root)])
+    (root / "plugins").mkdir()
+    (root / "plugins" / "faulty.py").write_text(FAULTY)
+    (root / "headwater.yml").write_text((root / "headwater.yml").read_text() + "plugins: [plugins.faulty]\n")
+    target = {"log": {"name": "broken", "options": {"path": "{{ env_var('MARKED') }}"}}}
+    (root / "profiles.yml").write_text(yaml.safe_dump({"shop": {"target": "local", "targets": {"local": target}}}))
+
+    done = subprocess.run(
+        [sys.executable, "-m", "headwater.cli.main", "log", "ls"],
+        cwd=root,
+        env={**os.environ, "MARKED": "hushmark-31847"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 1
+    assert "Traceback" in done.stderr
+    assert "***" in done.stderr
+    assert "hushmark" not in done.stdout + done.stderr

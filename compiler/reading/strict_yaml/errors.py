@@ -9,6 +9,10 @@ import yaml
 from ...diagnostics import Diagnostics
 from ..source import SourceFile
 
+_TOO_DEEP = "exceeded maximum nesting depth"
+"""What the parser itself says of a thousand levels, from PyYAML 6.0.4 on. It reads on before it gives what it has read,
+so that no count of levels comes first.
+"""
 _TAB = re.compile(r"[ ]*\t")
 _BARE_TEMPLATE = re.compile(r"(?:^|[:\-\[{,?])[ ]+(\{[{%#].*)|^(\{[{%#].*)")
 
@@ -30,6 +34,8 @@ def report_syntax_error(
         at = source.position(first, start + len(line.rstrip()))
         message = f"YAML reads a value that begins with '{source.text[first : first + 2]}' as a mapping."
         diagnostics.add("HW024", at, message, "Put the whole value in quotes.")
+    elif error.problem == _TOO_DEEP:
+        diagnostics.add("HW018", at, "This is nested too deeply to be read.", "Flatten it.")
     else:
         problem = error.problem or error.context or "unknown problem"
         diagnostics.add("HW010", at, f"This is not valid YAML: {problem}.", _hint(problem, source, index, last_quoted))
