@@ -12,8 +12,10 @@ from traceback import extract_tb
 from typing import Any
 
 from ...errors import HeadwaterError
+from ...plugins.errors import named
 from ...plugins.local_modules import import_from
 from ..log.errors import SeedError
+from ..python_functions.errors import is_of_the_machine
 from ..python_functions.loading import is_of_a_version
 
 
@@ -49,12 +51,14 @@ def blamed(reference: str, project_dir: Path) -> Iterator[None]:
         yield
     except (ImportError, HeadwaterError):
         raise
-    except Exception as error:
+    except BaseException as error:  # also what ends a program: a function may call `sys.exit`
+        if isinstance(error, GeneratorExit) or is_of_the_machine(error):
+            raise
         frames = [
             frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(project_dir)
         ]
         place = f"{Path(frames[-1].filename).relative_to(project_dir)}:{frames[-1].lineno}" if frames else None
-        raise SeedError(reference, f"{type(error).__name__}: {error}", place) from error
+        raise SeedError(reference, named(error), place) from error
 
 
 def _take_modules(root: str) -> dict[str, Any]:

@@ -284,6 +284,8 @@ def test_function_that_is_not_there_is_named(plant, project, flights, reference)
         ("raise ValueError('no')", "ValueError: no"),
         ("yield {'carrier': 'UA'}; open('/no/such/file')", "FileNotFoundError: "),
         ("yield from (1 / row for row in [0])", "ZeroDivisionError: division by zero"),
+        ("raise SystemExit(0)", "SystemExit: 0"),
+        ("yield {'carrier': 'UA'}; raise KeyboardInterrupt", "KeyboardInterrupt"),
     ],
 )
 def test_function_that_raises_is_told_with_its_line(log, plant, project, flights, body, cause):
