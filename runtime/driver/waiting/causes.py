@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from ....errors import HeadwaterError, shortened
-from ..errors import RecordError
+from ..errors import LEAVING_OUT, NO_STEP, RecordError
 
 Reason = Literal[
     "stopped", "not_running", "silent", "starting", "unwritten", "paused", "restoring", "no_client", "behind"
@@ -30,6 +30,7 @@ LASTING: tuple[Reason, ...] = ("stopped", "not_running", "unwritten", "paused")
 class Stop:
     """Why a task has stopped: `cause`. If a record is the reason, its place, and the step that cannot process it, as
     `file:line`; empty where that is not known. `held_at`, `waited_at`: see `FailedRecord`.
+    `never_left_out`: whether no `on_error` would leave the record out.
     """
 
     cause: str
@@ -39,6 +40,7 @@ class Stop:
     step: str = ""
     held_at: str = ""
     waited_at: str = ""
+    never_left_out: bool = False
 
     @classmethod
     def of(cls, error: HeadwaterError) -> Stop:
@@ -47,7 +49,16 @@ class Stop:
             return cls(error.message.partition("\n")[0])
         first = error.first
         cause = shortened(first.cause).partition("\n")[0]
-        return cls(cause, first.topic, first.partition, first.offset, first.step, first.held_at, first.waited_at)
+        return cls(
+            cause,
+            first.topic,
+            first.partition,
+            first.offset,
+            first.step,
+            first.held_at,
+            first.waited_at,
+            error.way_on not in (LEAVING_OUT, NO_STEP),
+        )
 
     @property
     def place(self) -> str:

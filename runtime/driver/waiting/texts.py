@@ -66,7 +66,9 @@ def way_on(cause: WaitsFor) -> str:
     match cause.reason:
         case "stopped" if cause.stop is None or cause.stop.topic is None:
             return f"see to the cause, start the run of {cause.application} again, and they go on"
-        case "stopped" if cause.stop is not None and (cause.stop.held_at or cause.stop.waited_at):
+        case "stopped" if cause.stop is not None and (
+            cause.stop.held_at or cause.stop.waited_at or cause.stop.never_left_out
+        ):
             return f"correct the step, start the run of {cause.application} again, and they go on"
         case "stopped":
             return f"correct the step or set `on_error`, start the run of {cause.application} again, and they go on"

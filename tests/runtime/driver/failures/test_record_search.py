@@ -20,6 +20,7 @@ from headwater.runtime.driver.errors import ENDS_WORKER, FailedRecord, JobError,
 from headwater.runtime.driver.failures.left_out import record_error
 from headwater.runtime.driver.failures.record_search import isolate
 from headwater.runtime.driver.failures.user_errors import user_error
+from headwater.runtime.driver.waiting.causes import Stop
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
@@ -254,6 +255,7 @@ def test_on_error_leaves_out_no_record_that_ends_its_worker(log: EmbeddedLog, pl
         ended = RuntimeError("Python worker exited unexpectedly (crashed)")
         _, (failure,) = isolate(CrashesAt(log, 0, partition=0), part("reads", (topic,)), planned, ended)
         assert failure.way_on == ENDS_WORKER
+        assert Stop.of(failure).never_left_out
         assert "a record that ends its worker is not left out" in (failure.hint or "")
 
 

@@ -86,6 +86,10 @@ HAS = "which has records to take"
             "correct the step, start the run of a-b again, and they go on",
         ),
         (
+            WaitsFor("a-b", "stopped", "late", 2, replace(AT_A_RECORD, never_left_out=True)),
+            f"task 2 of late, {STANDS}; correct the step, start the run of a-b again, and they go on",
+        ),
+        (
             WaitsFor("a-c", "stopped", "late", 2, Stop("the disk is full")),
             "task 2 of a-c/late, which has stopped: the disk is full; see to the cause, start the run of a-c again, "
             "and they go on",
