@@ -268,6 +268,16 @@ def test_what_is_kept_from_an_earlier_epoch_is_refused(application, line, error)
     assert error in found
 
 
+def test_iterator_of_a_store_that_is_kept_from_an_earlier_epoch_is_refused(application):
+    # Many, as the search for the record that fails tries it again, and an iterator that has raised is at its end.
+    line = "kept.extend(self.store.all() for _ in range(99)) if record.value.v == 1 else list(kept.pop(1))"
+    app = application(single(line))
+    app.append(FACTS, [(("a",), (1,), 5)])
+    app.run()
+    app.append(FACTS, [(("a",), (2,), 6)])
+    assert "are of one epoch, and that of this one has ended" in app.attempt().error
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize(
     "line",

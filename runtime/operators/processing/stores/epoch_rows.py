@@ -208,10 +208,13 @@ class EpochRows:
     ) -> Iterator[list[tuple[bytes, bytes]]]:
         """The rows of before this epoch, read some at a time."""
         found, count = self._opened.range(lower, upper, reverse=reverse), _FIRST_READ
-        while batch := list(islice(found, count)):
+        while True:
+            self._moment.refuse_outside()  # an iterator may have been kept, and the store's rows are of the epoch
+            batch = list(islice(found, count))
+            if not batch:
+                return
             count = min(count * 4, _MOST_READ)
             yield batch
-            self._moment.refuse_outside()  # the rows are of the epoch, and so is whoever goes through them
 
     def _ordered(self) -> list[bytes]:
         """The keys that have changed, in order."""
