@@ -214,13 +214,16 @@ class Project:
         """
         return self._topics.plan_seed(topics, keep_unchanged, drop_appended)
 
-    def append(self, topic: str, records: Any) -> AppendResult:
+    def append(self, topic: str, records: Any, *, as_json: bool = False) -> AppendResult:
         """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
+
+        `as_json`: objects have the values that JSON has, and are read as strictly as a seed's file: a text is no
+        number, and NaN no null. Fractions have all of their digits where they are `Decimal`.
 
         Raises UnknownNameError, SeedError for rows that the topic cannot hold (unless its `on_error` leaves them out),
         TopicChangedError, WriterChangedError.
         """
-        return self._topics.append(topic, records)
+        return self._topics.append(topic, records, as_json)
 
     def retry(self, topic: str, records: Sequence[Mapping[str, Any]] | None = None) -> RetryResult:
         """Put the records of a topic of dead letters back into the topic from which they came, once each.

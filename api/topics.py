@@ -15,6 +15,7 @@ from ..errors import HeadwaterError
 from ..runtime.changes.refreshed import as_if_begun_again
 from ..runtime.ingest.append import AppendResult, append
 from ..runtime.ingest.appended import SeedReplacement, replacement
+from ..runtime.ingest.incoming import from_python
 from ..runtime.ingest.retry import RetryResult, check_letters, retry
 from ..runtime.ingest.seed_files import SeedFiles
 from ..runtime.ingest.seeds import SeedResult, SeedSpec, check_again, seed, seed_digest
@@ -28,6 +29,7 @@ from ..runtime.query.frames import Rows
 from ..runtime.query.topic_table import read_table, table_schema
 from ..runtime.query.topics import TopicReader
 from ..runtime.records.texts.record_json import Record
+from ..runtime.records.texts.values import from_json
 from ..runtime.topology import Topic
 from .arguments import check_name, check_names, check_number
 from .files import CheckedFiles
@@ -95,7 +97,7 @@ class Topics:
         known, (topic, spec) = state.seeds.get(name), self._seed_of(name)
         return known is not None and known.hash == seed_digest(topic, spec, self._files.root, self._seed_files)
 
-    def append(self, topic: str, records: Any) -> AppendResult:
+    def append(self, topic: str, records: Any, as_json: bool) -> AppendResult:
         """See `Project.append`."""
         check_name("topic", topic)
         self._files.require_valid()
@@ -108,7 +110,8 @@ class Topics:
             )
         log = self._target.log()
         check_writers(log, self._files.name, [declared])
-        return append(log, self._files.seeds, declared, records)
+        values = from_json if as_json else from_python
+        return append(log, self._files.seeds, declared, records, values=values)
 
     def retry(self, topic: str, records: Sequence[Mapping[str, Any]] | None) -> RetryResult:
         """See `Project.retry`."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import HeadwaterError
+from ..runtime.records.texts.values import parse_json
 
 
 def records_of(source: Any) -> list[dict[str, Any]]:
@@ -17,7 +18,7 @@ def records_of(source: Any) -> list[dict[str, Any]]:
         if not line.strip():
             continue
         try:
-            record = json.loads(line.decode("utf-8"))
+            record = parse_json(line.decode("utf-8"))
         except UnicodeDecodeError as error:
             raise HeadwaterError(f"{name}:{number}: this is not UTF-8", "write the records in UTF-8") from error
         except (ValueError, RecursionError) as error:

@@ -197,18 +197,19 @@ def _difference(driven: DrivenTopology, surface: Surface, entry: Mapping, expect
     else:
         found = [cells_of_row(columns, each) for each in rows_of_store(driven, surface, expected.name, None)]
     key = [columns.name_of("key", name) for name in columns.key]
-    rows = compared(expected.rows, found, key, any_order=expected.any_order, contains=expected.contains)
+    how = {"any_order": expected.any_order, "contains": expected.contains}
+    rows = compared(expected.rows, found, key, deleted=columns.field_name("value"), **how)
     if expected.last:
-        rows = tuple(each for each in rows if not _is_deletion(each))
+        rows = tuple(each for each in rows if not _is_deletion(columns, each))
         groups = Counter(each.group for each in rows if each.number is not None)
         if any(each.kind == "missing" and groups[each.group] > 1 for each in rows):
             hint = "of each key only the last record is compared: with `emit: per_epoch` those before depend on epochs"
     return _shown(entry, expected.kind, expected.name, rows, columns, hint)
 
 
-def _is_deletion(row: Compared) -> bool:
+def _is_deletion(columns: Columns, row: Compared) -> bool:
     """Whether nobody expected a deletion that was found: the key is not there, as if it had never been."""
-    return row.kind == "unexpected" and row.found is not None and row.found.get("value", "") is None
+    return row.kind == "unexpected" and row.found is not None and columns.is_deleted(row.found)
 
 
 def _dropped(driven: DrivenTopology, entry: Mapping, expected: ExpectedDrops) -> Difference:

@@ -62,6 +62,6 @@ def command(
     if source is None and sys.stdin is None:  # the calling program has closed it
         raise click.UsageError("there is no standard input; --file names a file")
     source = source or _LINES.convert("-", None, None)
-    appended = project.append(topics[0], records_of(source))
+    appended = project.append(topics[0], records_of(source), as_json=True)
     click.echo(f"appended {counted(appended.records, 'record')} to {topics[0]}")
     show_refused(topics[0], appended.refused)

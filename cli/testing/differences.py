@@ -9,20 +9,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.cells import cell_len
 from rich.text import Text
 
-from ..printing.cells import cell, time_text
+from ..printing.cells import time_text
 from ..printing.terminal import visible
 
 if TYPE_CHECKING:
     from ...api.testing.results import ComparedRow, Difference
+    from ...runtime.testing.rows import Columns
 
 _GAP = "  "
-_RECORD = ("timestamp", "partition", "headers")
 _MOST_ROWS = 30
 """The most rows of a table: more would hide the one that matters. The rows that differ come first."""
 
@@ -46,9 +47,10 @@ def table(difference: Difference, width: int | None) -> list[Text]:
     """The rows of a difference. `width`: of the terminal; a wider table becomes a list. None: as wide as it is."""
     names = columns(difference)
     shown = _chosen(difference.rows)
-    lines = list(_lines(names, shown))
+    cells = difference.columns
+    lines = list(_lines(names, shown, cells))
     if width is not None and any(cell_len(line.plain) > width for line in lines):
-        lines = list(_listed(names, shown))
+        lines = list(_listed(names, shown, cells))
     left = len(difference.rows) - len(shown)
     return [*lines, *([Text(f"   and {left} more")] if left else [])]
 
@@ -59,27 +61,33 @@ def columns(difference: Difference) -> list[str]:
     found = [each.row.found for each in difference.rows if each.row.found is not None]
     named = dict.fromkeys(name for row in expected for name in row)
     if not named:
-        named = dict.fromkeys(name for row in found for name in row if name not in (*_RECORD, "key", "value"))
-    deleted = any(
-        each.row.kind != "same" and (each.row.found or {}).get("value", "") is None for each in difference.rows
-    )
-    return [*named, *(["value"] if deleted and "value" not in named else [])]
+        named = dict.fromkeys(name for row in found for name in row if name in difference.columns.names())
+    is_deleted = difference.columns.is_deleted
+    deleted = any(each.row.kind != "same" and is_deleted(each.row.found or {}) for each in difference.rows)
+    null = difference.columns.field_name("value")
+    return [*named, *([null] if deleted and null not in named else [])]
 
 
 def sentence(difference: Difference, compared: ComparedRow) -> str:
     """One row that is wrong, in words, for those who show no table: `flights is 2, not 1`."""
-    expected, found = compared.row.expected, compared.row.found
+    expected, found, cells = compared.row.expected, compared.row.found, difference.columns
     if expected is None:
-        return f"nobody expects the row {_in_words(columns(difference), found)}"
+        return f"nobody expects the row {_in_words(columns(difference), found, cells)}"
     if found is None:
-        return f"there is no row {_in_words(list(expected), expected)}"
-    said = [f"{name} is {_cell(name, found)}, not {_cell(name, expected)}" for name in compared.row.differing]
+        return f"there is no row {_in_words(list(expected), expected, cells)}"
+    said = [_differs(name, expected, found, cells) for name in compared.row.differing]
     same = {name: value for name, value in expected.items() if name not in compared.row.differing}
-    return f"{', '.join(said)}{f' in the row {_in_words(list(same), same)}' if same else ''}"
+    return f"{', '.join(said)}{f' in the row {_in_words(list(same), same, cells)}' if same else ''}"
 
 
-def _in_words(names: Sequence[str], row: Mapping[str, Any] | None) -> str:
-    return ", ".join(f"{name}: {_cell(name, row or {})}" for name in names if name in (row or {}))
+def _differs(name: str, expected: Mapping[str, Any], found: Mapping[str, Any], columns: Columns) -> str:
+    if name == columns.field_name("value") and name not in expected:
+        return "it is deleted"
+    return f"{name} is {_cell(name, found, columns)}, not {_cell(name, expected, columns)}"
+
+
+def _in_words(names: Sequence[str], row: Mapping[str, Any] | None, columns: Columns) -> str:
+    return ", ".join(f"{name}: {_cell(name, row or {}, columns)}" for name in names if name in (row or {}))
 
 
 def _chosen(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
@@ -88,20 +96,20 @@ def _chosen(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
     return [rows[number] for number in sorted(ranked)]
 
 
-def _lines(names: Sequence[str], rows: Sequence[ComparedRow]) -> Iterator[Text]:
-    texts = [[_cell(name, side) for name in names] for each in rows for side in _sides(each)]
+def _lines(names: Sequence[str], rows: Sequence[ComparedRow], columns: Columns) -> Iterator[Text]:
+    texts = [[_cell(name, side, columns) for name in names] for each in rows for side in _sides(each)]
     widths = [max(map(cell_len, column)) for column in zip(names, *texts, strict=True)]
     yield _line(" ", names, widths, "bold")
     for each in rows:
         differing = [number for number, name in enumerate(names) if name in each.row.differing]
         expected, found = each.row.expected, each.row.found
         if each.row.kind == "same":
-            yield _line(" ", [_cell(name, found) for name in names], widths, "dim")
+            yield _line(" ", [_cell(name, found, columns) for name in names], widths, "dim")
             continue
         if expected is not None:
-            yield _line("-", [_cell(name, expected) for name in names], widths, "red", differing)
+            yield _line("-", [_cell(name, expected, columns) for name in names], widths, "red", differing)
         if found is not None:
-            cells = [_cell(name, found) for name in names]
+            cells = [_cell(name, found, columns) for name in names]
             yield _line("+", cells, widths, "green", differing)
             if differing:
                 marks = [_mark(text) if number in differing else "" for number, text in enumerate(cells)]
@@ -125,7 +133,7 @@ def _line(sign: str, cells: Sequence[str], widths: Sequence[int], style: str, di
     return line
 
 
-def _listed(names: Sequence[str], rows: Sequence[ComparedRow]) -> Iterator[Text]:
+def _listed(names: Sequence[str], rows: Sequence[ComparedRow], columns: Columns) -> Iterator[Text]:
     """Each row that is wrong as a list of names and values, for terminals without room for a table."""
     for each in rows:
         if each.row.kind == "same":
@@ -134,20 +142,20 @@ def _listed(names: Sequence[str], rows: Sequence[ComparedRow]) -> Iterator[Text]
         for number, name in enumerate(names):
             sign = "*" if not number else " "
             if expected is not None and found is not None and name in each.row.differing:
-                yield Text.assemble(f"{sign}  {name}: ", ("- ", "red"), (_cell(name, expected), "red"))
-                yield Text.assemble(f"   {' ' * cell_len(name)}  ", ("+ ", "green"), (_cell(name, found), "green"))
+                yield Text.assemble(f"{sign}  {name}: ", ("- ", "red"), (_cell(name, expected, columns), "red"))
+                yield Text.assemble(
+                    f"   {' ' * cell_len(name)}  ", ("+ ", "green"), (_cell(name, found, columns), "green")
+                )
             else:
                 side, mark = (expected, "-") if found is None else (found, "+" if expected is None else " ")
-                yield Text(f"{sign}  {name}: {mark} {_cell(name, side)}")
+                yield Text(f"{sign}  {name}: {mark} {_cell(name, side, columns)}")
 
 
-def _cell(name: str, row: Mapping[str, Any] | None) -> str:
+def _cell(name: str, row: Mapping[str, Any] | None, columns: Columns) -> str:
     """The text of a cell; empty where the row says nothing about it."""
     value = (row or {}).get(name, _ABSENT)
     if value is _ABSENT:
         return ""
-    if name == "timestamp" and isinstance(value, int):
+    if isinstance(value, int) and columns.is_time(name):
         return time_text(value)
-    if name == "value" and isinstance(value, Mapping):
-        return "(a row)"
-    return visible(cell(name, value))
+    return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))

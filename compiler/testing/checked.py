@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as AbstractMapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from ...runtime.operators.declarations import Sink
 from ...runtime.query.rows import table_schema
 from ...runtime.records.bad_values import BadValueError
 from ...runtime.records.schema import WINDOW_COLUMNS, key_columns, value_columns
+from ...runtime.records.texts.values import exact_number
 from ...runtime.records.types import TIMESTAMP, parse_columns
 from ...runtime.testing.driven import incoming_of
 from ...runtime.testing.given import (
@@ -26,7 +28,7 @@ from ...runtime.testing.given import (
     Records,
     SeedRows,
 )
-from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, record_form
+from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, record_form, way_out
 from ...runtime.topology import GlobalTable, Store, Topic
 from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position, did_you_mean
@@ -200,14 +202,14 @@ class _Checking:
 
     def _record(self, columns: Columns, row: Mapping, *, given: bool) -> dict[str, Any] | None:
         try:
-            return record_form(columns, row.to_python(), given=given)
+            return record_form(columns, _exact(row), given=given)
         except UnfitRowError as error:
             self._unfit(row, error)
             return None
 
     def _cells(self, columns: Columns, row: Mapping) -> Cells | None:
         try:
-            return cells_of(columns, record_form(columns, row.to_python()), written=True)
+            return cells_of(columns, record_form(columns, _exact(row)), written=True)
         except UnfitRowError as error:
             self._unfit(row, error)
             return None
@@ -222,7 +224,14 @@ class _Checking:
                     self._check_values(topic, [each])
                 return
             path = tuple(error.column.split(".", 1)) if error.column else ()
-            self._unfit(rows[0][0], UnfitRowError(path, error.cause))
+            self._unfit(rows[0][0], UnfitRowError(path, error.cause, self._way_out(topic, rows[0][1], path)))
+
+    @staticmethod
+    def _way_out(topic: Topic, record: AbstractMapping[str, Any], path: Sequence[str]) -> str | None:
+        columns = columns_of_topic(topic)
+        if len(path) < 2 or path[1] not in (columns.key if path[0] == "key" else columns.value):
+            return None
+        return way_out((record.get(path[0]) or {}).get(path[1]), columns.type_of(*path))
 
     def _unfit(self, row: Mapping, error: UnfitRowError) -> None:
         at = _place(row, error.path, of_key=error.unknown)
@@ -253,6 +262,20 @@ class _Checking:
 def _rows(entry: Mapping) -> Iterable[Mapping]:
     rows = entry.get("rows")
     return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, Items) else []
+
+
+def _exact(node: Node) -> Any:
+    """A node as values for `from_json`: numbers with a fraction or an exponent keep all of their digits."""
+    match node:
+        case Mapping():
+            return {name: _exact(each) for name, each in node.items()}
+        case Items():
+            return [_exact(each) for each in node]
+        case Scalar(value=float(), text=text):
+            # YAML writes `.inf` and `.nan`. What no decimal can be stays a float, which is refused if it is infinite.
+            with suppress(ValueError):
+                return exact_number(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
+    return node.to_python()
 
 
 def _is_true(node: Node | None) -> bool:

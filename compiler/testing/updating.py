@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ...runtime.records.schema import WINDOW_COLUMNS
+import yaml
+
 from ...runtime.testing.comparing import Compared
 from ...runtime.testing.rows import Columns, moment_text
 from .yaml_edits import Edit, NewItem, composed, edited, flow_text, key_at, list_edits, replaced, value_at
@@ -57,7 +58,7 @@ def _rows(text: str, entry: Any, found: Found) -> list[Edit]:
     for row in found.rows:
         if row.number is None or row.kind == "missing":
             continue
-        cells = _cells(present[row.number], row)
+        cells = _cells(present[row.number], row, found.columns)
         if cells is None:  # one of the two was deleted: they have other cells
             items.append((NewItem(_text(row, found), row.number), row))
         else:
@@ -75,18 +76,35 @@ def _rows(text: str, entry: Any, found: Found) -> list[Edit]:
     return edits
 
 
-def _cells(item: Any, row: Compared) -> list[Edit] | None:
+def _cells(item: Any, row: Compared, columns: Columns) -> list[Edit] | None:
     """The cells of a row that differ, with what was found; None if that has no such cells."""
     edits = []
+    roles = {columns.field_name(role) for role in ("key", "value")}
     for name in row.differing:
-        role, _, column = name.rpartition(".")
-        roles = (role,) if role else ("key", "value")
-        nested = [value_at(value_at(item, each), column) for each in roles if value_at(item, each) is not None]
-        node = next((each for each in (value_at(item, name), *nested) if each is not None), None)
-        if node is None or name not in (row.found or {}) or name in ("key", "value"):
+        node = _node(item, name, columns)
+        if node is None or name not in (row.found or {}) or name in roles:
             return None
-        edits.append(replaced(node, _value(name, (row.found or {})[name])))
+        edits.append(replaced(node, _value(columns, name, (row.found or {})[name])))
     return edits
+
+
+def _node(item: Any, name: str, columns: Columns) -> Any:
+    """The node of a cell in a row of the file, in either form; None if it is not there."""
+    is_record = columns.is_record({key.value: _shape(value) for key, value in item.value})
+    if name not in columns.names():
+        return value_at(item, name.removeprefix("record."))
+    role, column = columns.names()[name]
+    if is_record:
+        return value_at(value_at(item, role), column)
+    found = (value_at(item, each) for each in (name, f"{role}.{column}"))
+    return next((each for each in found if each is not None), None)
+
+
+def _shape(node: Any) -> Any:
+    """As much of a node's value as tells rows and records apart."""
+    if isinstance(node, yaml.MappingNode):
+        return {key.value: None for key, _ in node.value}
+    return None if node.tag == "tag:yaml.org,2002:null" else node.tag
 
 
 def _place(items: Sequence[tuple[int | NewItem, Compared]], row: Compared) -> int:
@@ -101,15 +119,29 @@ def _place(items: Sequence[tuple[int | NewItem, Compared]], row: Compared) -> in
 def _text(row: Compared, found: Found) -> str:
     """A row that was found, with the columns that the test names; all of them, if it names none."""
     cells, columns = row.found or {}, found.columns
-    named = dict.fromkeys(name for each in found.rows for name in each.expected or ())
+    no_key, deleted = columns.field_name("key"), columns.field_name("value")
+    named = dict.fromkeys(name for each in found.rows for name in each.expected or () if name not in (no_key, deleted))
     key = [columns.name_of("key", name) for name in columns.key]
     names = list(named or [*key, *(columns.name_of("value", name) for name in columns.value)])
-    if cells.get("value", "") is None:
-        names = [*key, "value"]
-    if cells.get("key", "") is None:
-        names = ["key", *(name for name in names if name not in ("key", *key))]
-    return flow_text({name: _value(name, cells[name]) for name in names if name in cells})
+    if columns.is_deleted(cells):
+        names = [*key, deleted]
+    if cells.get(no_key, "") is None:
+        names = [no_key, *(name for name in names if name not in key)]
+    written = {name: _value(columns, name, cells[name]) for name in names if name in cells}
+    return flow_text(_as_record(written, columns) if any(name.startswith("record.") for name in written) else written)
 
 
-def _value(name: str, value: Any) -> Any:
-    return moment_text(value) if name in (*WINDOW_COLUMNS, "timestamp") and isinstance(value, int) else value
+def _as_record(cells: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    """Cells in record form: a field of the record has the name of a column, which a row by name would give."""
+    record: dict[str, Any] = {}
+    for name, value in cells.items():
+        role, column = columns.names().get(name, ("", ""))
+        if role:
+            record.setdefault(role, {})[column] = value
+        else:
+            record[name.removeprefix("record.")] = value
+    return record
+
+
+def _value(columns: Columns, name: str, value: Any) -> Any:
+    return moment_text(value) if columns.is_time(name) and isinstance(value, int) else value

@@ -81,6 +81,8 @@ def list_edits(text: str, holder: Any, name: str, items: Sequence[int | NewItem]
         return [Edit(colon, end, " []")] if found.value else []
     if found.flow_style or not found.value:
         texts = [each.text if isinstance(each, NewItem) else _text(text, found.value[each]) for each in items]
+        if holder.flow_style:
+            return [Edit(colon, end, f" [{', '.join(texts)}]")]
         blank = "\n" + " " * (key.start_mark.column + 2)
         return [Edit(colon, end, "".join(f"{blank}- {each}" for each in texts))]
     return _block_edits(text, found.value, items)

@@ -23,8 +23,9 @@ from ..records.arrays import Int64s
 from ..records.keys.encoding import holds_floats, normal_key
 from ..records.partitioner import key_partitions
 from ..records.schema import key_columns
+from ..records.texts.values import Convert
 from ..topology import Topic
-from .incoming import Incoming, join
+from .incoming import Incoming, from_python, join
 from .seed_rows import times_of, yielded_rows
 from .sieve import RefusedRows, Sieve
 
@@ -59,14 +60,19 @@ class RetriedMeanwhileError(HeadwaterError):
 
 
 def append(
-    log: Log, application: str, topic: Topic, rows: Any, timestamps: Sequence[int] | None = None
+    log: Log,
+    application: str,
+    topic: Topic,
+    rows: Any,
+    timestamps: Sequence[int] | None = None,
+    values: Convert = from_python,
 ) -> AppendResult:
     """Append records to a topic that is fed from outside. Either all are committed, or none; but rows that the topic
     cannot hold are left out if its `on_error` says so.
 
     `rows`: a table (Arrow's, pandas', ...), or an iterable of tables, of objects with a field for each column, or of
     objects in record form. `timestamps`: ms, one for each row; otherwise they come from the record, from the topic's
-    timestamp column, or from the clock. `application`: `<project>-seed`.
+    timestamp column, or from the clock. `application`: `<project>-seed`. `values`: how the values of objects are read.
 
     Raises SeedError for rows that the topic cannot hold, TopicChangedError.
     """
@@ -74,9 +80,9 @@ def append(
     # Timestamps are given row by row, so then all rows have to fit.
     sieve = Sieve(topic if timestamps is None else replace(topic, on_error="fail"))
     if timestamps is None:
-        incoming = sieve.to_the_end(yielded_rows(SOURCE, rows, topic, now, sieve))
+        incoming = sieve.to_the_end(yielded_rows(SOURCE, rows, topic, now, sieve, values))
     else:
-        untimed = sieve.to_the_end(yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now, sieve))
+        untimed = sieve.to_the_end(yielded_rows(SOURCE, rows, replace(topic, timestamp=None), now, sieve, values))
         incoming = _timed(untimed, times_of(SOURCE, timestamps))
     written = write_incoming(log, application, topic, incoming)
     if not written:

@@ -236,16 +236,25 @@ def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         raise TypeError("not a single value; of a list that holds itself Arrow would find no end")
     if pa.types.is_temporal(data_type) and int in classes:
         raise TypeError("a number has no unit of time; beside other times Arrow would take it for microseconds")
+    if int in classes and (pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)):
+        number = float if pa.types.is_floating(data_type) else str  # Arrow's integers end at 64 bits
+        values = [number(value) if type(value) is int else value for value in values]
     # Arrow infers the type first. If it were given the type, it would silently truncate 1.5 to an int.
     return cast(pa.array(values, from_pandas=True), data_type)
 
 
 def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
-    """A list, an object or a map in its JSON form. Nested values are unchanged."""
-    if pa.types.is_map(data_type) and value is not None:
-        pairs = value.items() if isinstance(value, Mapping) else value
-        as_object = pa.types.is_string(data_type.key_type)
-        return dict(pairs) if as_object else [{"key": key, "value": item} for key, item in pairs]
+    """A list, an object or a map in its JSON form; maps may also be lists of pairs, as Arrow gives them. Nested values
+    are unchanged, and so is what is none of these.
+    """
+    if pa.types.is_map(data_type):
+        pairs = list(value.items()) if isinstance(value, Mapping) else value
+        if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+            return value
+        if not pa.types.is_string(data_type.key_type):
+            return [{"key": key, "value": item} for key, item in pairs]
+        as_object = dict(pairs)
+        return as_object if len(as_object) == len(pairs) else value
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, tuple | np.ndarray) else value

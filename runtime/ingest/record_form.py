@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,9 +12,9 @@ import pyarrow as pa
 from ..records.arrays import Int64s
 from ..records.bad_values import BadValueError, located
 from ..records.kinds import Kind
-from ..records.schema import WINDOW_COLUMNS, key_columns, topic_schema, value_columns
+from ..records.schema import is_bound, key_columns, topic_schema, value_columns
 from ..records.texts.record_json import FIELDS
-from ..records.texts.values import from_json, texts
+from ..records.texts.values import Convert, from_json, texts
 from ..topology import Topic
 from .incoming import Incoming, convert, event_times, missing_time, valid_times
 
@@ -23,7 +23,7 @@ def parse_records(
     topic: Topic,
     rows: Sequence[Mapping[str, Any]],
     clock: int,
-    values: Callable[[Sequence[Any], pa.DataType], pa.Array] = from_json,
+    values: Convert = from_json,
 ) -> Incoming:
     """Objects in record form as records of a topic. `values` converts the values of a column.
 
@@ -75,7 +75,7 @@ def _columns(
     rows: Sequence[Mapping[str, Any]],
     role: str,
     types: Mapping[str, pa.DataType],
-    values: Callable[[Sequence[Any], pa.DataType], pa.Array],
+    values: Convert,
 ) -> dict[str, pa.Array]:
     objects = [record.get(role) or {} for record in rows]
     for row, found in enumerate(objects):
@@ -87,7 +87,7 @@ def _columns(
             f"{role}.{name}",
             [found.get(name) for found in objects],
             data_type,
-            _from_ms if role == "key" and name in WINDOW_COLUMNS else values,
+            _from_ms if role == "key" and is_bound(name, data_type) else values,
         )
         for name, data_type in types.items()
     }

@@ -6,7 +6,6 @@ wherever a retry is killed.
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +22,7 @@ from ..log.log import Log
 from ..log.state import LogState
 from ..records.bad_values import BadValueError
 from ..records.texts.record_json import Record
+from ..records.texts.values import parse_json
 from ..topology import DEAD_LETTER_COLUMNS, Topic
 from .append import RetriedMeanwhileError, commit_append, write_incoming
 from .record_form import parse_records
@@ -205,8 +205,8 @@ def _parsed(letters: Topic, letter: _Letter, role: str) -> Any:
     if not isinstance(found, str):
         return found
     try:
-        return json.loads(found)
-    except ValueError as error:
+        return parse_json(found)
+    except (ValueError, RecursionError) as error:
         raise LetterError(_place(letters, letter), f"its {role} is not JSON: {error}") from error
 
 

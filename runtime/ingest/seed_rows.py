@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -12,8 +11,8 @@ import pyarrow as pa
 
 from ..records.bad_values import BadValueError
 from ..records.schema import key_columns, value_columns
-from ..records.texts.record_json import FIELDS
-from ..records.texts.values import from_json
+from ..records.texts.record_json import is_record
+from ..records.texts.values import Convert, from_json, parse_json
 from ..topology import Topic
 from .incoming import (
     Incoming,
@@ -72,31 +71,33 @@ def parquet_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator
             first += batch.num_rows
 
 
-def yielded_rows(source: str, found: Any, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
+def yielded_rows(
+    source: str, found: Any, topic: Topic, clock: int, sieve: Sieve, values: Convert = from_python
+) -> Iterator[Incoming]:
     """The rows that a function or a caller has given. Raises SeedError.
 
     `found`: a table (Arrow's, pandas' or another that Arrow understands), or an iterable of tables, of objects with a
-    field for each column, or of objects in record form.
+    field for each column, or of objects in record form. `values`: how the values of objects are read.
     """
     seen: set[str] = set()
     first = 1
     with placed(source):
         for piece in _pieces(found):
-            yield from sieve.taken(source, piece, _converter(topic, piece, clock, seen), _row, first)
+            yield from sieve.taken(source, piece, _converter(topic, piece, clock, seen, values), _row, first)
             first += len(piece)
         if seen:
             columns_of(topic, sorted(seen))
 
 
 def _converter(
-    topic: Topic, piece: pa.Table | Sequence[Mapping[str, Any]], clock: int, seen: set[str]
+    topic: Topic, piece: pa.Table | Sequence[Mapping[str, Any]], clock: int, seen: set[str], values: Convert
 ) -> Callable[[Any], Incoming]:
     """How to convert a piece, or a part of it."""
     if isinstance(piece, pa.Table):
         return lambda some: from_table(topic, some, clock)
     if _in_record_form(topic, piece):
-        return lambda some: parse_records(topic, some, clock, from_python)
-    return lambda some: _from_objects(topic, some, clock, from_python, seen)
+        return lambda some: parse_records(topic, some, clock, values)
+    return lambda some: _from_objects(topic, some, clock, values, seen)
 
 
 def _row(number: int) -> str:
@@ -127,7 +128,7 @@ def _json_lines(path: Path, sieve: Sieve) -> Iterator[tuple[list[int], list[dict
 def _object(path: Path, number: int, line: str, sieve: Sieve) -> dict[str, Any] | None:
     """The object of a line; None if it is none."""
     try:
-        found = json.loads(line)
+        found = parse_json(line)
     except (ValueError, RecursionError) as error:
         sieve.refuse(path.name, lambda: f"line {number}", f"no JSON: {error}")
         return None
@@ -178,14 +179,10 @@ def _in_record_form(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> bool:
 
     If the first object can only be in record form, all are taken to be, and others are errors.
     """
-    columns = _columns_of(topic)
-
-    def can_be_one(row: Mapping[str, Any]) -> bool:
-        return isinstance(row.get("value", 0), Mapping | None)
-
-    if can_be_one(rows[0]) and columns.isdisjoint(rows[0]):
+    if isinstance(rows[0].get("value", 0), Mapping | None) and _columns_of(topic).isdisjoint(rows[0]):
         return True
-    return all(row.keys() <= FIELDS and can_be_one(row) for row in rows)
+    key, value = key_columns(topic), value_columns(topic)
+    return all("value" in row and is_record(row, key, value) for row in rows)
 
 
 def _columns_of(topic: Topic) -> set[str]:
@@ -198,7 +195,7 @@ def _from_objects(
     topic: Topic,
     rows: Sequence[Mapping[str, Any]],
     clock: int,
-    values: Callable[[Sequence[Any], pa.DataType], pa.Array],
+    values: Convert,
     seen: set[str],
 ) -> Incoming:
     """Objects with a field for each column. Adds their fields to `seen`."""

@@ -12,6 +12,7 @@ import pyarrow as pa
 from ..records.arrays import Int64s
 from ..records.schema import WINDOW_COLUMNS
 from ..records.texts.json_values import to_json
+from ..records.texts.record_json import key_to_json
 from ..records.types import TIMESTAMP, column_names, parse_columns
 from ..topology import Store
 from ..windows import JoinWindow
@@ -65,7 +66,7 @@ class FoundRows:
 
     def rows(self) -> Iterator[Row]:
         """The rows."""
-        key = {name: _to_ms(column) if name in WINDOW_COLUMNS else to_json(column) for name, column in self.key.items()}
+        key = {name: key_to_json(name, column) for name, column in self.key.items()}
         value = {name: to_json(column) for name, column in self.value.items()}
         for number, timestamp in enumerate(self.timestamps.tolist()):
             yield Row(
@@ -100,7 +101,3 @@ class FoundRows:
 def moments(milliseconds: Int64s) -> pa.Array:
     """Milliseconds since 1970 as timestamps."""
     return pa.array(milliseconds).cast(pa.timestamp("ms", "UTC")).cast(TIMESTAMP)
-
-
-def _to_ms(column: pa.Array) -> list[int | None]:
-    return [None if micros is None else micros // 1000 for micros in column.cast(pa.int64()).to_pylist()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -76,5 +77,5 @@ def no(value: Any, data_type: pa.DataType) -> str:
 
 def shown(value: Any) -> str:
     """A value as an error shows it."""
-    text = str(value) if isinstance(value, float) else repr(value)
+    text = str(value) if isinstance(value, float | Decimal) else repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

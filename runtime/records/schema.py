@@ -35,6 +35,11 @@ def no_timestamp(time: object) -> str | None:
     return "lies after 9999, in milliseconds" if time > LAST_TIMESTAMP else None
 
 
+def is_bound(column: str, data_type: pa.DataType) -> bool:
+    """Whether a column of a key is a bound of its window, which people see in ms."""
+    return column in WINDOW_COLUMNS and data_type == TIMESTAMP
+
+
 def may_be_missing(column: str) -> bool:
     """Whether records may lack a column, which is null then: one of the value, added to the topic later, or headers."""
     return column == HEADERS or column.startswith("value.")

@@ -1,7 +1,8 @@
 """Compares rows that a test expects with rows that were found, cell by cell.
 
-An expected row says what it names; cells that it does not name are not compared. Numbers with a fraction are equal up
-to a relative difference of 1e-9, as people write them with fewer digits.
+An expected row says what it names; cells that it does not name are not compared, but for one: a row that does not say
+that it is deleted is not. Numbers with a fraction are equal up to a relative difference of 1e-9, as people write them
+with fewer digits. Whole numbers are equal or not.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from .matching import aligned, best_matching
@@ -18,6 +20,11 @@ ABSENT = object()
 """The value of a cell that a found row does not have: a column of a row that was deleted."""
 
 _TOLERANCE = 1e-9
+
+_WHOLE_TO = 1 << 53
+"""Below this, doubles are dense enough that a whole one is meant to be whole."""
+
+_Differ = Callable[[Cells, Cells], tuple[str, ...]]
 
 Kind = Literal["same", "differs", "missing", "unexpected"]
 
@@ -44,8 +51,11 @@ def equal(expected: Any, found: Any) -> bool:
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
     if isinstance(expected, float) or isinstance(found, float):
-        both = isinstance(expected, int | float) and isinstance(found, int | float)
-        return both and math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=1e-12)
+        if not (isinstance(expected, int | float) and isinstance(found, int | float)):
+            return False
+        if all(abs(each) < _WHOLE_TO and each == int(each) for each in (expected, found)):
+            return expected == found
+        return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=0.0)
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
         return expected.keys() == found.keys() and all(equal(value, found[name]) for name, value in expected.items())
     if isinstance(expected, Sequence) and isinstance(found, Sequence) and not isinstance(expected, str):
@@ -54,9 +64,14 @@ def equal(expected: Any, found: Any) -> bool:
     return bool(expected == found)
 
 
-def differing(expected: Cells, found: Cells) -> tuple[str, ...]:
-    """The cells that a row names and that are otherwise in the other."""
-    return tuple(name for name, value in expected.items() if not equal(value, found.get(name, ABSENT)))
+def differing(expected: Cells, found: Cells, deleted: str = "value") -> tuple[str, ...]:
+    """The cells that a row names and that are otherwise in the other. `deleted`: the cell that a tombstone has.
+
+    A tombstone differs from a row that does not say that it is one.
+    """
+    names = tuple(name for name, value in expected.items() if not equal(value, found.get(name, ABSENT)))
+    only_found = deleted not in expected and found.get(deleted, ABSENT) is None
+    return (deleted,) if only_found and not names else names
 
 
 def compared(
@@ -66,37 +81,42 @@ def compared(
     *,
     any_order: bool = False,
     contains: bool = False,
+    deleted: str = "value",
 ) -> tuple[Compared, ...]:
     """Each expected row with the one that was found for it, then those that nobody expected.
 
     Rows come in order for each key. `key`: the cells of the key; what all expected rows name of it decides which rows
-    belong together. `any_order`: the order does not count. `contains`: other rows may be there too.
+    belong together. `any_order`: the order does not count. `contains`: other rows may be there too. `deleted`: the
+    cell that is null in a tombstone.
     """
+    differ = partial(differing, deleted=deleted)
     shared = [name for name in key if expected and all(name in row for row in expected)]
     groups: dict[str, tuple[list[int], list[int]]] = {}
     for side, given in enumerate((expected, found)):
         for number, row in enumerate(given):
             groups.setdefault(_key(row, shared), ([], []))[side].append(number)
-    pair: Callable[[Sequence[Cells], Sequence[Cells]], list[tuple[int | None, int | None]]]
+    pair: Callable[[Sequence[Cells], Sequence[Cells], _Differ], list[tuple[int | None, int | None]]]
     pair = _in_any_order if any_order else _in_order
     rows: list[Compared] = []
     for group, (wanted, there) in groups.items():
-        pairs = pair([expected[number] for number in wanted], [found[number] for number in there])
+        pairs = pair([expected[number] for number in wanted], [found[number] for number in there], differ)
         for left, right in pairs:
             place = None if right is None else there[right]
             if left is not None or not contains:
-                row_of_both = _compared(expected, found, None if left is None else wanted[left], place)
+                row_of_both = _compared(expected, found, None if left is None else wanted[left], place, differ)
                 rows.append(replace(row_of_both, group=group))
     rows.sort(key=lambda each: (each.number is None, each.number or 0, each.place or 0))
     return tuple(rows)
 
 
-def _compared(expected: Sequence[Cells], found: Sequence[Cells], number: int | None, place: int | None) -> Compared:
+def _compared(
+    expected: Sequence[Cells], found: Sequence[Cells], number: int | None, place: int | None, differ: _Differ
+) -> Compared:
     wanted = None if number is None else expected[number]
     there = None if place is None else found[place]
     if wanted is None or there is None:
         return Compared("unexpected" if wanted is None else "missing", wanted, there, number, (), place)
-    names = differing(wanted, there)
+    names = differ(wanted, there)
     return Compared("differs" if names else "same", wanted, there, number, names, place)
 
 
@@ -104,24 +124,24 @@ def _key(row: Cells, names: Sequence[str]) -> str:
     return repr([row.get(name) for name in names])
 
 
-def _fits(expected: Cells, found: Cells) -> bool:
-    return not differing(expected, found)
-
-
-def _in_order(expected: Sequence[Cells], found: Sequence[Cells]) -> list[tuple[int | None, int | None]]:
+def _in_order(
+    expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ
+) -> list[tuple[int | None, int | None]]:
     """Pairs that keep both orders, with as many equal rows as there can be."""
-    return aligned(len(expected), len(found), lambda left, right: _fits(expected[left], found[right]))
+    return aligned(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
 
 
-def _in_any_order(expected: Sequence[Cells], found: Sequence[Cells]) -> list[tuple[int | None, int | None]]:
+def _in_any_order(
+    expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ
+) -> list[tuple[int | None, int | None]]:
     """Pairs of equal rows, as many as there can be; the others are put beside the ones that they are most like."""
-    equals = best_matching(len(expected), len(found), lambda left, right: _fits(expected[left], found[right]))
+    equals = best_matching(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
     pairs: list[tuple[int | None, int | None]] = [*equals.items()]
     left_over = [number for number in range(len(found)) if number not in equals.values()]
     for number in range(len(expected)):
         if number in equals:
             continue
-        likest = min(left_over, key=lambda there: len(differing(expected[number], found[there])), default=None)
+        likest = min(left_over, key=lambda there: len(differ(expected[number], found[there])), default=None)
         pairs.append((number, likest))
         if likest is not None:
             left_over.remove(likest)

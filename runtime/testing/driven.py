@@ -38,11 +38,11 @@ from ..query.topics import TopicReader
 from ..records.bad_values import BadValueError
 from ..records.schema import value_columns
 from ..records.texts.record_json import Record
-from ..records.texts.values import Convert
+from ..records.texts.values import Convert, from_json
 from ..state.memory import memory_folder
 from ..topology import GlobalTable, PluginRef, Settings, Store, Topic, Topology
 from .given import Advance, Given, Records, SeedRows
-from .rows import with_time, yaml_values
+from .rows import with_time
 
 
 class DrivenRunError(HeadwaterError):
@@ -215,9 +215,7 @@ class _Feeding:
         return self._driven.time
 
 
-def incoming_of(
-    topic: Topic, records: Iterable[Mapping[str, Any]], now: int, values: Convert = yaml_values
-) -> Incoming:
+def incoming_of(topic: Topic, records: Iterable[Mapping[str, Any]], now: int, values: Convert = from_json) -> Incoming:
     """Records in record form as the log takes them. `now`: the time of those without one. Raises BadValueError."""
     kind = value_columns(topic).get(topic.timestamp) if topic.timestamp is not None else None
     timed = [with_time(record, topic.timestamp, kind, now) for record in records]

@@ -1,7 +1,7 @@
 """Rows as tests write them: columns by name, or the record form. Both become the record form, with named columns only.
 
-A row by name may also have `timestamp`, `partition` and `headers`, unless a column has that name, and `value: null`
-for a tombstone.
+A row by name may also have `timestamp`, `partition` and `headers`, and `value: null` for a tombstone, unless a column
+has that name.
 """
 
 from __future__ import annotations
@@ -14,15 +14,20 @@ from typing import Any
 import pyarrow as pa
 
 from ...suggestions import did_you_mean
-from ..ingest.incoming import from_python
 from ..records.bad_values import BadValueError
-from ..records.schema import WINDOW_COLUMNS
+from ..records.schema import is_bound
 from ..records.texts.json_values import to_json
-from ..records.texts.values import from_json
+from ..records.texts.record_json import FIELDS as RECORD_FIELDS
+from ..records.texts.record_json import is_record, key_to_json
+from ..records.texts.values import from_json, parse_text
 from ..records.types import TIMESTAMP
 
 Cells = Mapping[str, Any]
-"""A row, flat: the name of each cell -> its value in JSON's form; times of records and windows in ms."""
+"""A row, flat: the name of each cell -> its value in JSON's form; times of records and windows in ms.
+
+Cells are columns (`Columns.name_of`), and fields of the record (`Columns.field_name`): `timestamp`, `partition`,
+`headers`, and `key` and `value`, which are there only if they are null.
+"""
 
 FIELDS = ("timestamp", "partition", "headers")
 """The cells of a record that are no columns."""
@@ -56,6 +61,25 @@ class Columns:
         both = column in self.key and column in self.value
         return f"{role}.{column}" if both else column
 
+    def field_name(self, field: str) -> str:
+        """What the cell of a record's field is called: as the field, or `record.x` where a column has that name."""
+        return f"record.{field}" if field in self.key or field in self.value else field
+
+    def is_record(self, row: Mapping[str, Any]) -> bool:
+        """Whether a row is in record form, see `record_json.is_record`."""
+        return is_record(row, self.key, self.value)
+
+    def is_deleted(self, cells: Cells) -> bool:
+        """Whether the cells are those of a tombstone."""
+        return cells.get(self.field_name("value"), "") is None
+
+    def is_time(self, cell: str) -> bool:
+        """Whether a cell is a time in ms: that of the record, or a bound of its window."""
+        role, column = self.names().get(cell, ("", ""))
+        if not role:
+            return cell == self.field_name("timestamp")
+        return role == "key" and is_bound(column, self.key[column])
+
     def names(self) -> dict[str, tuple[str, str]]:
         """By what names a row gives columns: name -> role and column."""
         found = {}
@@ -77,7 +101,8 @@ def record_form(columns: Columns, row: Mapping[str, Any], *, given: bool = False
     """
     names = columns.names()
     nested = any(isinstance(row.get(role), Mapping) and role not in names for role in _ROLES)
-    if nested or (row.keys() <= {*_ROLES, *FIELDS, "offset"} and names.keys().isdisjoint(row)):
+    nested |= row.keys() <= RECORD_FIELDS and names.keys().isdisjoint(row)
+    if nested or columns.is_record(row):
         if given and "value" not in row:
             raise UnfitRowError((), "there is no value (null deletes)")
         return _of_record(columns, row)
@@ -93,7 +118,7 @@ def record_form(columns: Columns, row: Mapping[str, Any], *, given: bool = False
             found[name] = value
         else:
             raise _unknown((name,), columns, name)
-    return _with_times({"value": {}, **found} if given else found)
+    return _with_times(columns, {"value": {}, **found} if given else found)
 
 
 def _of_record(columns: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
@@ -113,7 +138,7 @@ def _of_record(columns: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
                 raise UnfitRowError(
                     (name, column), f"there is no column '{column}' in the {name} of {columns.of}", hint, unknown=True
                 )
-    return _with_times({name: value for name, value in row.items() if name != "offset"})
+    return _with_times(columns, {name: value for name, value in row.items() if name != "offset"})
 
 
 def _unknown(path: tuple[str, ...], columns: Columns, name: str) -> UnfitRowError:
@@ -131,14 +156,15 @@ def _listed(known: Sequence[str] | Mapping[str, Any]) -> str | None:
     return f"It has {', '.join(known)}." if known else None
 
 
-def _with_times(record: dict[str, Any]) -> dict[str, Any]:
+def _with_times(columns: Columns, record: dict[str, Any]) -> dict[str, Any]:
     """With the times of the record and of its window in ms."""
     if record.get("timestamp") is not None:
         record["timestamp"] = moment(record["timestamp"], ("timestamp",))
     key = record.get("key")
     if key:
         record["key"] = {
-            name: moment(value, ("key", name)) if name in WINDOW_COLUMNS else value for name, value in key.items()
+            name: moment(value, ("key", name)) if is_bound(name, columns.key[name]) else value
+            for name, value in key.items()
         }
     return record
 
@@ -147,11 +173,14 @@ def moment(value: Any, path: tuple[str, ...]) -> int | None:
     """A time in ms: a whole number of them, or a text in ISO 8601. Raises UnfitRowError."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
+    hint = "Write it as 2024-05-01T08:00:00Z, in quotes, or in milliseconds since 1970."
     try:
         micros: int = from_json([value], TIMESTAMP).cast(pa.int64())[0].as_py()
     except BadValueError:
-        hint = "Write it as 2024-05-01T08:00:00Z, in quotes, or in milliseconds since 1970."
-        raise UnfitRowError(path, f"{value!r} is no time", hint) from None
+        shown = repr(value) if isinstance(value, str) else str(value)
+        raise UnfitRowError(path, f"{shown} is no time", hint) from None
+    if micros % 1000:
+        raise UnfitRowError(path, f"{value!r} has parts of a millisecond", hint)
     return micros // 1000
 
 
@@ -182,15 +211,6 @@ def with_time(record: Mapping[str, Any], timestamp: str | None, kind: pa.DataTyp
     return {**record, "value": {**value, timestamp: given}}
 
 
-def yaml_values(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """Values of YAML as a column. A text must be one: `1` may have been meant as `01`. Raises BadValueError."""
-    if pa.types.is_string(data_type):
-        for row, value in enumerate(values):
-            if not isinstance(value, str | None):
-                raise BadValueError(row, f"{value!r} is no string: put it in quotes")
-    return from_python(values, data_type)
-
-
 def cells_of(columns: Columns, record: Mapping[str, Any], *, written: bool = False) -> Cells:
     """A record in record form as cells. `written`: by a person, so its values get the form of their type.
 
@@ -201,20 +221,59 @@ def cells_of(columns: Columns, record: Mapping[str, Any], *, written: bool = Fal
         if role not in record:
             continue
         if record[role] is None:
-            found[role] = None
+            found[columns.field_name(role)] = None
             if role == "key":  # a key whose columns are all null is a null key
                 found |= dict.fromkeys(columns.name_of(role, column) for column in columns.key)
             continue
         for column, value in record[role].items():
-            settled = _settled(columns.type_of(role, column), (role, column), value) if written else value
-            found[columns.name_of(role, column)] = settled
-    return found | {name: record[name] for name in FIELDS if name in record}
+            data_type = columns.type_of(role, column)
+            settled = _settled(data_type, (role, column), value) if written else value
+            found[columns.name_of(role, column)] = _in_key_order(settled, data_type)
+    return found | {columns.field_name(name): record[name] for name in FIELDS if name in record}
 
 
 def _settled(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:
-    if path[0] == "key" and path[1] in WINDOW_COLUMNS:
+    role, name = path
+    if role == "key" and is_bound(name, data_type):
         return value
     try:
-        return to_json(yaml_values([value], data_type))[0]
+        array = from_json([value], data_type)
     except BadValueError as error:
-        raise UnfitRowError(path, error.cause) from None
+        raise UnfitRowError(path, error.cause, way_out(value, data_type)) from None
+    return (key_to_json(name, array) if role == "key" else to_json(array))[0]
+
+
+def _in_key_order(value: Any, data_type: pa.DataType) -> Any:
+    """A value in JSON's form whose maps have their entries in the order of their keys: a map has no order."""
+    if value is None or not pa.types.is_nested(data_type):
+        return value
+    if pa.types.is_struct(data_type):
+        return {field.name: _in_key_order(value[field.name], field.type) for field in data_type}
+    if pa.types.is_list(data_type):
+        return [_in_key_order(item, data_type.value_type) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _in_key_order(item, data_type.item_type) for key, item in value.items()}
+    entry = pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
+    return sorted((_in_key_order(item, entry) for item in value), key=lambda item: _order_of(item["key"]))
+
+
+def _order_of(key: Any) -> tuple[bool, Any, str]:
+    """Numbers by their size, others by their text."""
+    number = isinstance(key, int | float)
+    return (number, key if number else 0, repr(key))
+
+
+def way_out(value: Any, data_type: pa.DataType) -> str | None:
+    """What to do about a value that is no `data_type`: quotes are what it has, or lacks, too much."""
+    if pa.types.is_string(data_type) and not isinstance(value, str | Mapping | Sequence):
+        return "Put it in quotes."
+    number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_boolean(data_type)
+    return "Write it without quotes." if number and isinstance(value, str) and _is_one(value, data_type) else None
+
+
+def _is_one(text: str, data_type: pa.DataType) -> bool:
+    try:
+        parse_text(pa.array([text]), data_type)
+    except BadValueError:
+        return False
+    return True

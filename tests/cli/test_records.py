@@ -139,6 +139,26 @@ def test_append_of_what_json_cannot_read_names_the_line(headwater: Headwater, li
     assert ":2: this is not JSON" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "cause"),
+    [
+        ("price", "NaN", "nan is no double"),
+        ("price", "1e999", "1E+999 is no double"),
+        ("price", '"4.5"', "'4.5' is no double"),
+        ("quantity", '"5"', "'5' is no int"),
+        ("quantity", "NaN", "nan is no int"),
+        ("product", "NaN", "nan is no string"),
+    ],
+)
+def test_append_reads_values_as_seeds_do(headwater: Headwater, column: str, value: str, cause: str) -> None:
+    line = f'{{"key": {{"order_id": 1}}, "value": {{"{column}": {value}, "ordered_at": "2024-05-04T08:00:00Z"}}}}'
+
+    result = headwater("seed", "orders", "--append", stdin=line)
+
+    assert result.exit_code == 1
+    assert f"row 1, column value.{column}: {cause}" in result.stderr
+
+
 def test_append_of_another_encoding_is_refused(headwater: Headwater, tmp_path: Path) -> None:
     file = tmp_path / "latin.jsonl"
     file.write_bytes(b"\n" + '{"value": "\u00e9"}\n'.encode("latin-1"))

@@ -26,12 +26,15 @@ _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
+_BEYOND_MICROSECONDS = r"([.][0-9]{6})[0-9]+(Z|[+-][0-9:]+)?$"
+
 _EXACT = Context(prec=1000)
 
 
 def cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     """The values of a type that is not nested. Raises pa.ArrowInvalid, pa.ArrowNotImplementedError."""
     if pa.types.is_timestamp(data_type):
+        text = pc.replace_substring_regex(text, _BEYOND_MICROSECONDS, r"\1\2")
         text = pc.if_else(pc.equal(pc.utf8_length(text), len("2013-01-01")), _join(text, "T00:00:00"), text)
     if pa.types.is_timestamp(data_type) and data_type.tz is not None:
         text = pc.if_else(pc.match_substring_regex(text, _ZONE), text, _join(text, "Z"))

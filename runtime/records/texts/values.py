@@ -12,20 +12,41 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import accumulate, chain
+from decimal import Decimal, InvalidOperation
+from itertools import accumulate, chain, pairwise
 from typing import Any
 
 import pyarrow as pa
 
 from ..bad_values import BadValueError, located, no, valid_text
+from .json_values import to_json
 from .scalars import cast_text, narrow
 
 Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
 """A function that makes a column from values, such as `from_json`."""
 
 
+def parse_json(text: str) -> Any:
+    """A JSON text as Python values. Numbers with a fraction or an exponent are `Decimal`, with all of their digits.
+
+    Raises ValueError, RecursionError.
+    """
+    return json.loads(text, parse_float=exact_number)
+
+
+def exact_number(text: str) -> Decimal:
+    """A number as JSON and YAML write it, with all of its digits. Raises ValueError."""
+    try:
+        return Decimal(text)
+    except InvalidOperation:
+        raise ValueError(f"the exponent of {text} is too large") from None
+
+
 def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """The inverse of `json_values.to_json`. Raises BadValueError."""
+    """The inverse of `json_values.to_json`: values of `parse_json`, or of YAML, as a column. Raises BadValueError.
+
+    Maps may also be objects whose keys are texts of the key type. A Decimal may be NaN or infinite, as in YAML.
+    """
     if pa.types.is_nested(data_type):
         return nested(values, data_type, from_json)
     if pa.types.is_boolean(data_type):
@@ -35,8 +56,8 @@ def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_floating(data_type):
         return _floats_from_json(values, data_type)
     if pa.types.is_decimal(data_type):
-        # Python reads a JSON fraction as a double, which is rounded. So numbers must be whole, or text.
-        values = [str(value) if type(value) is int else value for value in values]
+        # A float is refused: its digits may not be those that were written.
+        values = [str(value) if type(value) in (int, Decimal) else value for value in values]
     return parse_text(texts(_checked(values, data_type, str)), data_type)
 
 
@@ -69,7 +90,13 @@ def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     return located(text, data_type, cast_text)
 
 
+_EXACT_IN_DOUBLES = 1 << 53
+"""Up to here each whole number is a double. A larger double may be another number than the one that was written."""
+
+_BIGINT_DIGITS = 19
+
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_NOT_FINITE_IN_JSON = 'where it is meant, it is a text: "Infinity", "NaN"'
 
 
 def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> Sequence[Any]:
@@ -83,8 +110,7 @@ def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> S
 
 
 def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    # Some programs write whole numbers as doubles: 517.0 for 517.
-    whole = [int(value) if type(value) is float and value.is_integer() else value for value in values]
+    whole = [_whole(value) if type(value) in (float, Decimal) else value for value in values]
     try:
         return pa.array(_checked(whole, data_type, int), data_type)
     except (pa.ArrowInvalid, OverflowError):
@@ -94,18 +120,29 @@ def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Arr
         raise BadValueError(row, no(values[row], data_type)) from None
 
 
+def _whole(value: float | Decimal) -> Any:
+    """A whole number that some programs write as a double, 517.0 for 517; another value stays as it is."""
+    if isinstance(value, Decimal):
+        small = value.is_finite() and value.adjusted() < _BIGINT_DIGITS
+        return int(value) if small and value == value.to_integral_value() else value
+    return int(value) if value.is_integer() and abs(value) <= _EXACT_IN_DOUBLES else value
+
+
 def _floats_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     for row, value in enumerate(values):
         if type(value) is float and not math.isfinite(value):
-            # JSON has no such number: it was NaN, or 1e999, which Python reads as one.
-            raise BadValueError(row, f'{no(value, data_type)}; where it is meant, it is a text: "Infinity", "NaN"')
+            # JSON has no such number; Python reads it where it stands without quotes.
+            raise BadValueError(row, f"{no(value, data_type)}; {_NOT_FINITE_IN_JSON}")
     values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
     numbers: list[float | None] = []
-    for row, value in enumerate(_checked(values, data_type, int, float)):
+    for row, value in enumerate(_checked(values, data_type, int, float, Decimal)):
         try:
-            numbers.append(None if value is None else float(value))
+            number = None if value is None else float(value)
         except OverflowError as error:
             raise BadValueError(row, no(value, data_type)) from error
+        if number is not None and math.isinf(number) and type(value) is Decimal and value.is_finite():
+            raise BadValueError(row, f"{no(value, data_type)}; {_NOT_FINITE_IN_JSON}")
+        numbers.append(number)
     doubles = pa.array(numbers, pa.float64())
     return located(doubles, data_type, lambda some, _: narrow(some)) if pa.types.is_float32(data_type) else doubles
 
@@ -124,13 +161,17 @@ def _structs_from_json(values: Sequence[Any], data_type: pa.DataType, convert: C
     for row, value in enumerate(rows):
         if value is not None and not value.keys() <= names:
             raise BadValueError(row, no(value, data_type))
-    fields = [convert([row and row.get(field.name) for row in rows], field.type) for field in data_type]
+    fields = [
+        convert([None if row is None else row.get(field.name) for row in rows], field.type) for field in data_type
+    ]
     return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=_nulls(rows))
 
 
 def _maps_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
     text = pa.types.is_string(data_type.key_type)
-    rows = _checked(values, data_type, dict if text else list)
+    rows = _checked(values, data_type, dict, *([] if text else [list]))
+    if not text:
+        rows = _entries(rows, data_type.key_type)
     offsets = _offsets(rows)
     found = list(chain.from_iterable((row.items() if text else row) if row else () for row in rows))
     with _rows_of(offsets):
@@ -142,7 +183,34 @@ def _maps_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Conv
         else:
             keys = texts([key for key, _ in found])
             items = convert([item for _, item in found], data_type.item_type)
+    if not text:
+        _check_unique(keys, offsets)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=data_type, mask=_nulls(rows))
+
+
+def _entries(rows: Sequence[Any], key_type: pa.DataType) -> list[Any]:
+    """Maps as lists of entries, `{"key": ..., "value": ...}`, also those that are objects, whose keys are texts."""
+    objects = [row if isinstance(row, dict) else {} for row in rows]
+    if not any(objects):
+        return [[] if row == {} else row for row in rows]
+    with _rows_of(_offsets(objects)):
+        keys = iter(to_json(parse_text(texts(list(chain.from_iterable(objects))), key_type)))
+    return [
+        [{"key": next(keys), "value": item} for item in row.values()] if isinstance(row, dict) else row for row in rows
+    ]
+
+
+def _check_unique(keys: pa.Array, offsets: Sequence[int]) -> None:
+    """Raise BadValueError for a map in which a key is there twice."""
+    if all(end - start < 2 for start, end in pairwise(offsets)):
+        return
+    written = to_json(keys)
+    for row, (start, end) in enumerate(pairwise(offsets)):
+        seen: set[str] = set()
+        for key in written[start:end]:
+            if repr(key) in seen:
+                raise BadValueError(row, f"the key {key!r} is in a map twice")
+            seen.add(repr(key))
 
 
 def _offsets(rows: Sequence[Any]) -> list[int]:
@@ -178,7 +246,7 @@ def _nested_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
     found = []
     for row, value in enumerate(text.to_pylist()):
         try:
-            found.append(None if value is None else json.loads(value))
+            found.append(None if value is None else parse_json(value))
         except (ValueError, RecursionError) as error:
             raise BadValueError(row, no(value, data_type)) from error
     return from_json(found, data_type)

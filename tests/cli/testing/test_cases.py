@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from headwater.cli.main import main
@@ -254,3 +255,135 @@ def test_changes_that_wait_are_rows_of_a_store(parts: Path, suppress: str, gone:
     text = WAITING.replace("GONE", f"[{', '.join(gone)}]").replace("LEFT", f"[{', '.join(left)}]")
     (found,) = results_of(parts, text)
     assert found["status"] == "passed", found
+
+
+SENSORS = {
+    **FILES,
+    "topics/all.yml": """\
+topics:
+  readings:
+    partitions: 1
+    key:
+      key: int
+    value:
+      timestamp: bigint
+      partition: int
+      headers: string
+      value: double
+      amount: decimal(20,2)
+      at: timestamp
+      counts: map<int,int>
+""",
+    "topologies/titles.yml": """\
+topology: titles
+flows:
+  copied:
+    from: readings
+    steps:
+      - to_table
+    to: copies
+  moved:
+    from: readings
+    steps:
+      - with_columns:
+          timestamp: 1000 + timestamp
+    to: later
+""",
+    "seeds/clicks.csv": "",
+}
+LONG = "{key: 1, amount: 123456789012345678.91}"
+ROW = "{key: 1, timestamp: 5000, partition: 5, headers: h, value: 1.5}"
+DELETED = f"{ROW} then {{key: {{key: 1}}, value: null}}"
+
+
+@pytest.fixture
+def sensors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for path, text in SENSORS.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def one_case(given: str, expect: str) -> str:
+    return f"""\
+tests:
+  - test: it
+    topology: titles
+    given:
+{"".join(f"      - topic: readings{chr(10)}        rows: [{each}]{chr(10)}" for each in given.split(" then "))}\
+    expect:
+      - {expect}
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "expect", "status"),
+    [
+        (ROW, "{topic: later, rows: [{key: 1, timestamp: 6000, partition: 5, headers: h, value: 1.5}]}", "passed"),
+        (ROW, "{topic: later, rows: [{key: {key: 1}, value: {timestamp: 6000, value: 1.5}}]}", "passed"),
+        (ROW, "{topic: later, rows: [{key.key: 1, value.timestamp: 6000}]}", "passed"),
+        (ROW, "{topic: later, rows: [{key: {key: 1}, value: {timestamp: 6000}, timestamp: 0}]}", "passed"),
+        (ROW, "{topic: later, rows: [{key: {key: 1}, value: {timestamp: 6000}, timestamp: 1}]}", "failed"),
+        (ROW, "{topic: later, rows: [{key: 1, timestamp: 0}]}", "failed"),
+        (ROW, "{topic: later, rows: [{key: 1, partition: 0}]}", "failed"),
+        (ROW, "{topic: later, rows: [{key: 1, headers: {}}]}", "error"),
+        (DELETED, "{topic: copies, rows: [{key: 1, value: null}]}", "failed"),
+        (DELETED, "{topic: copies, rows: [{key: 1}]}", "failed"),
+        (DELETED, "{topic: copies, rows: [{key: {key: 1}, value: null}]}", "passed"),
+        ("{key: 1, value: null}", "{topic: copies, rows: [{key: {key: 1}, value: null}]}", "failed"),
+        ("{key: 1, value: null}", "{topic: copies, rows: [{key: 1, value: null, timestamp: null}]}", "passed"),
+        ("{key: 1, value: 1e-13}", "{topic: copies, rows: [{key: 1, value: 2e-13}]}", "failed"),
+        ("{key: 1, value: .nan}", "{topic: copies, rows: [{key: 1, value: .nan}]}", "passed"),
+        ("{key: 1, value: .nan}", "{topic: copies, rows: [{key: 1, value: null}]}", "failed"),
+        ("{key: 1, value: -.INF}", "{topic: copies, rows: [{key: 1, value: -.inf}]}", "passed"),
+        ("{key: 1, value: 1e999}", "{topic: copies, rows: [{key: 1}]}", "error"),
+        ("{key: 1, timestamp: .nan}", "{topic: copies, rows: [{key: 1}]}", "error"),
+        ("{key: 1, timestamp: '5'}", "{topic: copies, rows: [{key: 1}]}", "error"),
+        ("{key: 1, timestamp: 9007199254740993.0}", "{topic: copies, rows: [{timestamp: 9007199254740993}]}", "passed"),
+        (LONG, "{topic: copies, rows: [{amount: 123456789012345678.91}]}", "passed"),
+        (LONG, "{topic: copies, rows: [{amount: 123456789012345678.92}]}", "failed"),
+        ("{key: 1, amount: 1.5}", "{topic: copies, rows: [{amount: '1.500'}]}", "passed"),
+        ("{key: 1, at: '2013-01-01T00:00:00.1234567Z'}", "{topic: copies, rows: [{at: '2013-01-01T00:00:00.123456Z'}]}",
+         "passed"),
+        ("{key: 1, counts: {'1': 2, '3': 4}}",
+         "{topic: copies, rows: [{counts: [{key: 3, value: 4}, {key: 1, value: 2}]}]}", "passed"),
+        ("{key: 1, counts: {'1': 2}}", "{topic: copies, rows: [{counts: {'1': 3}}]}", "failed"),
+        ("{key: 1, counts: [[1, 2]]}", "{topic: copies, rows: [{key: 1}]}", "error"),
+    ],
+)  # fmt: skip
+def test_columns_and_values_are_compared_with_what_is_there(
+    sensors: Path, given: str, expect: str, status: str
+) -> None:
+    (sensors / "tests").mkdir()
+    (sensors / "tests" / "a.yml").write_text(one_case(given, expect))
+
+    result = CliRunner().invoke(main, ["test", "--format", "json"])
+
+    found = json.loads(result.stdout)
+    cases = [each["status"] for each in found["tests"]] if "tests" in found else ["error"]
+    assert cases == [status]
+
+
+@pytest.mark.parametrize(
+    ("given", "before", "behind"),
+    [
+        (ROW, "{key: 1, timestamp: 1}", "{key: 1, timestamp: 6000}"),
+        (ROW, "{key: {key: 1}, value: {timestamp: 1}, timestamp: 7}",
+         "{key: {key: 1}, value: {timestamp: 6000}, timestamp: 1970-01-01T00:00:00Z}"),
+        (DELETED, "{key: 1, timestamp: 6000}",
+         "{key: 1, timestamp: 6000}, {key: {key: 1}, value: null}"),
+    ],
+)  # fmt: skip
+def test_columns_called_as_fields_are_updated_with_what_is_in_them(
+    sensors: Path, given: str, before: str, behind: str
+) -> None:
+    (sensors / "tests").mkdir()
+    file = sensors / "tests" / "a.yml"
+    file.write_text(one_case(given, f"{{topic: later, rows: [{before}]}}"))
+
+    CliRunner().invoke(main, ["test", "--update"])
+
+    rows = yaml.safe_load(file.read_text())["tests"][0]["expect"][0]["rows"]
+    assert rows == yaml.safe_load(f"[{behind}]".replace("1970-01-01T00:00:00Z", "'1970-01-01T00:00:00Z'"))
+    assert CliRunner().invoke(main, ["test"]).exit_code == 0

@@ -1,17 +1,28 @@
 import datetime as dt
 import math
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import asdict, replace
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headwater.runtime.ingest import append as append_module
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ingest.incoming import from_python
+from headwater.runtime.ingest.seed_rows import yielded_rows
+from headwater.runtime.ingest.sieve import Sieve
 from headwater.runtime.log.errors import SeedError, TopicChangedError
 from headwater.runtime.records.keys.encoding import encode_keys, partition_of
+from headwater.runtime.records.schema import topic_schema
+from headwater.runtime.records.texts.json_values import to_json
+from headwater.runtime.records.texts.record_json import records_of
+from headwater.runtime.records.texts.values import from_json, parse_json
+from headwater.runtime.records.types import columns_ddl
 from headwater.runtime.topology import Topic
 
 NOON = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)
@@ -330,3 +341,119 @@ def test_row_of_a_topic_with_a_column_called_value_is_no_record(log, read):
         {"value": None, "timestamp": 1},
         {"value": 2, "timestamp": None},
     ]
+
+
+SCALARS = {
+    pa.bool_(): st.booleans(),
+    pa.int8(): st.integers(-(2**7), 2**7 - 1),
+    pa.int64(): st.integers(-(2**63), 2**63 - 1),
+    pa.float32(): st.floats(width=32),
+    pa.float64(): st.floats(),
+    pa.decimal128(38, 10): st.decimals(-(10**27), 10**27, places=10),
+    pa.decimal128(5, 0): st.integers(-99999, 99999).map(Decimal),
+    pa.string(): st.text(max_size=3),
+    pa.binary(): st.binary(max_size=3),
+    pa.date32(): st.dates(),
+    pa.timestamp("us", "UTC"): st.datetimes(timezones=st.just(dt.UTC)),
+    pa.timestamp("us"): st.datetimes(),
+}
+TYPES = st.recursive(
+    st.sampled_from(list(SCALARS)),
+    lambda inner: (
+        inner.map(pa.list_)
+        | st.tuples(inner, inner).map(lambda pair: pa.map_(*pair))
+        | st.tuples(inner, inner).map(lambda pair: pa.struct([("key", pair[0]), ("b", pair[1])]))
+    ),
+    max_leaves=5,
+)
+
+
+def values_of(data_type):
+    if pa.types.is_list(data_type):
+        found = st.lists(values_of(data_type.value_type), max_size=3)
+    elif pa.types.is_map(data_type):
+        keys = values_of(data_type.key_type).filter(lambda key: key is not None)
+        entries = st.lists(st.tuples(keys, values_of(data_type.item_type)), max_size=3)
+        found = entries.filter(lambda pairs: _differ(pairs, data_type.key_type))
+    elif pa.types.is_struct(data_type):
+        found = st.fixed_dictionaries({field.name: values_of(field.type) for field in data_type})
+    else:
+        found = SCALARS[data_type]
+    return st.none() | found
+
+
+def _differ(pairs, key_type):
+    keys = to_json(pa.array([key for key, _ in pairs], key_type))
+    return len(set(map(repr, keys))) == len(keys)
+
+
+@given(st.data(), TYPES)
+def test_what_read_prints_and_gives_is_appended_for_every_type(data, data_type):
+    column = pa.array(data.draw(st.lists(values_of(data_type), min_size=1, max_size=3)), data_type)
+    topic = Topic("t", partitions=1, key="key int", value=columns_ddl({"value": data_type, "partition": pa.int32()}))
+    rows = len(column)
+    shown = pa.table(
+        [range(rows), column, [None] * rows, [1] * rows, [3] * rows, [3] * rows], schema=topic_schema(topic)
+    )
+    (batch,) = shown.to_batches()
+    printed = [record.to_json() for record in records_of(topic, 0, np.arange(rows), batch)]
+    given_back = [asdict(record) for record in records_of(topic, 0, np.arange(rows), batch)]
+
+    for objects, values in (([parse_json(line) for line in printed], from_json), (given_back, from_python)):
+        (again,) = yielded_rows("rows", objects, topic, 0, Sieve(topic), values)
+        (batch,) = again.table.select(shown.column_names).to_batches()
+        assert [record.to_json() for record in records_of(topic, 0, np.arange(rows), batch)] == printed
+        assert repr(again.table["value.value"].to_pylist()) == repr(column.to_pylist())
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        ("map<string,string>", ["ab"]),
+        ("map<string,string>", ["abc"]),
+        ("map<string,string>", [["a"]]),
+        ("map<string,string>", [{"a": 1}]),
+        ("map<string,string>", [{"key": "a", "value": "b"}]),
+        ("map<string,string>", "ab"),
+        ("map<string,int>", [("a", 1), ("a", 2)]),
+        ("map<int,int>", [(1, 1), (1, 2)]),
+        ("map<int,int>", 5),
+    ],
+)
+def test_what_is_no_map_is_refused_by_both_readers(log, kind, value):
+    topic = Topic("t", partitions=1, key="", value=f"a {kind}")
+    for values in (from_json, from_python):
+        with pytest.raises(SeedError, match=r"row 1, column a: "):
+            append(log, APPLICATION, topic, [{"a": value}], values=values)
+    assert append(log, APPLICATION, replace(topic, on_error="skip"), [{"a": value}]).refused.count == 1
+
+
+def test_whole_numbers_of_python_are_not_limited_by_64_bits(log, read):
+    topic = Topic("t", partitions=1, key="", value="d decimal(38,0), x double")
+    append(log, APPLICATION, topic, [{"d": 10**37 + 1, "x": 2**70}, {"d": Decimal(5), "x": 1}])
+    assert [record.value for record in read(topic)] == [
+        {"d": str(10**37 + 1), "x": 2.0**70},
+        {"d": "5", "x": 1.0},
+    ]
+
+
+def test_tombstone_and_null_of_a_column_called_value_are_told_apart(log, read):
+    topic = Topic("t", partitions=1, key="key int", value="value int")
+    append(log, APPLICATION, topic, [{"key": 1, "value": None}])
+    append(log, APPLICATION, topic, [{"key": {"key": 1}, "value": None}])
+    append(log, APPLICATION, topic, [{"offset": 7, "key": None, "value": None, "timestamp": 1}])
+    assert [(record.key, record.value) for record in read(topic)] == [
+        ({"key": 1}, {"value": None}),
+        ({"key": 1}, None),
+        (None, None),
+    ]
+
+
+def test_column_of_the_value_called_as_a_bound_of_a_window_is_shown_as_its_type(log, read):
+    topic = Topic("t", partitions=1, key="window_end bigint", value="window_start timestamp, n int")
+    append(log, APPLICATION, topic, [{"window_end": 5, "window_start": "2013-01-02T00:00:00Z", "n": 1}])
+    (record,) = read(topic)
+    assert (record.key, record.value["window_start"]) == ({"window_end": 5}, "2013-01-02T00:00:00Z")
+    append(log, APPLICATION, topic, [asdict(record)])
+    first, again = read(topic)
+    assert (first.key, first.value) == (again.key, again.value)

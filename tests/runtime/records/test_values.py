@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headwater.runtime.records.bad_values import BadValueError, valid_text
 from headwater.runtime.records.texts.json_values import to_json
-from headwater.runtime.records.texts.values import from_json, parse_text
+from headwater.runtime.records.texts.values import from_json, parse_json, parse_text
 from headwater.runtime.records.types import arrow_type
 
 DOCS = Path(__file__).parents[3] / "docs" / "log.md"
@@ -137,7 +137,7 @@ def test_any_column_survives_the_way_through_json_text(data, data_type, cut):
         ("decimal(3,1)", 10**400, f"{repr(str(10**400))[:200]}… is no decimal(3,1)"),
         ("decimal(3,1)", "1e-999", "'1e-999' is no decimal(3,1)"),
         ("decimal(3,1)", "1e999999999999", "'1e999999999999' is no decimal(3,1)"),
-        ("double", json.loads("1e999"), 'inf is no double; where it is meant, it is a text: "Infinity", "NaN"'),
+        ("double", parse_json("1e999"), '1E+999 is no double; where it is meant, it is a text: "Infinity", "NaN"'),
         ("float", json.loads("NaN"), 'nan is no float; where it is meant, it is a text: "Infinity", "NaN"'),
         ("double", "inf", "'inf' is no double"),
         ("date", "0000-01-01", "'0000-01-01' is no date"),
@@ -149,6 +149,22 @@ def test_any_column_survives_the_way_through_json_text(data, data_type, cut):
         ("struct<a:int>", {"a": "x"}, "'x' is no int"),
         ("map<int,int>", [{"value": 1}], "the key of a map is null"),
         ("map<string,int>", {"a": 1, "b": "x"}, "'x' is no int"),
+        ("map<int,int>", [{"key": 1, "value": 1}, {"key": 1, "value": 2}], "the key 1 is in a map twice"),
+        ("map<int,int>", {"1": 1, "1.0": 2}, "the key 1 is in a map twice"),
+        ("map<int,int>", {"x": 1}, "'x' is no int"),
+        ("map<int,int>", ["ab"], "'ab' is no struct<key:int,value:int>"),
+        ("map<int,int>", [[1, 2]], "[1, 2] is no struct<key:int,value:int>"),
+        ("map<string,string>", [{"key": "a", "value": "b"}], "[{'key': 'a', 'value': 'b'}] is no map<string,string>"),
+        ("map<string,string>", ["ab"], "['ab'] is no map<string,string>"),
+        ("bigint", Decimal("9007199254740993.5"), "9007199254740993.5 is no bigint"),
+        ("bigint", Decimal("1e30"), "1E+30 is no bigint"),
+        ("bigint", Decimal("1e999999999999"), "1E+999999999999 is no bigint"),
+        ("bigint", 2.0**60, f"{2.0**60} is no bigint"),
+        ("int", Decimal("NaN"), "NaN is no int"),
+        ("string", Decimal("1.5"), "1.5 is no string"),
+        ("decimal(3,1)", Decimal("1.25"), "'1.25' is no decimal(3,1)"),
+        ("decimal(3,1)", Decimal("NaN"), "'NaN' is no decimal(3,1)"),
+        ("float", Decimal("1e39"), "1e+39 is no float"),
     ],
 )
 def test_wrong_json_value_is_found_with_its_row_and_cause(name, value, cause):
@@ -157,6 +173,45 @@ def test_wrong_json_value_is_found_with_its_row_and_cause(name, value, cause):
     with pytest.raises(BadValueError) as caught:
         from_json([None, None, value, None, value], arrow_type(name))
     assert (caught.value.row, caught.value.cause) == (2, cause)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "value"),
+    [
+        ("decimal(20,2)", "123456789012345678.91", Decimal("123456789012345678.91")),
+        ("array<decimal(20,2)>", "[12345678901234567.89]", [Decimal("12345678901234567.89")]),
+        ("decimal(38,0)", "1e37", Decimal(10**37)),
+        ("bigint", "9007199254740993.0", 2**53 + 1),
+        ("bigint", "9.223372036854775807e18", 2**63 - 1),
+        ("double", "0.1", 0.1),
+        ("double", "1e-400", 0.0),
+        ("float", "16777217", 2.0**24),
+        ("map<date,int>", '{"2026-01-02": 3}', [(dt.date(2026, 1, 2), 3)]),
+        ("map<double,int>", '{"NaN": null}', [("NaN", None)]),
+        ("map<struct<row:int>,int>", '[{"key": {"row": 4}, "value": 5}]', [({"row": 4}, 5)]),
+        ("map<int,int>", "{}", []),
+        ("map<int,int>", "[]", []),
+        ("array<map<int,int>>", '[{"1": 2}, [{"key": 3}], null]', [[(1, 2)], [(3, None)], None]),
+        ("struct<a:float,b:int>", "{}", {"a": None, "b": None}),
+    ],
+)
+def test_json_is_read_to_the_last_digit_in_every_form_of_its_type(name, text, value):
+    (found,) = from_json([parse_json(text)], arrow_type(name)).to_pylist()
+    assert repr(found).replace("nan", "'NaN'") == repr(value)
+
+
+def test_exponent_that_no_decimal_has_is_refused():
+    with pytest.raises(ValueError, match="the exponent of 1e99999999999999999999 is too large"):
+        parse_json("[1e99999999999999999999]")
+
+
+@pytest.mark.parametrize(
+    ("name", "zone"), [("timestamp_ntz", ""), ("timestamp", ""), ("timestamp", "Z"), ("timestamp", "+00:00")]
+)
+@pytest.mark.parametrize("fraction", ["123456", "1234567", "123456999", "123456789012"])
+def test_parts_of_a_microsecond_are_cut(name, zone, fraction):
+    (found,) = from_json([f"2013-01-02T03:04:05.{fraction}{zone}"], arrow_type(name)).to_pylist()
+    assert found.replace(tzinfo=None) == dt.datetime(2013, 1, 2, 3, 4, 5, 123_456)
 
 
 @pytest.mark.parametrize(

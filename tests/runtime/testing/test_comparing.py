@@ -60,6 +60,14 @@ def test_column_of_a_deleted_row_differs_from_every_value() -> None:
     assert row.differing == ("n",)
 
 
+@pytest.mark.parametrize("deleted", ["value", "record.value"])
+def test_row_that_does_not_say_that_it_is_deleted_is_not(deleted: str) -> None:
+    (row,) = compared([{"k": "a"}], [{"k": "a", deleted: None}], ["k"], deleted=deleted)
+    (same,) = compared([{"k": "a", deleted: None}], [{"k": "a", deleted: None}], ["k"], deleted=deleted)
+
+    assert (row.kind, row.differing, same.kind) == ("differs", (deleted,), "same")
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -67,6 +75,14 @@ def test_column_of_a_deleted_row_differs_from_every_value() -> None:
         (0.3, 0.1 + 0.2, True),
         (0.33333333, 1 / 3, False),
         (0.3333333333, 1 / 3, True),
+        (1e-13, 2e-13, False),
+        (0.0, 1e-300, False),
+        (1e-300, 1.0000000001e-300, True),
+        (0.0, -0.0, True),
+        (1_357_041_600_000.0, 1_357_041_600_001.0, False),
+        (42.0, 42.00000000000001, True),
+        (1.2345678901e300, 1.23456789012e300, True),
+        ("NaN", 0.0, False),
         (True, 1, False),
         ("NaN", "NaN", True),
         ([1.0, {"a": 0.3}], [1, {"a": 0.1 + 0.2}], True),

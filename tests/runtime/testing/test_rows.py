@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -73,17 +74,90 @@ def test_given_record_without_a_value_is_refused() -> None:
 
 
 def test_written_values_get_the_form_of_their_type() -> None:
-    record = record_form(PLAIN, {"k": "a", "v": 1, "d": 1.5, "tags": ["x"], "at": "2024-05-01"})
+    record = record_form(PLAIN, {"k": "a", "v": 1, "d": Decimal("1.5"), "tags": ["x"], "at": "2024-05-01"})
 
     assert cells_of(PLAIN, record, written=True) == {"k": "a", "v": 1.0, "d": "1.50", "tags": ["x"], "at": "2024-05-01"}
 
 
-@pytest.mark.parametrize(("column", "value"), [("k", 1), ("v", "much"), ("d", 1.555), ("tags", "x"), ("at", 5)])
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [
+        ("k", 1),
+        ("v", "much"),
+        ("v", "5"),
+        ("v", Decimal("1e999")),
+        ("d", Decimal("1.555")),
+        ("tags", "x"),
+        ("tags", [Decimal("NaN")]),
+        ("at", 5),
+    ],
+)
 def test_written_value_of_another_type_is_refused(column: str, value: Any) -> None:
     with pytest.raises(UnfitRowError) as refused:
         cells_of(PLAIN, record_form(PLAIN, {column: value}), written=True)
 
     assert refused.value.path[-1] == column
+
+
+ALL = Columns(
+    "t",
+    parse_columns("key string, partition int"),
+    parse_columns("value double, timestamp bigint, headers string, window_start bigint"),
+)
+STRUCTS = Columns("t", parse_columns("key struct<a:int>"), parse_columns("value map<string,int>"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "record"),
+    [
+        (ALL, {"key": {"key": "a"}, "value": None}, {"key": {"key": "a"}, "value": None}),
+        (ALL, {"key": {"key": "a"}, "value": {"timestamp": 5}, "timestamp": 7}, None),
+        (ALL, {"key": "a", "value": None}, {"key": {"key": "a"}, "value": {"value": None}}),
+        (ALL, {"key": None, "value": None}, {"key": {"key": None}, "value": {"value": None}}),
+        (ALL, {"key": None, "value": None, "offset": 3}, {"key": None, "value": None}),
+        (ALL, {"value": None, "timestamp": 5}, {"value": {"value": None, "timestamp": 5}}),
+        (ALL, {"key": {"key": "a"}, "value": 1.5}, {"key": {"key": {"key": "a"}}, "value": {"value": 1.5}}),
+        (STRUCTS, {"key": {"a": 1}, "value": {"b": 2}}, {"key": {"key": {"a": 1}}, "value": {"value": {"b": 2}}}),
+        (STRUCTS, {"key": {"key": {"a": 1}}, "value": None}, {"key": {"key": {"a": 1}}, "value": None}),
+        (STRUCTS, {"key": {}, "value": {}}, {"key": {"key": {}}, "value": {"value": {}}}),
+    ],
+)
+def test_row_that_names_columns_called_as_fields_is_told_from_a_record(
+    columns: Columns, row: dict[str, Any], record: dict[str, Any] | None
+) -> None:
+    assert record_form(columns, row) == (row if record is None else record)
+
+
+def test_cells_of_columns_and_of_the_record_do_not_hide_each_other() -> None:
+    record: dict[str, Any] = {
+        "key": {"key": "a", "partition": 7},
+        "value": {"value": None, "timestamp": 6000, "headers": "h", "window_start": 5},
+        "timestamp": 5000,
+        "partition": 0,
+        "headers": {},
+    }
+
+    cells = cells_of(ALL, record)
+
+    assert cells == {
+        **record["key"],
+        **record["value"],
+        **{f"record.{name}": record[name] for name in ("timestamp", "partition", "headers")},
+    }
+    assert [name for name in cells if ALL.is_time(name)] == ["record.timestamp"]
+    assert not ALL.is_deleted(cells)
+    assert ALL.is_deleted(cells_of(ALL, {"key": {"key": "a", "partition": 7}, "value": None}))
+
+
+def test_key_that_is_written_looks_as_it_is_found() -> None:
+    columns = Columns("t", parse_columns("k double"), {})
+
+    assert str(cells_of(columns, {"key": {"k": Decimal("-0.0")}}, written=True)) == "{'k': 0.0}"
+
+
+def test_time_with_parts_of_a_millisecond_is_refused() -> None:
+    with pytest.raises(UnfitRowError, match="has parts of a millisecond"):
+        record_form(COLUMNS, {"value": {"n": 1}, "timestamp": "1970-01-01T00:00:02.0005Z"})
 
 
 def test_null_key_has_null_columns_where_it_was_found() -> None:
