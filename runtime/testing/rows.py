@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ...suggestions import did_you_mean
-from ..records.bad_values import BadValueError
+from ..records.bad_values import BadValueError, shown
 from ..records.schema import is_bound
 from ..records.texts.json_values import to_json
 from ..records.texts.record_json import FIELDS as RECORD_FIELDS
@@ -177,8 +177,7 @@ def moment(value: Any, path: tuple[str, ...]) -> int | None:
     try:
         micros: int = from_json([value], TIMESTAMP).cast(pa.int64())[0].as_py()
     except BadValueError:
-        shown = repr(value) if isinstance(value, str) else str(value)
-        raise UnfitRowError(path, f"{shown} is no time", hint) from None
+        raise UnfitRowError(path, f"{shown(value)} is no time", hint) from None
     if micros % 1000:
         raise UnfitRowError(path, f"{value!r} has parts of a millisecond", hint)
     return micros // 1000
@@ -229,7 +228,18 @@ def cells_of(columns: Columns, record: Mapping[str, Any], *, written: bool = Fal
             data_type = columns.type_of(role, column)
             settled = _settled(data_type, (role, column), value) if written else value
             found[columns.name_of(role, column)] = _in_key_order(settled, data_type)
+    if written:
+        _check_fields(record)
     return found | {columns.field_name(name): record[name] for name in FIELDS if name in record}
+
+
+def _check_fields(record: Mapping[str, Any]) -> None:
+    """Raise UnfitRowError for a partition or headers that no record has. The time has been read already."""
+    partition, headers = record.get("partition"), record.get("headers", {})
+    if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
+        raise UnfitRowError(("partition",), f"{shown(partition)} is no partition")
+    if not isinstance(headers, Mapping) or not all(isinstance(value, str) for value in headers.values()):
+        raise UnfitRowError(("headers",), f"{shown(headers)} is not an object of texts", "Write {} if there are none.")
 
 
 def _settled(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:

@@ -149,6 +149,24 @@ def test_cells_of_columns_and_of_the_record_do_not_hide_each_other() -> None:
     assert ALL.is_deleted(cells_of(ALL, {"key": {"key": "a", "partition": 7}, "value": None}))
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "cause"),
+    [
+        ("partition", Decimal("0.5"), "0.5 is no partition"),
+        ("partition", -1, "-1 is no partition"),
+        ("partition", "0", "'0' is no partition"),
+        ("partition", True, "True is no partition"),
+        ("headers", {"a": 1}, "{'a': 1} is not an object of texts"),
+        ("headers", None, "None is not an object of texts"),
+    ],
+)
+def test_field_that_no_record_has_is_refused_where_it_is_expected(field: str, value: Any, cause: str) -> None:
+    with pytest.raises(UnfitRowError) as refused:
+        cells_of(PLAIN, record_form(PLAIN, {"k": "a", field: value}), written=True)
+
+    assert (refused.value.path, refused.value.cause) == ((field,), cause)
+
+
 def test_key_that_is_written_looks_as_it_is_found() -> None:
     columns = Columns("t", parse_columns("k double"), {})
 
