@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...runtime.records.names import quote
+from ...runtime.records.names import column_sql
 from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
 from ..whole_files import write_whole
@@ -259,7 +259,7 @@ def _question(expression: Expression, scope: Scope) -> _Question | None:
 def _name(ref: Ref, scope: Scope) -> str:
     if ref.role == "meta":
         return meta_name(ref)
-    return quote(_own_name(ref, scope))
+    return column_sql(_own_name(ref, scope))
 
 
 def meta_name(ref: Ref) -> str:

@@ -6,15 +6,19 @@ This module decides what one expression is, and how large it may be. `allowed` d
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 from sqlglot import exp, parse_one
 from sqlglot.dialects import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
+from ...runtime.expressions.misread import ExpressionSql
+from ...runtime.records.names import SQL_WORDS
 from ..diagnostics import Diagnostics, Position
 from ..reading.nodes import Scalar
 
@@ -29,6 +33,29 @@ _WORDS_BEFORE_PARENTHESES = frozenset(_KEYWORDS.split())
 _CHOICE = "Write `if(<condition>, <value>, <other value>)`."
 _INSTEAD = {"&&": "Write `and`.", "===": "Write `=`.", "!==": "Write `<>`.", "=>": "Write `>=`.", "?": _CHOICE}
 """Operators of other languages, and what SQL has."""
+
+_SOMETHING = "something is missing here"
+_MISSING = {
+    **{f"Expect{ending} {sign}": f"a '{sign}' is missing" for ending in ("ing", "ed") for sign in "()[]{}>"},
+    "Expected END after CASE": "the `end` of a `case` is missing",
+    "Expected AS after CAST": "`as` and a type are missing in a `cast`",
+    "Expected TYPE after CAST": "a type is missing in a `cast`",
+    "Expected type": "a type is missing behind `::`, or it is none of Spark's",
+    "Expected FROM or comma after EXTRACT": "`from` is missing in `extract`",
+}
+"""What sqlglot says is missing, without its full stop, in our words."""
+
+_TOO_MANY = re.compile(r"provided arguments \((\d+)\) is greater than the maximum .*\((\d+)\)")
+_LITERALS = frozenset({TokenType.NULL, TokenType.TRUE, TokenType.FALSE})
+_BETWEEN_OPERANDS = "and or not like ilike rlike regexp between as any all distinct then else when interval if"
+_OPERATORS = frozenset(_BETWEEN_OPERANDS.split())
+"""Words of SQL that stand between operands, or around them, in expressions."""
+
+_AT_OPERANDS = "not case when null true false current_timestamp current_date"
+_BEGIN_OPERANDS = frozenset(_AT_OPERANDS.split())
+_BEFORE_OPERANDS = frozenset(
+    {TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.EQ}
+)
 
 _QUANTIFIED = frozenset({"like", "ilike"})
 """After these words, `any`, `some` and `all` begin a list of patterns."""
@@ -122,26 +149,74 @@ def parse_sql(sql: Sql, diagnostics: Diagnostics, udfs: Collection[str] = ()) ->
         _too_large(sql.position(0, len(sql.text)), "too many levels of parentheses, calls or conditions", diagnostics)
         return None
     except ParseError as error:
-        detail = error.errors[0] if error.errors else {}
-        # sqlglot gives the column of the last character of the word at which it stopped, counted from 1.
-        end = max(int(detail.get("col") or 0) - SHIFT, 1)
-        start = max(end - len(str(detail.get("highlight") or " ")), 0)
-        description = str(detail.get("description") or "")
-        stopped = str(detail.get("highlight") or "")
-        if "Unexpected token" in description:
-            description = f"'{stopped}' is not expected here"
-        hint = _INSTEAD.get(stopped)
-        _syntax_error(sql, sql.position(start, max(end, start + 1)), description, diagnostics, hint)
+        _not_parsed(sql, tokens, error, diagnostics)
         return None
     found = _single(tree)
     if found is None:
         _not_single(sql, tokens, tree, diagnostics)
+        return None
+    word = _column_without_backticks(tokens, found)
+    if word is not None:
+        description = f"'{word.text}' is a word of SQL"
+        _syntax_error(sql, sql.position(word.start, word.end + 1), description, diagnostics, _backticks(word.text))
         return None
     levels = _levels(found)
     if levels > MOST_LEVELS:
         _too_large(sql.position(0, len(sql.text)), f"{levels:,} levels, and may have {MOST_LEVELS}", diagnostics)
         return None
     return Parsed(sql, tokens, found)
+
+
+def _not_parsed(sql: Sql, tokens: Sequence[Token], error: ParseError, diagnostics: Diagnostics) -> None:
+    """Report what sqlglot stopped at, in words of our own: its messages name its classes and tokens."""
+    detail = error.errors[0] if error.errors else {}
+    # sqlglot gives the column of the last character of the word at which it stopped, counted from 1.
+    end = max(int(detail.get("col") or 0) - SHIFT, 1)
+    stopped = str(detail.get("highlight") or "")
+    start = max(end - len(stopped or " "), 0)
+    said = str(detail.get("description") or "")
+    what = _MISSING.get(said)
+    if counted := _TOO_MANY.search(said):
+        what = f"the function has {counted[1]} arguments and takes at most {counted[2]}"
+    elif what is None:
+        what = f"'{stopped}' is not expected here" if stopped and "Required keyword" not in said else _SOMETHING
+    word = _word_in_place_of_column(tokens, end)
+    hint = _INSTEAD.get(stopped) or (None if word is None else _backticks(word))
+    _syntax_error(sql, sql.position(start, max(end, start + 1)), what, diagnostics, hint)
+
+
+def _word_in_place_of_column(tokens: Sequence[Token], end: int) -> str | None:
+    """The last word of SQL up to a place that may have been meant as a column; None if there is none.
+
+    A word such as `and` is meant as one only where an operand begins; one such as `from` is meant as one anywhere.
+    """
+    found = None
+    for before, token in pairwise((None, *tokens)):
+        word = token.text.lower()
+        if token.start > end or token.token_type is TokenType.IDENTIFIER:
+            continue
+        operand = before is None or before.token_type in _BEFORE_OPERANDS or before.text.lower() in _KEYWORDS.split()
+        if word in SQL_WORDS and (operand or word not in _OPERATORS) and word not in _BEGIN_OPERANDS:
+            found = token.text
+    return found
+
+
+def _column_without_backticks(tokens: Sequence[Token], tree: exp.Expression) -> Token | None:
+    """A word that Spark reads as a column, and sqlglot as a literal or an interval: `value.null`, `interval * 2`."""
+    literal = next(
+        (
+            token
+            for before, token in pairwise(tokens)
+            if before.token_type is TokenType.DOT and token.token_type in _LITERALS
+        ),
+        None,
+    )
+    unfinished = any(each.args.get("unit") is None for each in tree.find_all(exp.Interval))
+    return literal or next((each for each in tokens if unfinished and each.token_type is TokenType.INTERVAL), None)
+
+
+def _backticks(word: str) -> str:
+    return f"A column of that name stands in backticks: `{word}`."
 
 
 def _unnamed(text: str, tokens: Sequence[Token], udfs: Collection[str]) -> str:
@@ -244,7 +319,7 @@ def _tidy(scalar: Scalar) -> Sql:
 @lru_cache(maxsize=_KEPT)
 def read(text: str) -> exp.Expr:
     """The tree of a text in Spark SQL, which is not to be changed: many have it. Raises ParseError."""
-    return parse_one(text, dialect="spark")
+    return parse_one(text, dialect=ExpressionSql)
 
 
 @lru_cache(maxsize=_KEPT)
@@ -292,8 +367,9 @@ def _syntax_error(
         message = "The expression ends where YAML sees a comment: at ' #'."
         diagnostics.add("HW402", sql.scalar.cut_by_comment, message, "Put the whole expression in quotes.")
         return
-    what = description.rstrip(".") if description and "<class" not in description else "Something is missing here"
-    diagnostics.add("HW401", position, f"The expression does not parse: {what[:1].lower()}{what[1:]}.", hint)
+    diagnostics.add(
+        "HW401", position, f"The expression does not parse: {description[:1].lower()}{description[1:]}.", hint
+    )
 
 
 def place_of(sql: Sql, node: exp.Expression) -> Position:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-import sqlglot
 from sqlglot import expressions as sql
 from sqlglot.errors import SqlglotError
 
+from ...runtime.expressions.misread import parse_expression
 from ...runtime.records.types import TypeSyntaxError, split_columns
 from ...runtime.records.unknown_types import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER
 from ..types import canonical
@@ -38,7 +38,7 @@ class Unjudged:
 
 def _verdict(text: str, columns: str) -> str:
     try:
-        tree = sqlglot.parse_one(text, read="spark").unnest()
+        tree = parse_expression(text).unnest()
         known = dict(split_columns(columns))
     except (SqlglotError, TypeSyntaxError):
         return UNKNOWN

@@ -13,6 +13,7 @@ from sqlglot import exp
 from ...errors import HeadwaterError
 from ..records.types import ddl
 from .functions.decimals import as_double, type_of_whole, wider
+from .misread import name_of
 from .nodes import BOOLEAN, Call, Cast, Column, Constant, Node
 from .values import Batch
 
@@ -147,16 +148,6 @@ def _below(value: Any) -> tuple[Node, ...]:
         elif is_dataclass(part):
             found.append(cast(Node, part))
     return tuple(found)
-
-
-def name_of(tree: exp.Expr) -> str:
-    """What an operator or a function is called in a reason."""
-    if isinstance(tree, exp.Anonymous):
-        name: str = tree.name
-        return name.lower()
-    if isinstance(tree, exp.TryCast):
-        return "try_cast" if tree.args.get("safe") else "cast"
-    return type(tree).__name__.lower()
 
 
 def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:

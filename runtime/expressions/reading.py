@@ -15,16 +15,22 @@ from itertools import pairwise
 from typing import ClassVar
 
 import pyarrow as pa
-from sqlglot import exp, parse_one, tokenize
-from sqlglot.dialects.spark import Spark
+from sqlglot import exp, tokenize
 from sqlglot.errors import ParseError, TokenError
-from sqlglot.parsers.spark import SparkParser
 from sqlglot.tokens import TokenType
 
 from .forms import FORMS
-from .misread import COMPARING, ENDS, has_plus_in_front, is_bare_comparison
+from .misread import (
+    COMPARING,
+    ExpressionParser,
+    ExpressionSql,
+    has_plus_in_front,
+    is_bare_comparison,
+    name_of,
+    parse_expression,
+)
 from .nodes import BOOLEAN, Constant, Node
-from .promotion import NULL, folded, name_of, unproven
+from .promotion import NULL, folded, unproven
 
 _MOST_LEVELS = 60
 """How deeply a tree may be nested: each level is a call of a function where it is evaluated."""
@@ -34,17 +40,14 @@ _COMPARING = (*COMPARING, exp.Escape)
 _OF_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 """Each goes before the next one in Spark SQL, but here from left to right."""
 
-_ENDS = ENDS | {TokenType.TINYINT, TokenType.SMALLINT, TokenType.BIGINT, TokenType.DOUBLE}
-"""What an operand ends with; the last four end a literal such as 5L."""
 
-
-class _Parser(SparkParser):  # type: ignore[misc]
+class _Parser(ExpressionParser):
     """Reads functions that have a form by their names as they are written, with their arguments as they are."""
 
-    FUNCTIONS: ClassVar = {name: read for name, read in SparkParser.FUNCTIONS.items() if name.lower() not in FORMS}
+    FUNCTIONS: ClassVar = {name: read for name, read in ExpressionParser.FUNCTIONS.items() if name.lower() not in FORMS}
 
 
-class _Sql(Spark):  # type: ignore[misc]
+class _Sql(ExpressionSql):
     Parser = _Parser
 
 
@@ -56,15 +59,15 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
     if "\\" in sql:
         unproven("what a backslash stands for is only known to Spark SQL")
     try:
-        kinds = [token.token_type for token in tokenize(sql, read="spark")]
-        tree = parse_one(sql, read=_Sql)
+        tokens = tokenize(sql, read="spark")
+        tree = parse_expression(sql, _Sql)
     except (ParseError, TokenError):
         unproven("its syntax is only known to Spark SQL")
     except RecursionError:
         unproven("it is nested very deeply")
-    if (TokenType.STRING, TokenType.STRING) in pairwise(kinds):
+    if (TokenType.STRING, TokenType.STRING) in pairwise(token.token_type for token in tokens):
         unproven("a quote in a text is only known to Spark SQL")
-    if has_plus_in_front(kinds, _ENDS):
+    if has_plus_in_front(tokens):
         unproven("a plus in front of an operand is only known to Spark SQL")
     node = _Reader(columns).node(tree)
     if isinstance(node, Constant) and node.data_type == NULL:

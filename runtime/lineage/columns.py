@@ -10,9 +10,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
+from ..expressions.misread import parse_expression
 from ..operators.batch_columns import physical_key, source_columns
 from ..operators.declarations import (
     Aggregate,
@@ -257,8 +258,8 @@ def _union(parts: Iterable[Inputs]) -> Inputs:
 def _read(sql: str, columns: Columns) -> Inputs:
     """What enters an expression; None if a name in it is no column."""
     try:
-        tree = sqlglot.parse_one(sql, read="spark")
-    except sqlglot.errors.SqlglotError:
+        tree = parse_expression(sql)
+    except SqlglotError:
         return None
     bound = {each.name.lower() for function in tree.find_all(exp.Lambda) for each in function.expressions}
     by_name = {name.lower(): inputs for name, inputs in columns.items()}

@@ -6,10 +6,25 @@ import re
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
+_WORDS = """
+all alter and any as between case connect_by_root create cross current_date current_path current_timestamp
+current_user describe distinct drop else except false fetch for from glob grant having if ilike inner insert
+intersect interval into join lateral like minus not notnull null on or outer partitioned_by qualify regexp
+returning revoke rlike rollback select serdeproperties session_user tablesample then true uncache union using
+values when where with xor
+"""
+SQL_WORDS = frozenset(_WORDS.split())
+"""Words that are no column where they stand without backticks, in Spark's parser or in sqlglot's (30.30)."""
+
 
 def quote(name: str) -> str:
     """A name as SQL and DDL write it: in backticks, unless it is plain."""
     return name if _PLAIN.fullmatch(name) else ticked(name)
+
+
+def column_sql(name: str) -> str:
+    """A column as an expression reads it: a name that is a word of SQL has backticks too."""
+    return ticked(name) if name.lower() in SQL_WORDS else quote(name)
 
 
 def ticked(name: str) -> str:

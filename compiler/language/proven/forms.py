@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from ....runtime.expressions.misread import name_of
 from .numbers import is_number, widest
 from .terms import Term, unproven
 from .times import TIMES, is_written_out
@@ -28,16 +29,6 @@ class Form:
     parts: tuple[str, ...]
     settings: frozenset[str] = frozenset()
     of_constants: bool = False
-
-
-def name_of(tree: exp.Expr) -> str:
-    """What an operator or a function is called in a reason."""
-    if isinstance(tree, exp.Anonymous):
-        return str(tree.name).lower()
-    if isinstance(tree, exp.TryCast):
-        return "try_cast" if tree.args.get("safe") else "cast"
-    written = getattr(tree, "meta", {}).get("name")
-    return str(written or tree.key).lower()
 
 
 def refuse(tree: exp.Expr, terms: Terms) -> str:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
+from ....runtime.expressions.misread import name_of
 from ...types import canonical
-from .forms import Form, Terms, common, compared, name_of, refuse
+from .forms import Form, Terms, common, compared, refuse
 from .numbers import calculated, is_number
 from .terms import unproven
 from .times import TIMES, is_written_out

@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from sqlglot import exp, tokenize
 from sqlglot.errors import SqlglotError
 
-from ....runtime.expressions.misread import has_plus_in_front, is_bare_comparison
-from ..sql import read
+from ....runtime.expressions.misread import has_plus_in_front, is_bare_comparison, name_of, parse_expression
 from .aggregates import AGGREGATES
 from .calls import CALLS, named
-from .forms import Form, name_of
+from .forms import Form
 from .operators import OPERATORS
 from .terms import Term, unproven
 
@@ -40,18 +39,13 @@ def _parsed(sql: str) -> exp.Expr:
     if "\\" in sql:
         unproven("what a backslash stands for is only known to Spark")
     try:
-        if has_plus_in_front([token.token_type for token in tokenize(sql, read="spark")]):
+        if has_plus_in_front(tokenize(sql, read="spark")):
             unproven("a plus in front of a value is only known to Spark")
-        # sqlglot may read a bare call as a statement with that name.
-        query = read(f"SELECT {sql}")
+        return parse_expression(sql)
     except SqlglotError:
         unproven("its syntax is only known to Spark")
     except RecursionError:
         unproven("it is nested very deeply")
-    if [name for name, value in query.args.items() if value] != ["expressions"] or len(query.expressions) != 1:
-        unproven("its syntax is only known to Spark")
-    tree: exp.Expr = query.expressions[0]
-    return tree
 
 
 @dataclass

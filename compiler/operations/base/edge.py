@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ....runtime.operators.declarations import Flow
-from ....runtime.records.names import quote
+from ....runtime.records.names import column_sql
 from ...entries.stores import UNKNOWN_TYPE, columns_ddl
 from ...language.expressions import Expression, Ref, Types
 from ...language.judge import meta_name
@@ -41,7 +41,7 @@ class LiveEdge:
 
     def sql(self, ref: Ref) -> str:
         """The SQL that reads the column."""
-        return meta_name(ref) if ref.role == "meta" else quote(self.physical(ref))
+        return meta_name(ref) if ref.role == "meta" else column_sql(self.physical(ref))
 
 
 def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:

@@ -9,8 +9,9 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+from ..misread import name_of
 from ..nodes import BOOLEAN, Node
-from ..promotion import alike, is_null, name_of, refuse_alike, refuse_folding, unproven
+from ..promotion import alike, is_null, refuse_alike, refuse_folding, unproven
 
 
 class Reader(Protocol):

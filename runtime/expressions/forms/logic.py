@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ..misread import name_of
 from ..nodes import BOOLEAN, Call, Coalesce, Comparison, Constant, IsNull, Logic, Node, NullSafeEqual, OneOf
 from ..promotion import (
     DOUBLE,
@@ -15,7 +16,6 @@ from ..promotion import (
     alike,
     is_compared,
     is_constant,
-    name_of,
     parts_of,
     refuse_alike,
     unproven,

@@ -12,8 +12,9 @@ from ...records.types import TIMESTAMP
 from .. import nested
 from ..function import Function
 from ..json.node import FromJson
+from ..misread import name_of
 from ..nodes import BOOLEAN, Constant, Node
-from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_null, name_of, unproven, unproven_of
+from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_null, unproven, unproven_of
 from . import leaves
 from .form import Forms, Reader, arguments_of, form, named
 from .times import DATE

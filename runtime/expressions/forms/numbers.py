@@ -11,6 +11,7 @@ from sqlglot import exp
 
 from ..functions.decimals import type_of_product, type_of_quotient, type_of_sum
 from ..functions.rounding import ceiled, floored, roots, rounded, rounded_to_even, signs
+from ..misread import name_of
 from ..nodes import Call, Constant, Division, Node
 from ..promotion import (
     BIGINT,
@@ -22,7 +23,6 @@ from ..promotion import (
     is_decimal,
     is_null,
     is_number,
-    name_of,
     parts_of,
     unproven,
     unproven_of,

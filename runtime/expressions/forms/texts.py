@@ -12,8 +12,9 @@ from sqlglot import exp
 from ..functions.letters import lower, upper
 from ..functions.patterns import of_like, of_rlike
 from ..functions.texts import cut, joined, padded, piece, position, repeated, up_to
+from ..misread import name_of
 from ..nodes import BOOLEAN, Call, Constant, Node
-from ..promotion import INT, STRING, name_of, unproven, unproven_of
+from ..promotion import INT, STRING, unproven, unproven_of
 from .form import Forms, Reader, form, named
 
 _LONGEST = 1000
@@ -172,8 +173,8 @@ def _split_part(reader: Reader, tree: exp.SplitPart) -> Node:
 def _substring_index(reader: Reader, tree: exp.SubstringIndex) -> Node:
     separator = _literal_text(reader, tree, tree.args.get("delimiter"))
     number = _literal_number(reader, tree, tree.args.get("count"))
-    if len(separator) != 1 or not number:
-        unproven("`substring_index` is only proven for a separator of one character, and not for number 0")
+    if not separator or not number:
+        unproven("`substring_index` without a separator, or of number 0, is only known to Spark SQL")
     return Call(partial(up_to, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
 
 

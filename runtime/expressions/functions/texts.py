@@ -60,10 +60,28 @@ def piece(data: pa.Array | pa.Scalar, separator: str, number: int) -> Any:
 
 
 def up_to(data: pa.Array | pa.Scalar, separator: str, number: int) -> Any:
-    """What is in front of the separator with a number, which is one character; below 0: behind it, from the end."""
-    if number < 0:
-        return by_text(data, lambda text: separator.join(text.rsplit(separator, -number)[number:]), _TEXT)
-    return by_text(data, lambda text: separator.join(text.split(separator, number)[:number]), _TEXT)
+    """What is in front of the separator with a number; below 0: behind it, from the end.
+
+    As in Spark the next separator begins a character later, so those in 'aaa' are two 'aa'.
+    """
+
+    def front(text: str) -> str:
+        at = -1
+        for _ in range(number):
+            at = text.find(separator, at + 1)
+            if at < 0:
+                return text
+        return text[:at]
+
+    def back(text: str) -> str:
+        at = len(text) + 1
+        for _ in range(-number):
+            at = text.rfind(separator, 0, max(at - 1 + len(separator), 0))
+            if at < 0:
+                return text
+        return text[at + len(separator) :]
+
+    return by_text(data, front if number > 0 else back, _TEXT)
 
 
 def by_text(data: pa.Array | pa.Scalar, function: Callable[[str], Any], data_type: pa.DataType) -> Any:

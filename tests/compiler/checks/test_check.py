@@ -592,7 +592,7 @@ def test_hop_that_puts_a_record_into_millions_of_windows_is_refused(compiled: Co
         ("every(seconds > 3)", True, "'every' cannot take back"),
         ("count_if(seconds)", False, "'count_if' takes booleans; this is of type int"),
         ("min_by(url, seconds, 3)", False, "This is one argument too many for 'min_by'"),
-        ("bool_or(seconds > 3, true)", False, "number of provided arguments (2) is greater"),
+        ("bool_or(seconds > 3, true)", False, "the function has 2 arguments and takes at most 1"),
         ("max_by(url, at) + seconds", False, "'seconds' stands outside of an aggregate"),
         ("max_by(url + tags, at)", False, 'Cannot resolve "(url + tags)"'),
         (

@@ -78,6 +78,7 @@ def decimals(chance, digits, scale, count):
 def rows(chance):
     """A table of the values at the edges of each type, and random ones; the columns are independent of each other."""
     texts = [*PIECES, *map("".join, product(PIECES, ("a", "b", " ", "\n"))), *map("".join, product("ab", PIECES))]
+    texts += ["aaa", "aaaa", "ababa", "aa--aa", "-aa-aba-ababa", "é-é-"]
     texts += ["".join(chance.choices(PIECES, k=chance.randrange(8))) for _ in range(400)]
     words = [f"{chance.choice(BLANKS)}{each}{chance.choice(BLANKS)}" for each in WORDS * 4]
     words += ["".join(chance.choices("0123456789+-.eEdx nNaAfF", k=chance.randrange(6))) for _ in range(400)]
@@ -120,7 +121,11 @@ TEXTS = [
     ),
     *("locate('b', s)", "position('b', s)", "position('ab' in s)"),
     *(f"split_part(s, '{by}', {at})" for by in ("a", "--", "é") for at in (-3, -2, -1, 1, 2, 3, 9)),
-    *(f"substring_index(s, '{by}', {at})" for by in ("a", "-", "😀") for at in (-3, -2, -1, 1, 2, 3, 9)),
+    *(
+        f"substring_index(s, '{by}', {at})"
+        for by in ("a", "-", "😀", "--", "aa", "aba", "é-")
+        for at in (-3, -2, -1, 1, 2, 3, 9)
+    ),
 ]
 PATTERNS = (
     "",

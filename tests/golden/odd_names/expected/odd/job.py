@@ -108,7 +108,7 @@ def filter_(rows: Pipe) -> Pipe:
         Sink("filter", TEXTS, at=33),
         Aggregate("where", O_STORE, at=38),
     )
-    # Spark SQL: `div` of decimal(22,2), decimal(20,0) is only proven in Spark SQL
+    # Spark SQL: `/` of decimal(22,2), decimal(20,0) is only proven in Spark SQL
     rows = rows.select(
         "where",
         {"mean decimal(38,18)": "total / `count(*)`"},
