@@ -35,6 +35,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
         clients=target.get("clients", defaults.clients),
         epoch_interval_ms=_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
         max_records=epoch.get("max_records", defaults.max_records),
+        max_bytes=epoch.get("max_bytes", defaults.max_bytes),
         deadline_ms=_duration(epoch["deadline"]) if "deadline" in epoch else defaults.deadline_ms,
         state_cleanup_delay_ms=_duration(target["state_cleanup_delay"])
         if "state_cleanup_delay" in target

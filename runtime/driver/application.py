@@ -201,7 +201,7 @@ class ApplicationRun:
             if self._settings.beside and self._patient:  # where records keep coming, it would never be caught up
                 committed.stop_at_ends([self._topology.application])
             counters, failed = Counters(), FailedTasks(self._topology.application, self._observer)
-            planner = Planner(committed, self._settings.max_records)
+            planner = Planner(committed, self._settings.max_records, self._settings.max_bytes)
             waits = Waits(self._topology, committed, planner, failed, self._observer, self._starts)
             self._status = StatusWriter(
                 self._topology,

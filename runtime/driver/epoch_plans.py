@@ -40,7 +40,7 @@ class EpochPlans:
         self._committer = committer
         self._commits = commits
         self._group = group
-        self._planner = Planner(committed, settings.max_records)
+        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
 
     def plan(self, unit: Unit, tasks: Sequence[StreamTask], passed: Mapping[TaskId, int]) -> EpochPlan:
         """An epoch of these tasks of a unit. `passed`: the tasks that time alone moves, and to which stream time, ms.

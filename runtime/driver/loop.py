@@ -102,7 +102,7 @@ class EpochLoop:
         self._committed = committed
         self._committer = committer
         self._commits = commits
-        self._planner = Planner(committed, settings.max_records)
+        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
         self._group = group
         clock = feed.now if feed is not None else wall_clock
         self._plans = EpochPlans(topology, settings, committed, committer, commits, group, clock)

@@ -53,8 +53,7 @@ class Unit:
         troubled = len(commits) < len(outcomes)
         for commit in commits:
             self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})
-        tasks = plan.tasks
-        self.full = any(commit.records >= tasks[commit.key(plan.application)].max_records for commit in commits)
+        self.full = any(outcome.full for outcome in outcomes)
         self.blocked_at = None if troubled or plan.advancing(commits) else version
         for trouble in (outcome.trouble for outcome in outcomes if outcome.trouble is not None):
             if trouble.kind in ("corrupted", "missing"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -37,7 +37,8 @@ def take(
     return taken, edges
 
 
-def take_bare(plan: TaskPlan, sources: Sequence[declarations.Source], log: Log) -> TakenRecords:
-    """What `take` has taken, without columns."""
+def take_bare(plan: TaskPlan, sources: Sequence[declarations.Source], log: Log, count: int) -> TakenRecords:
+    """The `count` records that `take` has taken, without columns."""
     readings = [Reading(source.topic, declarations.Flow("", ""), rank) for rank, source in enumerate(sources)]
-    return read_task(plan, readings, log, refuse_times=False)
+    # Without columns records are smaller, so their bytes would end the epoch elsewhere.
+    return read_task(replace(plan, max_records=count, max_bytes=None), readings, log, refuse_times=False)

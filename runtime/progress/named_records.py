@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import shortened
@@ -51,12 +51,16 @@ def named_records(
 
 
 def taken_count(part: Subtopology, task: TaskPlan, log: Log) -> int:
-    """How many records a task takes under a plan."""
+    """How many records a task takes under a plan, whatever their bytes."""
     return len(taken_again(part, task, log))
 
 
 def taken_again(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecords:
-    """The records that a task takes under a plan, without their columns. Raises errors of the log."""
+    """The records that a task takes under a plan, or more of them, without their columns. Raises errors of the log.
+
+    More, as they have too few bytes without their columns for these to bound them.
+    """
+    task = replace(task, max_bytes=None)
     return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, refuse_times=False)[0]
 
 

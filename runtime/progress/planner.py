@@ -20,9 +20,10 @@ NOTHING_YET = LaneInput(EXTERNAL_LANE, 0, (), clock=-1, idle=False)
 class Planner:
     """Plans the epochs of one application. Reads committed state, changes nothing."""
 
-    def __init__(self, committed: Committed, max_records: int) -> None:
+    def __init__(self, committed: Committed, max_records: int, max_bytes: int | None = None) -> None:
         self._committed = committed
         self._max_records = max_records
+        self._max_bytes = max_bytes
 
     def unread(self, tasks: Iterable[TaskId]) -> int:
         """Records committed to the sources of the application's tasks that these have not consumed."""
@@ -75,6 +76,7 @@ class Planner:
             max_records=self._max_records,
             stream_time=done.stream_time if passed is None else passed,
             time_passes=passed is not None,
+            max_bytes=self._max_bytes,
             clocks=dict(done.clocks),
             scheduled=done.scheduled,
             inputs=tuple(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,22 @@ def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
     """An Arrow array without nulls as numpy, without a copy if the layouts agree."""
     plain: npt.NDArray[Any] = array.to_numpy(zero_copy_only=False)
     return plain
+
+
+def piece_starts(records: pa.RecordBatch | pa.Table, most_rows: int, most_bytes: int) -> list[int]:
+    """Where to cut records into pieces of at most so many rows and bytes: the first row of each piece.
+
+    A record that is larger is a piece of its own.
+    """
+    starts, start = list[int](), 0
+    while start < len(records):
+        starts.append(start)
+        piece = records.slice(start, most_rows)
+        rows = len(piece)
+        if piece.nbytes > most_bytes:
+            rows = bisect_right(range(1, rows + 1), most_bytes, key=lambda count: piece.slice(0, count).nbytes)
+        start += max(1, rows)
+    return starts
 
 
 def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:

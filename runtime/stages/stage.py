@@ -2,8 +2,9 @@
 
 The first stage reads the log; its input says which threads of the client it runs. Later stages get rows through the
 pipe and wait for a task's end, so that operators see all rows of its epoch at once (the records of a commit interval,
-bounded by `max_records`). The control row of a task carries its outcome so far; the last stage gives it to the driver.
-A task with a damaged store passes the later stages as an outcome without rows, and the other tasks go on.
+bounded by `max_records` and `max_bytes`). The control row of a task carries its outcome so far; the last stage gives it
+to the driver. A task with a damaged store passes the later stages as an outcome without rows, and the other tasks go
+on.
 """
 
 from __future__ import annotations
@@ -171,7 +172,7 @@ class Stage:
                 outcome = replace(before, failed=(*before.failed, *arrived.failed))
                 numbering = None if arrived.numbers is None else Numbering(arrived.numbers)
                 task = plans[before.key(worker.plan.application)]
-                origins = self._origins_again(task, numbering, worker)
+                origins = self._origins_again(task, before.commit.records, numbering, worker)
                 yield self._done(task, _Work(outcome, arrived.edges, numbering, origins), worker, waited)
             ready = now()
 
@@ -227,15 +228,15 @@ class Stage:
             edges = {name: replace(rows, order=rows.path[0] + first) for name, rows in edges.items()}
             origins = origins and replace(origins, first=first)
         numbering = Numbering.of_taken(len(taken)) if self.numbered else None
-        outcome = replace(TaskOutcome.done(commit), held_by=taken.held_by)
+        outcome = replace(TaskOutcome.done(commit), held_by=taken.held_by, full=taken.full)
         return _Work(outcome, edges, numbering, origins)
 
-    def _origins_again(self, task: TaskPlan, numbering: Numbering | None, worker: Worker) -> Origins | None:
-        """The origins of a task's records, of which the stage that has taken them tells only the numbers."""
+    def _origins_again(self, task: TaskPlan, count: int, numbering: Numbering | None, worker: Worker) -> Origins | None:
+        """The origins of a task's `count` records, of which the stage that has taken them tells only the numbers."""
         sources = next((node.sources for node in self.nodes if isinstance(node, Process)), None)
         if sources is None or numbering is None:
             return None
-        taken = take_bare(task, sources, worker.log)
+        taken = take_bare(task, sources, worker.log, count)
         first = worker.plan.first_number(task.key) if worker.plan.trial else None
         return replace(Origins.of(taken, task.stream_time), numbers=numbering.records, first=first)
 

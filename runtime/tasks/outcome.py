@@ -59,7 +59,7 @@ class TaskOutcome:
 
     `failed`: the numbers of records, in the order of taking, that a step could not process: the commit has nothing of
     them but that they are taken. `held_by`: where records are left that may not be taken yet, the topics and lanes that
-    may still yield earlier ones.
+    may still yield earlier ones. `full`: whether it has taken as many records, or as many bytes, as an epoch may.
     """
 
     subtopology: str
@@ -69,8 +69,9 @@ class TaskOutcome:
     measured: Measured = field(default_factory=Measured)
     failed: tuple[int, ...] = ()
     held_by: tuple[tuple[str, int], ...] = ()
+    full: bool = False
 
-    seldom: ClassVar = ("held_by",)
+    seldom: ClassVar = ("held_by", "full")
 
     @classmethod
     def done(cls, commit: TaskCommit, measured: Measured | None = None) -> Self:

@@ -103,7 +103,8 @@ class Shown:
 class TaskPlan:
     """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
     steps get of the others; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the
-    clocks of its steps move to `stream_time` without a record, see `operators/order/passed_time.py`.
+    clocks of its steps move to `stream_time` without a record, see `operators/order/passed_time.py`. `max_bytes`: the
+    most bytes of the records that it takes, as they are in memory; at least one record is taken. None: no bound.
     """
 
     key: TaskKey
@@ -116,6 +117,7 @@ class TaskPlan:
     shown: Shown | None = None
     scheduled: tuple[Scheduled, ...] = ()
     time_passes: bool = False
+    max_bytes: int | None = None
 
     seldom: ClassVar = ("scheduled", "time_passes")
 

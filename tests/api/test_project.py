@@ -46,16 +46,17 @@ def test_settings_have_absolute_paths(shop: Path) -> None:
     assert settings.log.options["path"] == str(shop / ".headwater" / "log")
     assert settings.state_dir == str(shop / ".headwater" / "state")
     assert (settings.clients, settings.epoch_interval_ms, settings.max_records) == (1, 500, 200_000)
-    assert settings.deadline_ms == 30_000
+    assert (settings.max_bytes, settings.deadline_ms) == (256 << 20, 30_000)
     assert settings.state_cleanup_delay_ms == 600_000
     assert (settings.clean, settings.clean_interval_ms, settings.file_delete_delay_ms) == (True, 30_000, 600_000)
     profiles = shop / "profiles.yml"
     assert settings.delete_retention_ms == 86_400_000
     cleaner = "cleaner: {enabled: false, interval: 5m, file_delete_delay: 1h, delete_retention: 7d}"
     more = f"      state_cleanup_delay: 90s\n      {cleaner}"
-    profiles.write_text(profiles.read_text().replace("      clients: 1", more))
+    text = profiles.read_text().replace("      clients: 1", more)
+    profiles.write_text(text.replace("      epoch:\n", "      epoch:\n        max_bytes: 1000000\n"))
     settings = Project(shop).settings()
-    assert settings.state_cleanup_delay_ms == 90_000
+    assert (settings.max_bytes, settings.state_cleanup_delay_ms) == (1_000_000, 90_000)
     assert (settings.clean, settings.clean_interval_ms, settings.file_delete_delay_ms) == (False, 300_000, 3_600_000)
     assert settings.delete_retention_ms == 7 * 86_400_000
 

@@ -15,6 +15,7 @@ from headwater.compiler.testing.checked import Surface
 from headwater.runtime.ingest.incoming import from_python
 from headwater.runtime.records.texts.record_json import Record
 from headwater.runtime.testing.driven import DrivenTopology, incoming_of
+from headwater.runtime.topology import MAX_BYTES
 
 WHOLE = 10**9
 """Most records of an epoch, where all that is there goes into one."""
@@ -38,10 +39,10 @@ class Compiled:
         assert not self._project.on_spark(topology, "task")
 
     @contextmanager
-    def driven(self, max_records: int = WHOLE) -> Iterator[Driven]:
-        """A log and stores of their own, and epochs with so many records at most."""
+    def driven(self, max_records: int = WHOLE, max_bytes: int = MAX_BYTES) -> Iterator[Driven]:
+        """A log and stores of their own, and epochs with so many records, and bytes of them, at most."""
         topology = self._project.driven(self._name, "task")
-        topology.settings = replace(topology.settings, max_records=max_records)
+        topology.settings = replace(topology.settings, max_records=max_records, max_bytes=max_bytes)
         try:
             yield Driven(topology, self._surface)
         finally:

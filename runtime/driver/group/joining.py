@@ -65,7 +65,7 @@ class Joining:
         self._topology = topology
         self._settings = settings
         self._observer = observer
-        self._planner = Planner(committed, settings.max_records)
+        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
         self._committed = committed
         self._racks = Racks(settings)
         self._commits: EpochCommits

@@ -68,7 +68,7 @@ class StatusWriter:
         self._application = topology.application
         self._parts = {part.number: part for part in topology.subtopologies}
         self._committed = committed
-        self._planner = Planner(committed, settings.max_records)
+        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
         self._generation = generation
         self._group = group
         self._tally = tally

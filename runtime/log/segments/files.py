@@ -1,8 +1,9 @@
 """The inside of a segment file: records as Arrow record batches, which can be read one by one.
 
 A file is an Arrow IPC stream, compressed with lz4, so that any Arrow tool can open it: the schema, then batches of at
-most `BATCH_ROWS` rows of one partition each, one partition after the other. A commit lists the byte ranges of the
-batches. A reader joins the bytes of the schema and of the batches that it needs, which is an Arrow stream again.
+most `BATCH_ROWS` rows and `BATCH_BYTES` bytes of one partition each, one partition after the other. A commit lists the
+byte ranges of the batches. A reader joins the bytes of the schema and of the batches that it needs, which is an Arrow
+stream again.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from ...records.arrays import piece_starts
 from ...records.schema import HEADERS, may_be_missing
 from ...records.types import ddl
 from ...records.widening import as_schema, unreadable
@@ -24,6 +26,10 @@ from .segment import Batch, FileRange, Segment
 
 BATCH_ROWS = 16_384
 """The most rows of a batch. A reader decodes at least one batch."""
+
+BATCH_BYTES = 8 << 20
+"""The most bytes of a batch, as they are in memory: 512 of each row, if it has `BATCH_ROWS`. A larger row is one by
+itself. So a reader that wants few bytes decodes few."""
 
 POSITION, OFFSET = "_position", "_offset"
 """Columns of a rewritten file in which positions, or offsets, do not follow from record to record."""
@@ -45,7 +51,12 @@ def encode_segments(
     column `_timestamp`, maybe `_order` (without it, timestamps stand for it), and no column of dictionaries.
     """
     records, firsts, numbers = _by_partition(table, partitions)
-    starts = np.concatenate([np.arange(*part, BATCH_ROWS) for part in pairwise([*firsts, records.num_rows])])
+    starts = np.concatenate(
+        [
+            first + np.array(piece_starts(records.slice(first, end - first), BATCH_ROWS, BATCH_BYTES))
+            for first, end in pairwise([*firsts.tolist(), records.num_rows])
+        ]
+    )
     lengths = np.diff(starts, append=records.num_rows)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, records.schema, options=_WRITE) as writer:

@@ -8,6 +8,7 @@ rank. It stops at a partition that has run out while one of its writers may stil
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -57,7 +58,8 @@ class TakenRecords:
 
     `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
     `left_out`: those of `rows` that no step may get, by their places. `offsets`: of each record of `rows`. `held_by`:
-    where records are left that may not be taken, the topics and lanes that they wait for.
+    where records are left that may not be taken, the topics and lanes that they wait for. `full`: whether the bounds of
+    an epoch have ended it.
     """
 
     rows: tuple[Rows, ...]
@@ -70,6 +72,7 @@ class TakenRecords:
     shown: Shown | None = None
     offsets: tuple[Int64s, ...] = field(default=(), repr=False)
     held_by: tuple[tuple[str, int], ...] = ()
+    full: bool = False
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
@@ -176,7 +179,8 @@ class LaneFeed:
 def read_task(
     plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, refuse_times: bool = True
 ) -> TakenRecords:
-    """Take at most `plan.max_records` records (one more if the last is the first half of a regrouped table's change).
+    """Take at most `plan.max_records` records and `plan.max_bytes` bytes of them, but one record at least; and one more
+    if the last is the first half of a regrouped table's change.
 
     Raises TimestampError, unless that is not asked for, and errors of the log.
     """
@@ -189,7 +193,7 @@ def read_task(
         for reading, each in zip(readings, merged, strict=True)
     ]
     task = PrefixMerge(feeds)
-    runs, counts = _pull(task, len(feeds), plan.max_records)
+    runs, counts, full = _pull(task, len(feeds), plan.max_records, plan.max_bytes)
     chunks = [run.first(counts) for run in runs]
     timestamps = np.empty(counts, np.int64)
     moving = np.full(counts, plan.stream_time)
@@ -212,9 +216,9 @@ def read_task(
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
         offsets=tuple(_NONE if chunk is None else chunk.offset for chunk, _ in chunks),
-        held_by=_held_by(task, merged, [inputs[reading.topic.name] for reading in readings])
-        if counts < plan.max_records  # else the merge has not come to its end
-        else (),
+        # Of a full epoch the merge has not come to its end.
+        held_by=() if full else _held_by(task, merged, [inputs[reading.topic.name] for reading in readings]),
+        full=full,
     )
     taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
@@ -298,7 +302,14 @@ class _Run:
             return None, np.zeros(0, np.int64)
         places = np.concatenate(self.places)
         taken = int(np.searchsorted(places, count))
-        return concat_chunks(self.chunks).slice(0, taken), places[:taken]
+        kept, left = list[Chunk](), taken
+        # Chunks behind the last record are not copied, and none is held beside the copy.
+        while self.chunks and (left or not kept):
+            chunk = self.chunks.pop(0)
+            kept.append(chunk.slice(0, left))
+            left -= len(kept[-1])
+        self.chunks, self.places = [], []
+        return concat_chunks(kept), places[:taken]
 
     def kind(self, place: int) -> int | None:
         """The kind of the record at `place`, if it is of this topic."""
@@ -309,27 +320,50 @@ class _Run:
         return None
 
 
-def _pull(merge: PrefixMerge, topics: int, limit: int) -> tuple[list[_Run], int]:
-    """Pull at least `limit` records if there are so many. Also returns how many of them to take."""
+def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tuple[list[_Run], int, bool]:
+    """Pull at least `limit` records, or `size` bytes of them, if there are so many. Also returns how many of them to
+    take, and whether these bounds are the reason that there are no more.
+    """
     runs = [_Run() for _ in range(topics)]
-    pulled_records = 0
-    # One record beyond the limit, in case the last one is half of a change.
-    while pulled_records <= limit and (pulled := merge.pull()) is not None:
+    pulled_records, left = 0, size
+    while pulled_records < limit or _parted(runs, limit, pulled_records):
+        pulled = merge.pull()
+        if pulled is None:
+            break
         count = sum(len(chunk) for _, chunk in pulled.runs)
         places = np.arange(count)
         if pulled.order is not None:
             # The inverse permutation: from each record's place in the chunks to its place in the order of taking.
             places[pulled.order] = np.arange(count)
-        start = 0
+        start, parts = 0, list[tuple[Chunk, Int64s]]()
         for index, chunk in pulled.runs:
+            parts.append((chunk, places[start : start + len(chunk)]))
             runs[index].chunks.append(chunk)
-            runs[index].places.append(places[start : start + len(chunk)] + pulled_records)
+            runs[index].places.append(parts[-1][1] + pulled_records)
             start += len(chunk)
+        if left is not None and pulled_records < limit:
+            found = sum(chunk.batch.nbytes for chunk, _ in parts)
+            if found >= left:
+                limit = min(limit, max(1, pulled_records + _fitting(parts, left)))
+            left -= found
         pulled_records += count
-    if pulled_records <= limit:
-        return runs, pulled_records
-    parted = any(run.kind(limit - 1) == Kind.OLD_SAME_GROUP for run in runs)
-    return runs, limit + 1 if parted else limit
+    if pulled_records < limit:
+        return runs, pulled_records, False
+    return runs, limit + 1 if pulled_records > limit and _parted(runs, limit, limit) else limit, True
+
+
+def _parted(runs: Sequence[_Run], limit: int, pulled: int) -> bool:
+    """Whether the last record before the limit is half of a change, and is the last that was pulled."""
+    return pulled == limit and any(run.kind(limit - 1) == Kind.OLD_SAME_GROUP for run in runs)
+
+
+def _fitting(parts: Sequence[tuple[Chunk, Int64s]], size: int) -> int:
+    """How many records take at most `size` bytes, in the order of taking: the places of each chunk's records."""
+
+    def size_of(count: int) -> int:
+        return sum(chunk.batch.slice(0, int(np.searchsorted(places, count))).nbytes for chunk, places in parts)
+
+    return bisect_right(range(1, sum(len(chunk) for chunk, _ in parts) + 1), size, key=size_of)
 
 
 def _consumed(topic: TopicInput, feeds: Sequence[LaneFeed], chunk: Chunk | None) -> dict[int, int]:

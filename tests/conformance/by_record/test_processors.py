@@ -15,6 +15,8 @@ from conformance.by_record.facts import in_record_form
 from conformance.by_record.nodes import Record
 from conformance.driving import WHOLE, Compiled
 
+from headwater.runtime.topology import MAX_BYTES
+
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 """The records of each output topic, and how many were dropped, by reason."""
 
@@ -64,9 +66,15 @@ def expected(drawn: Drawn, given: Mapping[str, Sequence[Record]]) -> Found:
     return {topic: out.records for topic, out in drawn.outputs.items()}, +dropped
 
 
-def found(compiled: Compiled, topics: Sequence[str], given: Sequence[Mapping[str, Any]], max_records: int) -> Found:
+def found(
+    compiled: Compiled,
+    topics: Sequence[str],
+    given: Sequence[Mapping[str, Any]],
+    max_records: int,
+    max_bytes: int = MAX_BYTES,
+) -> Found:
     """The same of the runtime. `given`: records of each partition."""
-    with compiled.driven(max_records) as driven:
+    with compiled.driven(max_records, max_bytes) as driven:
         parts = [
             {topic: in_record_form(records, number) for topic, records in each.items()}
             for number, each in enumerate(given)
@@ -87,6 +95,15 @@ def test_records_are_those_of_one_record_after_another_in_any_epochs(tmp_path: P
     wanted = expected(drawn, given)
     for max_records in (1, 7, WHOLE):
         assert found(compiled, [*drawn.outputs], [given], max_records) == wanted, max_records
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_records_are_those_of_one_record_after_another_wherever_bytes_end_epochs(tmp_path: Path, seed: int) -> None:
+    drawn, given = Drawn(seed), records(seed)
+    compiled = write(tmp_path, drawn, 1)
+    wanted = expected(drawn, given)
+    for max_bytes in (1, 100, 700):
+        assert found(compiled, [*drawn.outputs], [given], WHOLE, max_bytes) == wanted, max_bytes
 
 
 @pytest.mark.parametrize("seed", SHARING)

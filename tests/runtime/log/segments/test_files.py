@@ -14,6 +14,7 @@ from headwater.runtime.log.errors import (
     RecordsPlace,
     UnreadableFileError,
 )
+from headwater.runtime.log.segments import files
 from headwater.runtime.log.segments.files import BATCH_ROWS
 
 PATH = "segments/app/t/g1-e1-late-0-a0.seg"
@@ -48,6 +49,15 @@ def test_partitions_get_segments_of_their_own_rows_in_order(tmp_path_factory, pa
     for segment in segments:
         expected = [value for value, partition in enumerate(partitions) if partition == segment.partition]
         assert rows_of(log, segment)["value.v"].to_pylist() == expected
+
+
+def test_batches_have_few_bytes_and_a_larger_record_one_by_itself(log, monkeypatch):
+    monkeypatch.setattr(files, "BATCH_BYTES", 1000)
+    sizes = [100, 100, 100, 5000, 1, 990, 990, 10, *[1] * 40]
+    table = pa.table({"value.v": ["x" * size for size in sizes], "_timestamp": range(len(sizes))})
+    (segment,) = log.write("app", "t", NAME, table, 0, lane=0)
+    assert [batch.rows for batch in segment.batches] == [3, 1, 1, 1, 1, 41]
+    assert rows_of(log, segment) == table
 
 
 def test_large_partitions_are_cut_into_batches_with_their_bounds(log, records):

@@ -59,7 +59,7 @@ class Topics:
         (segment,) = self.log.write("app", topic, f"{self.files}", table, 0, lane)
         ranges.append(replace(segment, base_offset=offset, base_position=position).range())
 
-    def plan(self, *topics, most=10**9, stream_time=-1, positions=None, states=None):
+    def plan(self, *topics, most=10**9, size=None, stream_time=-1, positions=None, states=None):
         """`positions`, `states`: by (topic, lane); a state is (clock, idle)."""
         return TaskPlan(
             TaskKey("a", "p", 0),
@@ -81,6 +81,7 @@ class Topics:
                 )
                 for topic in topics
             ),
+            max_bytes=size,
         )
 
     def take(self, *topics, **options):
@@ -203,6 +204,41 @@ def test_a_regrouped_change_is_never_parted(topics):
     topics.write("a", [1, 2, 2, 3], kinds=[new, same, new, new])
     assert topics.take("a", most=2).positions == {"a": {0: 3}}
     assert topics.take("a", most=3).positions == {"a": {0: 3}}
+
+
+@pytest.mark.parametrize("size", [1, 60, 100, 333, 1000])
+def test_bytes_bound_what_is_taken_and_all_is_taken_in_the_same_order(topics, size):
+    for number in range(4):
+        topics.write("a", [number * 10, number * 10 + 4, number * 10 + 9])
+        topics.write("a", [number * 10 + 2, number * 10 + 5], lane=1)
+        topics.write("b", [number * 10 + 1, number * 10 + 6])
+    whole = topics.take("a", "b")
+    assert not whole.full
+    found, epochs, positions = [], [], {}
+    while taken := order_of(part := topics.take("a", "b", size=size, positions=positions)):
+        found += taken
+        epochs.append(part)
+        positions = {(topic, lane): at for topic, lanes in part.positions.items() for lane, at in lanes.items()}
+    assert found == order_of(whole)
+    sizes = [sum(column.nbytes for rows in part.rows for column in rows.columns.values()) for part in epochs]
+    assert all(made <= size or len(part) == 1 for made, part in zip(sizes, epochs, strict=True))
+    assert all(part.full for part in epochs[:-1])
+    assert len(epochs) == (28 if size == 1 else len(epochs))
+    assert len(epochs) < 28 or size <= 60
+
+
+def test_bytes_never_part_a_regrouped_change(topics):
+    same, new = Kind.OLD_SAME_GROUP, Kind.VALUE
+    topics.write("a", [1, 2, 2, 3], kinds=[new, same, new, new])
+    assert topics.take("a", size=1).positions == {"a": {0: 1}}
+    assert topics.take("a", size=1, positions={("a", 0): 1}).positions == {"a": {0: 3}}
+
+
+def test_of_records_behind_those_that_fill_an_epoch_none_is_read(topics):
+    for number in range(20):
+        topics.write("a", [number])
+    assert len(topics.take("a", size=1)) == 1
+    assert topics.log.pieces == 1
 
 
 def test_record_is_found_again_by_its_number(topics):
