@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..durations import duration_text
 from ..log.commit.descriptions import StoreDescription, TopicDeclaration
 from ..records.column_changes import ColumnChanges
+from .normal_form import normal_form
 
 TOPIC_KEY = ("partitions", "key")
 """What decides where a record of a topic lies."""
@@ -72,7 +73,11 @@ def aggregate_lines(was: StoreDescription, is_: StoreDescription) -> tuple[str, 
     lines = (
         *(f"+ {name}: {new[name]}" for name in new if name not in old),
         *(f"- {name}: {old[name]}" for name in old if name not in new),
-        *(f"~ {name}: {old[name]} -> {new[name]}" for name in old if name in new and old[name] != new[name]),
+        *(
+            f"~ {name}: {old[name]} -> {new[name]}"
+            for name in old
+            if name in new and normal_form(old[name]) != normal_form(new[name])
+        ),
     )
     if lines or was.aggregates == is_.aggregates:
         return lines

@@ -10,11 +10,13 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 
 from ..log.commit.descriptions import TopologyDescription
 from ..log.state_parts.step_names import renamed_step
 from ..topology import StepText, StoreFiller
 from .model import Change, Subject, Verdict
+from .normal_form import normal_form
 from .ways import ways_back, ways_onward
 
 STAYS = "what is there stays as it is"
@@ -26,7 +28,7 @@ RENAMED = "flow.renamed"
 """The kind of a change: a flow has another name, and the same steps."""
 
 _READS = "from flow "
-"""How the step begins that says which flow is read. Older logs lack it: it is compared where the log has some."""
+"""How the step begins that says which flow is read. Older logs, which have no settings either, lack it."""
 
 _WRITES = "to "
 
@@ -36,18 +38,14 @@ _ASKS = re.compile(r"(?:inner|left) join by (?P<of>.*)", re.DOTALL)
 _JOINS_STREAM = re.compile(r"(?P<before>\w+ join stream )(?:\w+\.)?(?P<of>\w+)(?P<after>, values .*)", re.DOTALL)
 """A step that keeps records of another stream. Its edge is named after its reader too, where that has several."""
 
-_HARD_TO_READ = ("\\", "--", "/*")
-"""In SQL: escapes and comments. Where words begin and end is not clear then."""
-
-_WORDS = re.compile(r"""(?:'[^']*')+|(?:"[^"]*")+|(?:`[^`]*`)+|\w+|[(),\[\]]|[^\w\s'"`(),\[\]]+|['"`]""")
-
 
 def flow_changes(application: str, committed: TopologyDescription, current: TopologyDescription) -> Iterator[Change]:
     """The flows whose steps have changed. Nothing is found in a log whose version did not record steps."""
     old, new = _flows(committed), _flows(current)
     if not old:
         return
-    new = {name: [each for each in steps if _is_known(each, old)] for name, steps in new.items()}
+    if not committed.settings and not any(map(_reads, chain.from_iterable(old.values()))):  # an older log
+        new = {name: [each for each in steps if not _reads(each)] for name, steps in new.items()}
     gone, come = _without(_ways(old), _ways(new)), _without(_ways(new), _ways(old))
     if bool(gone) != bool(come):  # all others are as they were, even if they share fewer or more steps
         for name in _told(_with_writers(gone, old, new), old):
@@ -56,6 +54,7 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
             place = _place(new[name], new)
             yield _added(Subject("flow", name, application), place, committed, current)
         return
+    old, new = _folded_alike(old, new), _folded_alike(new, old)
     names = {name: _former(name, old, new) for name in new}
     renamed = {was: is_ for is_, was in names.items() if was}
     old = {name: [renamed_step(each, renamed, of_flow=False) for each in steps] for name, steps in old.items()}
@@ -71,9 +70,30 @@ def flow_changes(application: str, committed: TopologyDescription, current: Topo
             yield _added(subject, place, committed, current)
         elif name not in new:
             yield _removed(subject, old[name], current)
-        elif _words(old[name]) != _words(is_):
-            regrouped = _words(grouping.get(name, ())) != _words(current.regrouping.get(name, ()))
+        elif _forms(old[name]) != _forms(is_):
+            regrouped = _forms(grouping.get(name, ())) != _forms(current.regrouping.get(name, ()))
             yield _changed(subject, old[name], is_, place, regrouped)
+
+
+def _folded_alike(
+    flows: Mapping[str, list[StepText]], others: Mapping[str, Sequence[StepText]]
+) -> dict[str, list[StepText]]:
+    """The flows, of which some are one with the flow that they read, as they are among the others.
+
+    The steps of a flow with a single reader are one with those of the reader. So they change hands when a second reader
+    comes or goes, which is no change of theirs.
+    """
+    read = {each.text for steps in others.values() for each in steps}
+    found = dict(flows)
+    for name, (first, *steps) in ((name, each) for name, each in flows.items() if each and name not in others):
+        above = first.text.removeprefix(_READS)
+        if first.text in read or above not in found or above not in others:
+            continue
+        folded = [*found[above], *steps]
+        if _forms(folded) == _forms(others[above]):
+            found[above] = folded
+            del found[name]
+    return found
 
 
 def _told(names: Sequence[str], flows: Mapping[str, Sequence[StepText]]) -> list[str]:
@@ -105,13 +125,13 @@ def _changed(
     return replace(found, what=f"{found.what}: {reason}", ways=ways_back(subject.application), onward="")
 
 
-def _words(steps: Sequence[StepText]) -> list[Sequence[str]]:
-    return list(map(spelled, steps))
+def _forms(steps: Sequence[StepText]) -> list[tuple[str, ...]]:
+    return [normal_form(each.text) for each in steps]
 
 
-def _captured(form: re.Pattern[str], steps: Sequence[StepText]) -> list[Sequence[str]]:
+def _captured(form: re.Pattern[str], steps: Sequence[StepText]) -> list[tuple[str, ...]]:
     """What the steps of a form name, in words, in order."""
-    return [_WORDS.findall(found["of"]) for each in steps if (found := form.fullmatch(each.text))]
+    return [normal_form(found["of"]) for each in steps if (found := form.fullmatch(each.text))]
 
 
 def _flows(description: TopologyDescription) -> dict[str, list[StepText]]:
@@ -189,24 +209,24 @@ def _former(name: str, old: Mapping[str, Sequence[StepText]], new: Mapping[str, 
     """The name that a new flow has had so far: that of a flow with the same steps which is gone."""
     if name in old:
         return None
-    steps = [each.text for each in new.get(name, ())]
-    return next((each for each in old if each not in new and [step.text for step in old[each]] == steps), None)
+    steps = _forms(new.get(name, ()))
+    return next((each for each in old if each not in new and _forms(old[each]) == steps), None)
 
 
-def _ways(flows: Mapping[str, Sequence[StepText]]) -> dict[str, tuple[Sequence[str], ...]]:
+def _ways(flows: Mapping[str, Sequence[StepText]]) -> dict[str, tuple[tuple[str, ...], ...]]:
     """What becomes of records from where they are read to the end of each flow that no other flow reads.
 
     Two flows share the steps of the flow that both read. Where one is left, all of these steps are of that flow.
     """
 
-    def way(name: str, behind: frozenset[str] = frozenset()) -> tuple[Sequence[str], ...]:
-        found: list[Sequence[str]] = []
+    def way(name: str, behind: frozenset[str] = frozenset()) -> tuple[tuple[str, ...], ...]:
+        found: list[tuple[str, ...]] = []
         for step in flows.get(name, ()):
             before = step.text.removeprefix(_READS) if step.text.startswith(_READS) else None
             if before is not None and before not in behind:
                 found.extend(way(before, behind | {name}))
             else:
-                found.append(spelled(step))
+                found.append(normal_form(step.text))
         return tuple(found)
 
     read = {
@@ -251,24 +271,11 @@ def topic_written(step: StepText) -> str | None:
     return step.text.removeprefix(_WRITES) if step.text.startswith(_WRITES) else None
 
 
-def _is_known(step: StepText, old: Mapping[str, Sequence[StepText]]) -> bool:
-    """Whether the version that has committed the old steps would have said it."""
-    return not step.text.startswith(_READS) or any(
-        each.text.startswith(_READS) for steps in old.values() for each in steps
-    )
-
-
-def spelled(step: StepText) -> Sequence[str]:
-    """The words of a step: spaces and line breaks between them mean nothing."""
-    if any(each in step.text for each in _HARD_TO_READ):
-        return (step.text,)
-    return _WORDS.findall(step.text)
-
-
 def _diff(was: Sequence[StepText], is_: Sequence[StepText]) -> tuple[tuple[str, ...], str | None]:
     """The lines of the diff, and the place of the first step that is new."""
-    old, new = Counter(each.text for each in was), Counter(each.text for each in is_)
+    forms = {normal_form(each.text): each.text for each in (*is_, *was)}
+    old, new = Counter(_forms(was)), Counter(_forms(is_))
     gone, come = old - new, new - old
-    lines = (*(f"- {text}" for text in gone.elements()), *(f"+ {text}" for text in come.elements()))
-    first = next((each.at for each in is_ if each.text in come and each.at), None)
+    lines = (*(f"- {forms[form]}" for form in gone.elements()), *(f"+ {forms[form]}" for form in come.elements()))
+    first = next((each.at for each in is_ if normal_form(each.text) in come and each.at), None)
     return lines or ("~ the order of steps",), first

@@ -17,9 +17,14 @@ SQL_WORDS = frozenset(_WORDS.split())
 """Words that are no column where they stand without backticks, in Spark's parser or in sqlglot's (30.30)."""
 
 
+def is_plain(name: str) -> bool:
+    """Whether a name is one word of letters, digits and underscores, and begins with no digit."""
+    return _PLAIN.fullmatch(name) is not None
+
+
 def quote(name: str) -> str:
     """A name as SQL and DDL write it: in backticks, unless it is plain."""
-    return name if _PLAIN.fullmatch(name) else ticked(name)
+    return name if is_plain(name) else ticked(name)
 
 
 def column_sql(name: str) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,8 +17,7 @@ from ...log.commit.descriptions import StoreDescription, SubtopologyDescription,
 from ...log.placed.places import Places
 from ...log.state import LogState
 from ...records.types import split_columns
-from ...topology import Topology
-from ..steps import spelled
+from ...topology import StepText, Topology
 from .groups import writers_of
 from .repartition import fed_topics
 
@@ -25,6 +25,10 @@ _DECISIVE = {"flow": frozenset({"on_error", "emit"}), "topic": frozenset({"on_er
 """Of what has settings (see `settings_of`) those that decide a result. The `store` is that of a global table: others
 have no such setting.
 """
+
+
+_HARD_TO_READ = ("\\", "--", "/*")
+_WORDS = re.compile(r"""(?:'[^']*')+|(?:"[^"]*")+|(?:`[^`]*`)+|\w+|[(),\[\]]|[^\w\s'"`(),\[\]]+|['"`]""")
 
 
 def contents_of(group: Sequence[Topology], places: Places, seeds: LogState) -> dict[str, str]:
@@ -58,12 +62,17 @@ def content_of(topology: Topology, seeds: LogState) -> str:
     return _digest(
         {
             "subtopologies": {name: _part(each) for name, each in described.subtopologies.items()},
-            "flows": {name: [list(spelled(step)) for step in steps] for name, steps in described.flows.items()},
+            "flows": {name: [_words(step) for step in steps] for name, steps in described.flows.items()},
             "topics": {name: _topic(each, own) for name, each in described.topics.items()},
             "stores": {name: _store(each) for name, each in described.stores.items()},
             "settings": _decisive(described.settings),
         }
     )
+
+
+def _words(step: StepText) -> list[str]:
+    """The words of a step as digests have always had them: a finer form would begin what is being rebuilt again."""
+    return [step.text] if any(each in step.text for each in _HARD_TO_READ) else _WORDS.findall(step.text)
 
 
 def _part(part: SubtopologyDescription) -> dict[str, Any]:
