@@ -24,8 +24,8 @@ _WAYS_OUT = {
     errno.EMFILE: "raise the number of files that a process may open (ulimit -n)",
     errno.ENFILE: "close other programs, or raise the number of files that the system may open",
     errno.EIO: "look at the disk: the log of the system says what is wrong with it",
-    errno.ENOMEM: "close other programs or give the machine more memory, or take smaller epochs (`max_records` under "
-    "`epoch` in the profile)",
+    errno.ENOMEM: "close other programs or give the machine more memory, or take smaller epochs (`max_bytes` and "
+    "`max_records` under `epoch` in the profile)",
     errno.ELOOP: "look at the symbolic links in that path: they lead in a circle",
     errno.EISDIR: "move it away: there is a folder where a file belongs",
     errno.ENOTDIR: "move it away: there is a file where a folder belongs",

@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
 from ..log.listed import Listed
 from ..log.log import Log
 from ..log.state import LogState
-from ..records.arrays import Int64s
+from ..records.arrays import Int64s, piece_starts
 from ..records.keys.encoding import holds_floats, normal_key
 from ..records.partitioner import key_partitions
 from ..records.schema import key_columns
@@ -34,6 +35,9 @@ SOURCE = "the rows to append"
 
 WRITE_ROWS = 500_000
 """Records that are written at once. This limits the memory of an append that arrives in pieces."""
+
+WRITE_BYTES = 256 << 20
+"""Bytes of records that are written at once, as they are in memory; of a larger record, those of this record."""
 
 
 @dataclass(frozen=True)
@@ -177,12 +181,22 @@ def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incom
 
 
 def _pieces(incoming: Iterable[Incoming]) -> Iterator[Incoming]:
-    """The same records in pieces of about WRITE_ROWS."""
+    """The same records in pieces of about WRITE_ROWS and at most WRITE_BYTES."""
     held: list[Incoming] = []
-    for piece in incoming:
-        held.append(piece)
-        if sum(map(len, held)) >= WRITE_ROWS:
-            yield join(held)
-            held = []
+    for whole in incoming:
+        starts = piece_starts(whole.table, max(1, len(whole)), WRITE_BYTES)
+        for piece in [whole[first:end] for first, end in pairwise([*starts, len(whole)])]:
+            if overfull([each.table for each in held], piece.table):
+                yield join(held)
+                held = []
+            held.append(piece)
+            if sum(map(len, held)) >= WRITE_ROWS:
+                yield join(held)
+                held = []
     if held:
         yield join(held)
+
+
+def overfull(held: Sequence[pa.Table | pa.RecordBatch], more: pa.Table | pa.RecordBatch) -> bool:
+    """Whether records that are to be written at once would have too many bytes with some more."""
+    return bool(held) and sum(each.nbytes for each in (*held, more)) > WRITE_BYTES

@@ -23,7 +23,7 @@ from ..log.state import LogState
 from ..records.arrays import Int64s
 from ..records.partitioner import key_partitions
 from ..topology import Topic
-from .append import WRITE_ROWS
+from .append import WRITE_ROWS, overfull
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ def _pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
     """The records in tables of equal columns, of about WRITE_ROWS rows."""
     held: list[pa.RecordBatch] = []
     for batch in batches:
-        if held and (batch.schema != held[0].schema or sum(map(len, held)) >= WRITE_ROWS):
+        full = sum(map(len, held)) >= WRITE_ROWS or overfull(held, batch)
+        if held and (full or batch.schema != held[0].schema):
             yield pa.Table.from_batches(held)
             held = []
         held.append(batch)

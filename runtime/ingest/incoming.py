@@ -36,6 +36,12 @@ class Incoming:
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
+    def __getitem__(self, part: slice) -> Incoming:
+        """Some of the records, without a copy."""
+        start, stop, _ = part.indices(len(self))
+        partitions = None if self.partitions is None else self.partitions[start:stop]
+        return Incoming(self.table.slice(start, stop - start), partitions)
+
 
 def join(pieces: Sequence[Incoming]) -> Incoming:
     """Pieces of one topic, one after another. Headers are null for a piece without headers."""

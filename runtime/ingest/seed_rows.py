@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from ..records.arrays import piece_starts
 from ..records.bad_values import BadValueError
 from ..records.schema import key_columns, value_columns
 from ..records.texts.record_json import is_record
@@ -28,8 +29,13 @@ from .places import in_utf8, placed
 from .record_form import parse_records
 from .sieve import Sieve
 
+Given = TypeVar("Given")
+
 PIECE_ROWS = 65_536
 """Rows that are converted at once: enough for Arrow to be fast, with little memory."""
+
+PIECE_BYTES = 64 << 20
+"""Bytes of texts that are converted at once, or a larger row."""
 
 
 def jsonl_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
@@ -65,7 +71,10 @@ def parquet_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator
     first = 1
     with placed(path.name), parquet.ParquetFile(path) as file:
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, file.schema_arrow.names).values())
-        for batch in file.iter_batches(PIECE_ROWS, columns=list(wanted)):
+        groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+        widest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
+        rows = max(1, min(PIECE_ROWS, PIECE_BYTES // max(1, widest)))
+        for batch in file.iter_batches(rows, columns=list(wanted)):
             table = pa.Table.from_batches([batch])
             yield from sieve.taken(path.name, table, lambda some: from_table(topic, some, clock), _row, first)
             first += batch.num_rows
@@ -118,7 +127,7 @@ def _json_lines(path: Path, sieve: Sieve) -> Iterator[tuple[list[int], list[dict
     """The objects of a file with their lines, in pieces. Empty lines are skipped."""
     with in_utf8(path), placed(path.name), path.open(encoding="utf-8-sig") as file:
         lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
-        while piece := list(islice(lines, PIECE_ROWS)):
+        for piece in _cut(lines, lambda numbered: len(numbered[1])):
             objects = ((number, _object(path, number, line, sieve)) for number, line in piece)
             found = {number: each for number, each in objects if each is not None}
             if found:
@@ -142,24 +151,53 @@ def _pieces(found: Any) -> Iterator[pa.Table | list[Mapping[str, Any]]]:
     """Tables, and lists of objects."""
     table = _as_table(found)
     if table is not None:
-        yield table
+        yield from _parts(table)
         return
     if isinstance(found, Mapping) or not isinstance(found, Iterable):
         raise pa.ArrowInvalid(f"neither a table nor an iterable of tables or records, but {type(found).__name__}")
     objects: list[Mapping[str, Any]] = []
+    size = 0
     for each in found:
         table = _as_table(each)
         if table is None and isinstance(each, Mapping):
             objects.append(each)
+            size += _text_size(each)
         elif table is None:
             raise pa.ArrowInvalid(f"neither a table nor a record, but {type(each).__name__}")
-        if objects and (table is not None or len(objects) == PIECE_ROWS):
+        if objects and (table is not None or len(objects) == PIECE_ROWS or size >= PIECE_BYTES):
             yield objects
-            objects = []
+            objects, size = [], 0
         if table is not None:
-            yield table
+            yield from _parts(table)
     if objects:
         yield objects
+
+
+def _parts(table: pa.Table) -> Iterator[pa.Table]:
+    """A table in pieces of few bytes; one without rows as it is, as its columns are looked at, too."""
+    starts = piece_starts(table, max(1, len(table)), PIECE_BYTES) or [0]
+    yield from (table.slice(first, end - first) for first, end in pairwise([*starts, len(table)]))
+
+
+def _text_size(row: Mapping[str, Any]) -> int:
+    """About how many bytes the long values of a row have, or of a record in record form."""
+    return sum(
+        len(each) if isinstance(each, str | bytes) else _text_size(each) if isinstance(each, Mapping) else 0
+        for each in row.values()
+    )
+
+
+def _cut(rows: Iterable[Given], size_of: Callable[[Given], int]) -> Iterator[list[Given]]:
+    """Rows in pieces of at most PIECE_ROWS, which end once they have PIECE_BYTES."""
+    piece, size = list[Given](), 0
+    for row in rows:
+        piece.append(row)
+        size += size_of(row)
+        if len(piece) == PIECE_ROWS or size >= PIECE_BYTES:
+            yield piece
+            piece, size = [], 0
+    if piece:
+        yield piece
 
 
 def _as_table(found: Any) -> pa.Table | None:

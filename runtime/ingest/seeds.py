@@ -21,7 +21,7 @@ from ..log.garbage import collect_garbage
 from ..log.log import Log
 from ..log.state import LogState
 from ..topology import Topic
-from .append import commit_append, write_incoming
+from .append import WRITE_BYTES, commit_append, write_incoming
 from .appended import Appended, check_appended
 from .csv_rows import csv_rows
 from .functions import blamed, project_function
@@ -266,5 +266,9 @@ def _by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:
         return
     whole = join(pieces)
     order = pc.sort_indices(whole.table, [("_timestamp", "ascending")])
-    partitions = None if whole.partitions is None else whole.partitions[order.to_numpy()]
-    yield Incoming(whole.table.take(order), partitions)
+    # Piece by piece, if they are many bytes: no array of texts has above 2 GB.
+    most = max(1, len(whole) * WRITE_BYTES // max(WRITE_BYTES, whole.table.nbytes))
+    for first in range(0, len(whole), most):
+        part = order.slice(first, most)
+        partitions = None if whole.partitions is None else whole.partitions[part.to_numpy()]
+        yield Incoming(whole.table.take(part), partitions)

@@ -301,6 +301,20 @@ class UnreadableFileError(MachineError):
         self.place = place
 
 
+class RecordsTooLargeError(MachineError):
+    """There is not enough memory for committed records: `places` says which. `size`: the bytes that they take in the
+    log, where that is known. For the rest see MachineError.
+    """
+
+    def __init__(self, places: Sequence[RecordsPlace], size: int | None, error: MemoryError) -> None:
+        found = MachineError.of(error)
+        super().__init__(None, found.errno, "")
+        taken = "" if size is None else f" ({size:,} bytes in the log)"
+        self.message = f"{found.message} for the records of {'; '.join(map(str, places))}{taken}"
+        self.hint = found.hint
+        self.places = tuple(places)
+
+
 class UnsupportedFileSystemError(LogError):
     """A place that cannot hold commits: it has no way to create a file only if there is none yet."""
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from ..dataclass_json import from_json, to_json
 from ..log.commit.records import TaskCommit
-from ..log.errors import RangeMissingError
+from ..log.errors import RangeMissingError, RecordsTooLargeError
 from ..log.listed import Listed
 from ..log.log import Log, Writer
 from ..operators.declarations import Flow, Process
@@ -42,7 +42,7 @@ from .dead_letters import counted, letters_of, volume_of, write_letters
 from .failed_stage import StepError, named_step, pieces_of
 from .numbering import Numbering, refuse_touched
 from .pipe import pipe_schema, receive, send, send_end
-from .stopwatch import Stopwatch, bytes_taken
+from .stopwatch import Stopwatch, bytes_taken, places_taken
 from .writing import durable, write_records
 
 OUTCOME = pa.schema([("outcome", pa.string())])
@@ -182,10 +182,11 @@ class Stage:
         `arrived`: what it has come to in the stages before; None in the first one. `waited`: for how long, in seconds.
         """
         stopwatch = Stopwatch(waited, traced=worker.plan.traced)
+        work = arrived
         try:
             with stopwatch.tracing():
                 worker.refuse_others()
-                work = arrived or self._taken(task, worker, stopwatch)
+                work = work or self._taken(task, worker, stopwatch)
                 commit, failed = self._run(task, work, worker, stopwatch)
             measured = stopwatch.added_to(work.outcome.measured)
             failed = (*work.outcome.failed, *failed)
@@ -194,6 +195,12 @@ class Stage:
             if worker.plan.trial:  # nobody reads the outcomes of a trial
                 raise
             return _Work(TaskOutcome.troubled(task.key, Trouble.of(error)))
+        except MemoryError as error:
+            done = work.outcome.commit if work is not None else None
+            places = () if done is None else places_taken(task, done.positions)
+            if done is None or not places:
+                raise
+            raise RecordsTooLargeError(places, bytes_taken(task, done.positions), error) from error
 
     def _taken(self, task: TaskPlan, worker: Worker, stopwatch: Stopwatch) -> _Work:
         """The records that a task takes. Raises RecordsMissingError."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
+from ..log.errors import RecordsPlace
 from ..operators.task_epoch import CommittedRows
 from ..state.store import StateStore, size_of
 from ..tasks.measured import Measured, Seconds, StoreSize, Volume
@@ -101,7 +102,7 @@ class TimedRows:
             yield from self._store.range(start, end, reverse=reverse)
 
 
-def bytes_taken(plan: TaskPlan, positions: dict[str, dict[int, int]]) -> int:
+def bytes_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> int:
     """About how many bytes the records take in the log that a task has consumed: up to `positions`, by topic and lane.
 
     Of a range that is consumed in part, the bytes are those of the same part.
@@ -116,3 +117,18 @@ def bytes_taken(plan: TaskPlan, positions: dict[str, dict[int, int]]) -> int:
                 if taken > 0:
                     found += each.size * taken / (each.end - each.start)
     return round(found)
+
+
+def places_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> tuple[RecordsPlace, ...]:
+    """Where the records lie that a task has consumed: of each lane of a topic, from the first to the last."""
+    found = []
+    for topic in plan.inputs:
+        for lane in topic.lanes:
+            end = positions.get(topic.topic, {}).get(lane.lane, lane.position)
+            within = [each for each in lane.ranges if each.start < end and each.end > lane.position]
+            if within:
+                first, last = within[0], within[-1]
+                start = first.start_offset + max(0, lane.position - first.start)
+                behind = last.start_offset + min(end, last.end) - last.start
+                found.append(RecordsPlace(topic.topic, plan.key.partition, start, behind))
+    return tuple(found)

@@ -18,7 +18,7 @@ from ...log.state import LogState
 from ...records.arrays import Bools, Int64s, to_numpy
 from ...records.partitioner import key_partitions
 from ...topology import Topic
-from ..append import WRITE_ROWS, with_normal_keys
+from ..append import WRITE_ROWS, overfull, with_normal_keys
 from .groups import Group, groups
 from .order import in_order, went_in_turns
 from .reading import NOTED, PartitionReader
@@ -113,7 +113,8 @@ class TopicWriter:
 
     def _hold(self, records: pa.RecordBatch, where: Int64s) -> None:
         held = self._held
-        if held and (held[0][0].schema != records.schema or sum(len(each) for _, each in held) >= WRITE_ROWS):
+        full = sum(len(each) for _, each in held) >= WRITE_ROWS or overfull([each for each, _ in held], records)
+        if held and (full or held[0][0].schema != records.schema):
             self._flush()
         self._held.append((records, where))
 

@@ -21,6 +21,9 @@ Stay = Callable[[pa.RecordBatch, Int64s], Bools] | None
 
 _NO_COLUMNS = pa.schema([])
 
+MOST_BYTES = 512 << 20
+"""Bytes of a part, in memory: segments that would be more together stay apart, as no array of texts has above 2 GB."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -78,20 +81,22 @@ def fetched(log: RangeReader, segments: Iterable[Segment], columns: Iterable[str
 def left_of(log: RangeReader, group: Group, stay: Stay = None) -> Iterator[Part]:
     """What is left of a group: one part, with the columns that any segment has, each in the widest of its types.
 
-    Several parts, if a column has types of which none is the widest.
+    Several parts, if a column has types of which none is the widest, or if they would have more than MOST_BYTES.
 
     Raises as `RangeReader.read`.
     """
     run: list[tuple[Segment, list[Fetched]]] = []
-    schema = _NO_COLUMNS
+    schema, size = _NO_COLUMNS, 0
     for segment in group:
         found = [_staying(each, stay) for each in fetched(log, (segment,))]
         kept = [each for each in found if len(each)]
         own = kept[0].records.schema if kept else _NO_COLUMNS
         both = schema_of_both(schema, own)
-        if both is None:
+        more = sum(each.records.nbytes for each in kept)
+        if run and (both is None or size + more > MOST_BYTES):
             yield _part(run, schema)
-            run = []
+            run, size, both = [], 0, None
+        size += more
         schema = own if both is None else both
         run.append((segment, kept))
     yield _part(run, schema)

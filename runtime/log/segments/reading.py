@@ -28,7 +28,7 @@ def fetch(within: LogRange, start: int | None, columns: Columns, load: Load) -> 
     for number, (first, end) in enumerate(pairwise([*file.firsts(within.start), within.end])):
         if end <= start:
             continue
-        with records_named(within, first, end):
+        with records_named(within, first, end, file.batches[number].length):
             records = decode_batch(load(file, number), file, number, columns)
         found = _placed(records, within, first, end)
         rest = found[int(np.searchsorted(found.positions, start)) :]

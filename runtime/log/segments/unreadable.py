@@ -6,15 +6,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ....errors import MachineError
-from ..errors import RangeMissingError, RecordsPlace, SegmentError, UnreadableFileError
+from ..errors import RangeMissingError, RecordsPlace, RecordsTooLargeError, SegmentError, UnreadableFileError
 from ..ranges import LogRange
 
 
 @contextmanager
-def records_named(within: LogRange, start: int, end: int) -> Iterator[None]:
+def records_named(within: LogRange, start: int, end: int, size: int | None = None) -> Iterator[None]:
     """Have an error that is raised while records of a range are read name them: those between these positions.
 
-    Where the file is missing, these and all that follow in the range.
+    Where the file is missing, these and all that follow in the range. `size`: the bytes that they take in the log.
     """
     try:
         yield
@@ -23,6 +23,8 @@ def records_named(within: LogRange, start: int, end: int) -> Iterator[None]:
         raise
     except MachineError as error:
         raise UnreadableFileError(_place(within, start, end), error) from error
+    except MemoryError as error:
+        raise RecordsTooLargeError([_place(within, start, end)], size, error) from error
 
 
 def _place(within: LogRange, start: int, end: int) -> RecordsPlace:

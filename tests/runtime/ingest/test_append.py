@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.runtime.ingest import append as append_module
+from headwater.runtime.ingest import seed_rows
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.incoming import from_python
 from headwater.runtime.ingest.seed_rows import yielded_rows
@@ -43,6 +44,42 @@ def test_appended_objects_are_read_back_as_records(log, flights, read):
     assert first.key == {"carrier": "UA"}
     assert first.value == {"flight": 1, "delay": 0.5, "at": "2013-01-01T12:00:00Z"}
     assert (second.offset, second.value["delay"]) == (1, None)
+
+
+@pytest.mark.parametrize("form", ["objects", "table", "tables", "records"])
+def test_records_of_many_bytes_are_converted_and_written_in_pieces_of_few(log, read, monkeypatch, form):
+    monkeypatch.setattr(append_module, "WRITE_BYTES", 3000)
+    monkeypatch.setattr(seed_rows, "PIECE_BYTES", 2000)
+    topic = Topic("texts", 3, "k string", "v string")
+    rows = [{"k": None if number % 2 else str(number), "v": "x" * (number * 97 % 1500)} for number in range(40)]
+    rows[20]["v"] = "y" * 9000
+    given = {
+        "objects": rows,
+        "table": pa.Table.from_pylist(rows),
+        "tables": [pa.Table.from_pylist(rows[:15]), pa.Table.from_pylist(rows[15:])],
+        "records": [{"key": {"k": row["k"]}, "value": {"v": row["v"]}, "timestamp": 0} for row in rows],
+    }[form]
+    sizes = []
+
+    class Writing:
+        def __getattr__(self, name):
+            return getattr(log, name)
+
+        def write(self, application, name, file, table, *more):
+            sizes.append((table.nbytes, table.num_rows))
+            return log.write(application, name, file, table, *more)
+
+    append(Writing(), APPLICATION, topic, given, None if form == "records" else [0] * 40)
+    assert len(sizes) > 8
+    assert all(size <= 3000 or count == 1 for size, count in sizes)
+    partitions = {row["v"]: number % 3 for number, row in enumerate(rows) if row["k"] is None}
+    found = read(topic)
+    assert sorted(each.value["v"] for each in found) == sorted(row["v"] for row in rows)
+    assert all(each.partition == partitions[each.value["v"]] for each in found if each.key is None)
+    order = [row["v"] for row in rows]
+    for partition in range(3):
+        places = [order.index(each.value["v"]) for each in found if each.partition == partition]
+        assert places == sorted(places)
 
 
 def test_rows_that_do_not_fit_are_left_out_of_objects_and_of_tables(log, flights, read):

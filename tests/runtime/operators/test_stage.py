@@ -252,6 +252,14 @@ def test_error_of_the_machine_is_not_called_one_of_a_step(application, error):
     )
 
 
+def test_want_of_memory_names_the_records_that_were_taken_with_their_bytes(application):
+    app = application(part("p", 1, (((Source(AIRLINES, ("f",)), _Failing(MemoryError())), {}, {}),)))
+    app.append(AIRLINES, [((name,), ("American",), 0) for name in ("AA", "BB", "CC")])
+    said = app.attempt().error
+    assert re.search(r"not enough memory for the records of airlines, partition 0, offsets 0 to 2 \(\d+ bytes in", said)
+    assert "`max_bytes`" in said
+
+
 def test_headers_stay_with_their_records(application):
     out = Topic("copy", 1, "carrier string", "name string", writer="test-app")
     app = application(part("p", 1, (((Source(AIRLINES, ("f",)), Sink("f", out)), {}, {}),)))

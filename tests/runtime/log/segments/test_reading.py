@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from headwater.runtime.log.errors import RecordsTooLargeError
 from headwater.runtime.log.rewritten import Rewritten
+from headwater.runtime.log.segments import reading
 from headwater.runtime.log.segments.files import BATCH_ROWS, POSITION, byte_ranges
 from headwater.runtime.log.segments.reading import fetch
 from headwater.runtime.log.segments.rewriting import encode_rewritten
@@ -44,6 +47,24 @@ def test_only_batches_from_the_position_on_are_loaded(records, sparse):
             assert loaded[-1] == 3
     assert list(fetch(within, within.end, None, load)) == []
     assert bool(segment.firsts) == sparse
+
+
+def test_want_of_memory_names_the_records_that_were_to_be_read(records, monkeypatch):
+    data, segment = encoded(records, np.arange(100, 100 + ROWS), np.arange(1000, 1000 + ROWS))
+
+    def decode(*_):
+        raise pa.ArrowMemoryError("malloc of size 99 failed")
+
+    monkeypatch.setattr(reading, "decode_batch", decode)
+    size = segment.batches[1].length
+    with pytest.raises(RecordsTooLargeError) as raised:
+        list(fetch(segment.range(), 100 + BATCH_ROWS, None, lambda *_: data))
+    place = f"t, partition 2, offsets {1000 + BATCH_ROWS} to "
+    assert raised.value.message.startswith(
+        f"there is not enough memory (malloc of size 99 failed) for the records of {place}"
+    )
+    assert raised.value.message.endswith(f"({size:,} bytes in the log)")
+    assert "`max_bytes`" in raised.value.hint
 
 
 def test_positions_and_offsets_that_follow_one_another_take_no_column(records):
