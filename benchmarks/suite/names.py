@@ -12,6 +12,7 @@ from .measured.beside_spark import records_a_second, records_without_peer, secon
 from .measured.driver import costs_of_a_driver
 from .measured.growth import TITLES, grown, growth
 from .measured.idle import idle_epochs
+from .measured.large_records import epoch_bytes
 from .measured.memory import backlogs
 from .measured.starts import first_epochs
 from .measurement import Measurement
@@ -47,6 +48,7 @@ NAMES: Mapping[str, Measuring] = {
     "first_epoch": first_epochs,
     "assignors": assignments,
     "memory": backlogs,
+    "epoch_bytes": epoch_bytes,
     "growth": growth,
 }
 

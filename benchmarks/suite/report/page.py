@@ -20,6 +20,7 @@ _OTHERS: Mapping[str, str] = {
     "first_epoch": "from the start of a process to its first commit",
     "first_epoch_size": "the first epoch by a later one",
     "memory": "a backlog of 32 million records, beside one of 8 million",
+    "epoch_bytes": "epochs of large records, by their bytes",
     "assignors": "10,000 tasks on 200 clients, from nothing",
 }
 _GROWTH: Mapping[str, str] = {

@@ -325,7 +325,8 @@ def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tupl
     take, and whether these bounds are the reason that there are no more.
     """
     runs = [_Run() for _ in range(topics)]
-    pulled_records, left = 0, size
+    pulled_records, measured, most = 0, 0, 0
+    unmeasured: list[Chunk] = []
     while pulled_records < limit or _parted(runs, limit, pulled_records):
         pulled = merge.pull()
         if pulled is None:
@@ -341,11 +342,16 @@ def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tupl
             runs[index].chunks.append(chunk)
             runs[index].places.append(parts[-1][1] + pulled_records)
             start += len(chunk)
-        if left is not None and pulled_records < limit:
-            found = sum(chunk.batch.nbytes for chunk, _ in parts)
-            if found >= left:
-                limit = min(limit, max(1, pulled_records + _fitting(parts, left)))
-            left -= found
+        if size is not None and pulled_records < limit:
+            # Buffers are counted fast, but whole; the bytes of slices of them only where it matters.
+            unmeasured += [chunk for chunk, _ in parts]
+            most += sum(chunk.batch.get_total_buffer_size() for chunk, _ in parts)
+            if most >= size:
+                measured += sum(chunk.batch.nbytes for chunk in unmeasured)
+                most, unmeasured = measured, []
+            if most >= size:
+                before = measured - sum(chunk.batch.nbytes for chunk, _ in parts)
+                limit = min(limit, max(1, pulled_records + _fitting(parts, size - before)))
         pulled_records += count
     if pulled_records < limit:
         return runs, pulled_records, False

@@ -1,0 +1,100 @@
+"""A process that takes large records with a topology in it, without Spark, and says how much memory that took.
+
+`python -m headwater.benchmarks.suite.sides.large_records FOLDER COUNT SIZE MAX_BYTES` gives a line of JSON. Linux only:
+elsewhere a process cannot forget its highest memory.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ....api.files import CheckedFiles, Options
+from ....api.testing.driver import DrivenProject
+from ....compiler.testing.checked import Surface
+from ....runtime.ingest.incoming import Incoming, from_table
+
+TOPOLOGY = """
+topology: case
+flows:
+  copied:
+    from: texts
+    steps:
+      - select: {k: k, text: text}
+    to: copies
+  measured:
+    from: texts
+    steps:
+      - key_by: {k: k}
+      - aggregate: {values: {n: count(*), most: max(length(text))}}
+    to: longest
+"""
+FILES = {
+    "headwater.yml": "name: large\nversion: '1'\nprofile: large\n",
+    "profiles.yml": "large: {target: t, targets: {t: {log: {type: embedded, path: log}}}}\n",
+    "topics/inputs.yml": "topics:\n  texts: {partitions: 1, key: {id: string}, value: {k: string, text: string}}\n",
+    "topologies/case.yml": TOPOLOGY,
+}
+
+
+class NoSpark:
+    """Where nothing is asked of Spark."""
+
+    def analyze(self, requests: Any) -> Any:
+        """Raises AssertionError."""
+        raise AssertionError(f"only Spark knows the types of {requests}")
+
+
+def measured(root: Path, count: int, size: int, max_bytes: int) -> Mapping[str, Any]:
+    """Take `count` texts of `size` bytes in epochs of `max_bytes`.
+
+    Gives the bytes of memory beyond those at the start, at the highest, of the append (`appended`) and of the epochs
+    (`taken`), and the last two rows of the aggregation (`longest`).
+    """
+    for name, content in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content)
+    spark: Any = NoSpark()
+    project = DrivenProject(CheckedFiles(root, Options(None, None, {}, (), ()), lambda: spark), spark)
+    surface = Surface.of(project.graphs["case"])
+    topology = project.driven("case", "task")
+    topology.settings = replace(topology.settings, max_bytes=max_bytes)
+    topic = surface.read["texts"]
+    text = random.Random(1).randbytes(size // 2).hex()
+
+    def records() -> Iterator[Incoming]:
+        for number in range(count):
+            columns = {"id": [str(number)], "k": [str(number % 2)], "text": [text]}
+            yield from_table(topic, pa.table(columns), number)
+
+    try:
+        appended = _peak(lambda: topology.take((topic, records())))
+        taken = _peak(lambda: topology.feed([]))
+        rows = topology.records(surface.written["longest"])[-2:]
+    finally:
+        topology.close()
+    longest = [[each.key and each.key["k"], each.value and [each.value["n"], each.value["most"]]] for each in rows]
+    return {"appended": appended, "taken": taken, "longest": longest}
+
+
+def _peak(action: Callable[[], object]) -> int:
+    Path("/proc/self/clear_refs").write_text("5")  # the highest memory is that of what follows
+    before = _memory("VmRSS")
+    action()
+    return _memory("VmHWM") - before
+
+
+def _memory(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(name))
+
+
+if __name__ == "__main__":
+    print(json.dumps(measured(Path(sys.argv[1]), *map(int, sys.argv[2:5]))))
