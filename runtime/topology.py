@@ -322,7 +322,7 @@ class Topology:
 
 MAX_BYTES = 256 << 20
 """Bytes of the records that a task takes in one epoch, where nobody says otherwise: a thousand times 200 KB, or the
-default of `max_records` at 1.3 KB each. An epoch takes about four times as much memory."""
+default of `max_records` at 1.3 KB each. An epoch takes up to five times as much memory."""
 
 DEADLINE_MS = 30_000
 """How long an executor may be silent: three of Spark's heartbeats by default, and two thirds of what Kafka allows."""
