@@ -8,7 +8,7 @@ from ..log.commit.descriptions import TopologyDescription
 from ..log.commit.renames import Renames
 from ..log.declared_topics import recorded_declaration
 from ..progress.committed import Committed
-from ..progress.positions import Gap, gaps
+from ..progress.positions import Gap, OtherCommits, gaps, other_commits
 from ..progress.repartitioned import repartitioned_since
 from ..topology import Topology
 from .comparison import SOMETHING_ELSE, Comparison
@@ -94,7 +94,7 @@ def _missing(topology: Topology, committed: Committed) -> Iterator[Change]:
         )
 
 
-def lost_records(topology: Topology, committed: Committed) -> Iterator[Gap]:
+def lost_records(topology: Topology, committed: Committed) -> Iterator[Gap | OtherCommits]:
     """Records that the application has consumed and that the log has lost.
 
     Positions in a topic that another application has written so far count that one's records: nothing is lost, and the
@@ -102,7 +102,10 @@ def lost_records(topology: Topology, committed: Committed) -> Iterator[Gap]:
     """
     writers = {name: used.writer for name, used in committed.described().topics.items()}
     others = {topic.name for topic in topology.read if writers.get(topic.name, topic.writer) != topic.writer}
-    return (gap for gap in gaps(topology, committed) if gap.topic not in others)
+    short = [gap for gap in gaps(topology, committed) if gap.topic not in others]
+    yield from short
+    others.update(gap.topic for gap in short)  # of which enough is said
+    yield from (each for each in other_commits(topology, committed) if each.topic not in others)
 
 
 def _gaps(topology: Topology, committed: Committed) -> dict[str, list[str]]:

@@ -100,7 +100,7 @@ class EpochCommits:
         self._remove_unlisted()
 
     def _commit(self, tasks: Sequence[TaskCommit]) -> None:
-        number = self._committer.commit(self._epoch, tasks)
+        number = self._committer.commit(self._epoch, tasks, self._committed.sources())
         self._remove_unlisted()
         dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
         self.last = Done(number, sum(task.records for task in tasks), dict(dropped))

@@ -7,6 +7,7 @@ One thread changes a state (`refresh`, `commit`); others may read it meanwhile.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from zlib import crc32
 
@@ -111,6 +112,15 @@ class LogState(FoldedCommits):
                     self._identity = None  # so that this is found again
                     raise FullyRefreshedError(self.application)
             return self.number - before
+
+    def has_known(self, sources: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether the commit that a reader has known last is there, or was folded. `sources`: see `EpochRecord`."""
+        with self.lock:
+            number, checksum = sources.get(self.place, (0, 0))
+            if number == self.number:  # as a rule, and nothing is read for it
+                return not number or checksum == self._checksum
+            # A commit before the last one without a checksum was folded long ago.
+            return not number or (number < self.number and self.commits.checksum(number) in (None, checksum))
 
     def check_same(self) -> None:
         """Check that the commits are still those that this state was made of. Raises FullyRefreshedError.

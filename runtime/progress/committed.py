@@ -46,6 +46,7 @@ class Committed:
         if renames := renames_of(topology, self.own):
             self.own.rename(renames)
         self._state(self.seeds)
+        self._read = tuple({topic.name: topic for topic in topology.read}.values())
         self._fed: dict[str, int] = {}
         self._unread: dict[TaskKey, _Unread] = {}
         self._far_enough: dict[str, dict[str, list[dict[int, int]]]] = {}
@@ -74,6 +75,17 @@ class Committed:
     def of(self, topic: Topic) -> LogState:
         """The state of the application that writes `topic`."""
         return self.states[topic.writer or self.seeds]
+
+    @property
+    def writers(self) -> tuple[LogState, ...]:
+        """The states of the other applications that the own one reads from, those behind them left out."""
+        found = {state.place: state for state in map(self.of, self._read) if state is not self.own}
+        return tuple(found.values())
+
+    def sources(self) -> dict[str, tuple[int, int]]:
+        """The last commit of each of the `writers`, as an epoch notes it: see `EpochRecord.sources`."""
+        marks = (state.mark for state in self.writers)
+        return {mark.application: (mark.number, mark.checksum) for mark in marks if mark is not None}
 
     @property
     def begun(self) -> dict[str, int]:

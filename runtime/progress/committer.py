@@ -77,12 +77,15 @@ class Committer:
         """
         return self.claim(self._state.topology, self._state.assignment)
 
-    def commit(self, epoch: int, tasks: Sequence[TaskCommit]) -> int:
+    def commit(
+        self, epoch: int, tasks: Sequence[TaskCommit], sources: Mapping[str, tuple[int, int]] | None = None
+    ) -> int:
         """Commit the epoch of `tasks`, all or nothing. Returns the commit's number.
 
-        Raises FencedError when another driver has claimed the application.
+        `sources`: see `Committed.sources`. Raises FencedError when another driver has claimed the application.
         """
-        return self._commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation))
+        noted = None if sources == self._state.sources else sources
+        return self._commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation, noted))
 
     def assign(self, assignment: Mapping[str, Any]) -> int:
         """Note who has which tasks from now on; the commit's number. Raises FencedError."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ...errors import HeadwaterError
 
 if TYPE_CHECKING:
-    from .positions import Gap
+    from .positions import Gap, OtherCommits
 
 
 class FencedError(HeadwaterError):
@@ -49,9 +49,11 @@ class TopicRepartitionedError(HeadwaterError):
 
 
 class ConsumedRecordsMissingError(HeadwaterError):
-    """The log has fewer records of a topic than the application has consumed. `gaps`: topics and positions."""
+    """The log does not hold the records of a topic that the application has consumed. `gaps`: topics and positions,
+    or commits.
+    """
 
-    def __init__(self, application: str, gaps: Sequence[Gap]) -> None:
+    def __init__(self, application: str, gaps: Sequence[Gap | OtherCommits]) -> None:
         listed = "".join(f"\n  - {gap}" for gap in gaps)
         super().__init__(
             f"{application} has consumed records that the log does not hold any more:{listed}",

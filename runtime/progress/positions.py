@@ -2,7 +2,8 @@
 
 A position past the end would count as caught up. Records that are appended up to it would be skipped without any
 message. This happens if commits of one application were removed or put back from an older copy, and those of its
-readers were not.
+readers were not. If records were appended before anybody noticed, the positions lie within the topic again. So the
+commit that a reader has known last must still be there as well.
 """
 
 from __future__ import annotations
@@ -35,6 +36,31 @@ class Gap:
         place = f"position {self.position:,} of task {self.lane} of its writer" if self.lane is not None else ""
         consumed = f"consumed up to {place or f'offset {self.position:,}'}"
         return f"{self.topic}[{self.partition}]: {consumed}, and it ends at {self.end:,}"
+
+
+@dataclass(frozen=True)
+class OtherCommits:
+    """The last commit of a topic's writer that the reader has known is not there: commit `number` of `writer`.
+
+    `latest`: the last one that is there.
+    """
+
+    topic: str
+    writer: str
+    number: int
+    latest: int
+
+    def __str__(self) -> str:
+        there = "another commit has its place" if self.number <= self.latest else f"commit {self.latest} is the last"
+        return f"{self.topic}: read from commits of {self.writer} up to {self.number}, and {there} now"
+
+
+def other_commits(topology: Topology, committed: Committed) -> Iterator[OtherCommits]:
+    """The topics whose writers have other commits now than those that the application has read."""
+    lost = {state.place: state for state in committed.writers if not state.has_known(committed.own.sources)}
+    for name, topic in {topic.name: topic for topic in topology.read}.items():
+        if (state := lost.get(committed.of(topic).place)) is not None:
+            yield OtherCommits(name, state.application, committed.own.sources[state.place][0], state.number)
 
 
 def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:

@@ -125,6 +125,8 @@ class EpochRecord:
     `incarnation`: of the application that the driver works on, see `TopologyDescription`. Empty in logs of versions
     that did not record it. Generations begin at 1 again when an application is fully refreshed, so
     the generation alone does not distinguish the present driver from one of the time before.
+    `sources`: the applications that it reads from, by place -> number and checksum (crc32) of the last commit that it
+    knew of each. None where these are those of the epoch before, and in logs of versions that did not record them.
     """
 
     generation: int
@@ -132,6 +134,9 @@ class EpochRecord:
     at: int
     tasks: tuple[TaskCommit, ...]
     incarnation: str = ""
+    sources: Mapping[str, tuple[int, int]] | None = None
+
+    seldom: ClassVar = ("sources",)
 
 
 @dataclass(frozen=True)

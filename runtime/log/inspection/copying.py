@@ -103,7 +103,7 @@ class _Copy:
             listed = {path for state in states.values() for path in state.paths()}
             checksums = Checksums(states.values())
             missing = {path for path in self._progressing(listed) if not self._copied(path, checksums)}
-            if missing <= self._listed_now():
+            if missing <= self._listed_now() and not self._ahead(states):
                 break
         damaged = tuple(sorted(self._damaged & listed))
         make_directory(self._target / NEW)
@@ -176,6 +176,16 @@ class _Copy:
     def _listed_now(self) -> set[str]:
         """The files that the log lists by now: what is missing of these is not just replaced."""
         return {path for name in self._log.applications() for path in LogState.load(self._log.commits(name)).paths()}
+
+    def _ahead(self, states: Mapping[str, LogState]) -> bool:
+        """Whether an application knew commits of another one when it was copied that were not copied: of applications
+        that read from each other, one comes first. What the log itself does not have is not waited for.
+        """
+        return any(
+            place in states and number > states[place].number and self._log.commits(place).identity(number) is not None
+            for state in states.values()
+            for place, (number, _) in state.sources.items()
+        )
 
     def _put_in_place(self, states: Collection[str]) -> tuple[str, ...]:
         """Have the new commits take the place of those before. Returns the applications that are gone with these.

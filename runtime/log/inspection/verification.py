@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from ..commit.records import StoreSnapshot
 from ..commits import CommitStore
-from ..errors import CommitDamagedError, LogError, RecordsPlace, ways_out_of_lost_commits
+from ..errors import CommitDamagedError, LogError, RecordsPlace, refresh_of, ways_out_of_lost_commits
 from ..log import Log, LogFile
 from ..placed.log import log_of_places
 from ..placed.sequence import PLACES
@@ -96,8 +96,10 @@ class Verification:
         states = {name: found.state for name, found in walked.items() if found.state is not None}
         self._all = sum(len(state.segments()) for state in states.values())
         losses = Losses(states, self._readers, walked.keys() - states.keys())
-        verified = (self._application(name, found, losses) for name, found in walked.items())
-        return tuple(each for each in verified if each.commits or each.damages)
+        verified = [self._application(name, found, losses) for name, found in walked.items()]
+        unknown = {name: tuple(_of_sources(state, states)) for name, state in states.items()}
+        told = (replace(each, damages=(*each.damages, *unknown.get(each.application, ()))) for each in verified)
+        return tuple(each for each in told if each.commits or each.damages)
 
     def _walked(self, name: str) -> WalkedCommits:
         try:
@@ -216,6 +218,23 @@ def _of_all(name: str, walked: WalkedCommits) -> Iterator[Damage]:
     error = walked.error
     if error is not None and not (walked.broken and isinstance(error, CommitDamagedError)):
         yield Damage(name, error.message, "all that the application has committed", error.hint or "")
+
+
+def _of_sources(state: LogState, states: Mapping[str, LogState]) -> Iterator[Damage]:
+    """Of an application that has read from commits of others that are not there any more."""
+    for source in states.values():
+        if source is not state and not source.has_known(state.sources):
+            source.refresh()  # the reader may be newer
+            if source.has_known(state.sources):
+                continue
+            number = state.sources[source.place][0]
+            there = "another commit has its place" if number <= source.number else f"it ends at {source.number}"
+            yield Damage(
+                state.application,
+                f"{state.application} has read from commits of {source.application} up to {number}, and {there} now",
+                f"records of {source.application} that {state.application} has read; a run of it is refused",
+                "put all of the log back as it was at one moment, or start it again: " + refresh_of(state.application),
+            )
 
 
 def _of_records(name: str, missing: Unreadable, losses: Losses) -> Damage:

@@ -55,7 +55,8 @@ class FoldedCommits:
     put others in the place of; who holds ranges of them reads on for a while. `spared`: those of all commits, for so
     long. `marks`: of topics that are fed from outside, which records came before which. `tasks`: the progress of
     each task. `store_snapshots`: copies of stores that commits list. `resets`: stores whose rows are to be computed
-    again. `placed`: of what is fed from outside, whether the log has places, see `placed`. `names`: those that the
+    again. `sources`: of each application that it reads from, the last commit that it knew, see `EpochRecord`.
+    `placed`: of what is fed from outside, whether the log has places, see `placed`. `names`: those that the
     application got in renamings; the first that it had is that of its place.
 
     One thread changes it; others may read it meanwhile. The result of one method is consistent. A reader that needs
@@ -84,6 +85,7 @@ class FoldedCommits:
         self.tasks = TaskProgress(self.application)
         self.store_snapshots = StoreSnapshots()
         self.resets: tuple[str, ...] = ()
+        self.sources: Mapping[str, tuple[int, int]] = {}
         self.placed = False
         self.marks = FedMarks()
         self._partitions = Partitions()
@@ -117,6 +119,8 @@ class FoldedCommits:
                     self.assignment = record.assignment
                 case EpochRecord():
                     self.tasks.add(record)
+                    if record.sources is not None:
+                        self.sources = record.sources
                     self.unlisted = tuple(path for task in record.tasks for path in self._applied(task))
                 case SnapshotRecord():
                     self.store_snapshots = self.store_snapshots.after(record)
@@ -260,6 +264,7 @@ class FoldedCommits:
                 stores=self.store_snapshots.listed,
                 replaced=self.spared.all(),
                 resets=self.resets,
+                sources=dict(self.sources) or None,
                 placed=self.placed,
                 names=self.names,
             )
@@ -294,6 +299,7 @@ class FoldedCommits:
         self.store_snapshots = StoreSnapshots.of_all(found.stores)
         self.spared = ReplacedFiles.of_all(found.replaced)
         self.resets = found.resets
+        self.sources = found.sources or {}
         self.placed = found.placed
         self.marks = FedMarks.of_all(found.marks)
         self._partitions.add(found.segments)

@@ -29,7 +29,7 @@ class Snapshot:
 
     `commit` is None, and `assignment`, `paces`, `unlisted` and `stores` are empty, in snapshots of versions without
     them, as is `replaced`. `stores`: copies of stores that commits list. `replaced`: files that must stay for a while.
-    `placed`, `names`, `retried`, `put_back`, `marks`, `resets`: see `FoldedCommits`.
+    `placed`, `names`, `retried`, `put_back`, `marks`, `resets`, `sources`: see `FoldedCommits`.
     """
 
     number: int
@@ -51,8 +51,9 @@ class Snapshot:
     put_back: Mapping[str, Mapping[int, Ranges]] = field(default_factory=dict)
     marks: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     resets: tuple[str, ...] = ()
+    sources: Mapping[str, tuple[int, int]] | None = None
 
-    seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks", "resets")
+    seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks", "resets", "sources")
 
     def encode(self) -> bytes:
         """For `CommitStore.save_snapshot`."""

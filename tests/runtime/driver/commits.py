@@ -65,12 +65,13 @@ class Applications:
         positions: Mapping[str, Mapping[int, int]] | None = None,
         *segments: Segment,
         at: int = 0,
+        sources: Mapping[str, tuple[int, int]] | None = None,
         **rest: Any,
     ) -> None:
         """One task's epoch of topology `name`."""
         state = self._state(f"{PROJECT}-{name}")
         task = TaskCommit(part, partition, positions or {}, rest.pop("stream_time", 0), segments=segments, **rest)
-        state.commit(EpochRecord(state.generation, 1, at, (task,)))
+        state.commit(EpochRecord(state.generation, 1, at, (task,), sources=sources))
 
     def _state(self, application: str) -> LogState:
         return LogState.load(self.log.commits(application))

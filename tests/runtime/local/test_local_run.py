@@ -27,6 +27,7 @@ from headwater.runtime.driver import loop
 from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed.log import PlacedLog
 from headwater.runtime.operators.sink import Sink
 from headwater.runtime.operators.source import Source
@@ -214,3 +215,29 @@ def test_epoch_has_only_the_tasks_with_records_to_take_and_a_quiet_run_takes_up_
     assert cluster.partitions == [[0, 1, 2, 3], [2], [0]]
     more = (RECORDS + 1, SUM_OF_ONE[1] + 1000)
     assert last_sums(app) == {**WHOLE_SUMS, "k0": more, "k2": more}
+
+
+def test_run_whose_source_lost_its_newest_commit_and_was_appended_to_is_refused(application):
+    app = fed(application(summed()))
+    app.run()
+    last = app.path / "log" / "commits" / "test-seed" / f"{PARTITIONS:012d}.json"
+    lost = last.read_bytes()
+    last.unlink()
+    app.append(WORDS, [(("new",), (x,), x) for x in range(2 * RECORDS)], PARTITIONS - 1, name="new")
+
+    refused = app.attempt()
+
+    assert refused.status == "failed"
+    assert f"words: read from commits of test-seed up to {PARTITIONS}, and another commit has its place now" in (
+        refused.error
+    )
+    assert "new" not in last_sums(app)
+    (damage,) = (damage for each in Verification(app.log).run() for damage in each.damages)
+    assert damage.what == (
+        f"test-app has read from commits of test-seed up to {PARTITIONS}, and another commit has its place now"
+    )
+    assert damage.way_out.endswith("start it again: headwater build --full-refresh --select 'app+'")
+    last.write_bytes(lost)  # all of the log as it was
+    app.append(WORDS, [(("k0",), (1,), RECORDS)], 0, name="later")
+    app.run()
+    assert last_sums(app)["k0"] == (RECORDS + 1, sum(range(RECORDS)) + 1)
