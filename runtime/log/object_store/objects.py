@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import time
 import uuid
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -159,17 +161,35 @@ class Objects:
         """Parts of an object, (start, length) each, at the same time; None if there is no object.
 
         Parts with at most `joined` bytes between them are read with one request. What lies behind the object's end is
-        left out.
+        left out: an object may have been cut off. The client's own `get_ranges` does not bear that.
         """
-        starts = [start for start, _ in ranges]
-        ends = [start + length for start, length in ranges]
-        parts = self._asked_for_one(
-            f"GET {path}",
-            lambda: self._client.get_ranges(self._full(path), starts=starts, ends=ends, coalesce=joined),
-        )
-        if parts is None:
+        spans = _spans(ranges, joined)
+        if len(spans) == 1:
+            read = [self._span(path, *spans[0])]
+        else:
+            read = list(_span_threads().map(lambda span: self._span(path, *span), spans))
+        found = {start: data for (start, _), data in zip(spans, read, strict=True) if data is not None}
+        if len(found) < len(spans):
             return None
-        return [memoryview(part)[:length] for part, (_, length) in zip(parts, ranges, strict=True)]
+        starts = [start for start, _ in spans]
+        parts = []
+        for start, length in ranges:
+            first = starts[bisect_right(starts, start) - 1]
+            parts.append(found[first][start - first : start - first + length])
+        return parts
+
+    def _span(self, path: str, start: int, end: int) -> memoryview | None:
+        """The bytes of an object from `start` up to, not including, `end`, as far as it has them; None without it."""
+
+        def request() -> memoryview:
+            try:
+                return memoryview(self._client.get_range(self._full(path), start=start, end=end))
+            except (BaseError, OSError) as error:
+                if isinstance(error, FileNotFoundError) or not _BEHIND_THE_END.search(str(error)):
+                    raise
+                return memoryview(b"")
+
+        return self._asked_for_one(f"GET {path}", request)
 
     def pieces(self, path: str, start: int, size: int) -> Iterator[memoryview]:
         """The content of an object from a byte on, in pieces of `size`. Raises FileNotFoundError."""
@@ -303,6 +323,23 @@ class Objects:
         return path[len(self._prefix) + 1 :] if self._prefix else path
 
 
+_BEHIND_THE_END = re.compile("StartTooLarge|<Code>InvalidRange</Code>|status code: 416")
+"""What the client says of a range that begins behind the end of an object, or in an empty one."""
+
+
+def _spans(ranges: Sequence[tuple[int, int]], joined: int) -> list[tuple[int, int]]:
+    """The (start, end) that cover all ranges (start, length), in order. With at most `joined` bytes between them,
+    several are one.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, length in sorted(ranges):
+        if spans and start - spans[-1][1] <= joined:
+            spans[-1] = spans[-1][0], max(spans[-1][1], start + length)
+        else:
+            spans.append((start, start + length))
+    return spans
+
+
 def _found(meta: Any, path: str) -> Found:
     return Found(path, _tag(meta), meta["size"], int(meta["last_modified"].timestamp() * 1000))
 
@@ -316,3 +353,9 @@ def _tag(meta: Any) -> str:
 def threads() -> ThreadPoolExecutor:
     """The threads of this process for requests at the same time. They wait for answers nearly all of the time."""
     return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="object-store")
+
+
+@lru_cache(maxsize=1)
+def _span_threads() -> ThreadPoolExecutor:
+    """Threads for the requests of one reader, who may be one of `threads` himself and must not wait for these."""
+    return ThreadPoolExecutor(AT_ONCE, thread_name_prefix="object-store-parts")

@@ -1,4 +1,4 @@
-"""Objects that are too many or too big for one request, on a real server."""
+"""Objects that are too many or too big for one request, or smaller than they were, on a real server."""
 
 from __future__ import annotations
 
@@ -13,13 +13,65 @@ from s3_proxy import LOSE, Proxy, proxy
 from s3_server import S3Server
 
 from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.errors import CorruptSegmentError, RangeMissingError
+from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.log import snapshot_path
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.object_store.objects import threads
+from headwater.runtime.log.segments.files import BATCH_ROWS
 from headwater.runtime.log.state import LogState
 
 BIG = 12 << 20
 """Bytes that are sent in two parts."""
+
+
+@pytest.fixture(params=["folder", "bucket"])
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> ObjectStoreLog:
+    """A log in a folder, and one on a server."""
+    if request.param == "folder":
+        log = ObjectStoreLog((tmp_path / "log").as_uri())
+    else:
+        server: S3Server = request.getfixturevalue("s3")
+        log = ObjectStoreLog(**{"uri": server.uri(uuid.uuid4().hex)} | server.options)
+    log.check()
+    return log
+
+
+@pytest.mark.parametrize(
+    "part", ["nothing", "half a schema", "the schema", "half a batch", "a batch", "all but a byte"]
+)
+def test_segment_that_was_cut_off_is_said_to_be_damaged_wherever_it_ends(
+    kept: ObjectStoreLog, records: Callable[..., pa.Table], part: str
+) -> None:
+    state = LogState.load(kept.commits("a"))
+    partitions = np.repeat([0, 1], BATCH_ROWS + 1)
+    state.commit(AppendRecord(0, kept.write("a", "t", "s-1", records(len(partitions)), partitions, 0)))
+    (path,) = state.paths()
+    (first, second), objects = state.segments(), kept._objects
+    whole, batch, last = objects.get(path), first.batches[0], second.batches[-1]
+    assert whole is not None
+    sizes = {
+        "nothing": 0,
+        "half a schema": first.head // 2,
+        "the schema": first.head,
+        "half a batch": batch.start + batch.length // 2,
+        "a batch": batch.start + batch.length,
+        "all but a byte": last.start + last.length - 1,  # of what is read: Arrow ends a file with a mark
+    }
+    objects.put(path, whole[: sizes[part]])
+    for partition in (0, 1) if part != "all but a byte" else (1,):
+        (within,) = state.ranges("t", partition)
+        for reader in (kept, kept.ahead([(within, within.start)])):
+            with pytest.raises(CorruptSegmentError):
+                list(reader.read(within))
+    (application,) = Verification(kept).run()
+    assert {damage.place.partition for damage in application.damages if damage.place} == (
+        {0, 1} if part != "all but a byte" else {1}
+    )
+    objects.remove([path])
+    (within,) = state.ranges("t", 0)
+    with pytest.raises(RangeMissingError):
+        list(kept.read(within))
 
 
 @pytest.fixture
