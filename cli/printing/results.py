@@ -68,7 +68,8 @@ def show_run(results: RunResults) -> None:
     tables.show(("application", "status", "records", "commits", "dropped", "run time"), rows, right=(2, 3, 4, 5))
     for each in results.applications:
         for reason, count in sorted(each.dropped.items()):
-            click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}")
+            kept = f"; see {' or '.join(each.dead_letters)}" if reason.endswith(":dead_letter") else ""
+            click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}{kept}")
         if each.recomputation is not None:
             click.echo(f"  {each.application}: {_RECOMPUTED[each.recomputation]}")
         if each.waiting:

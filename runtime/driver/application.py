@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from ...errors import HeadwaterError
 from ..changes.model import Change
@@ -308,7 +308,15 @@ class ApplicationRun:
             placement=None if assigned is None else assigned.summary(),
             lost=tuple(self._lost),
             metrics=self._status.last if self._status is not None else None,
+            dead_letters=self._dead_letters(tally.dropped),
         )
+
+    def _dead_letters(self, dropped: Iterable[str]) -> tuple[str, ...]:
+        """The topics of dead letters, if some records are in them."""
+        if not any(reason.endswith(":dead_letter") for reason in dropped):
+            return ()
+        parts = self._topology.subtopologies
+        return tuple(sorted({topic.name for part in parts for topic in part.dead_letters.values()}))
 
     def _placed(self, assigned: Assigned) -> None:
         """Tell how the tasks were placed."""

@@ -69,6 +69,15 @@ def test_dropped_records_are_told_below_the_table_that_counts_them(capsys: pytes
     ]
 
 
+def test_line_of_dead_letters_names_their_topic(capsys: pytest.CaptureFixture[str]) -> None:
+    dropped = {"topologies/b.yml:6:dead_letter": 2, "topologies/b.yml:6:skipped": 1}
+    result = ApplicationResult("a-b", "caught_up", 1, 2, 3, 3.0, dropped, dead_letters=("b_orders_dead_letter",))
+    show_run(RunResults(0, 3.0, (result,)))
+    told = capsys.readouterr().out.splitlines()
+    assert "  a-b: 2 records dropped, topologies/b.yml:6:dead_letter; see b_orders_dead_letter" in told
+    assert "  a-b: 1 record dropped, topologies/b.yml:6:skipped" in told
+
+
 @pytest.mark.parametrize("error", ["commit 1 of a-b is damaged", "the disk is full"])
 def test_error_says_once_of_which_application_it_is(capsys: pytest.CaptureFixture[str], error: str) -> None:
     show_run(RunResults(0, 3.0, (ApplicationResult("a-b", "failed", 1, 2, 3, 3.0, error=error),)))

@@ -27,7 +27,8 @@ FAILED: tuple[Status, ...] = ("failed", "fenced")
 class ApplicationResult:
     """One application's run.
 
-    `records`: consumed. `dropped`: `<step>:<reason>` -> records. `waiting`: records that may not be taken before the
+    `records`: consumed. `dropped`: `<step>:<reason>` -> records. `dead_letters`: the topics that keep those which are
+    dropped as dead letters, where there are any. `waiting`: records that may not be taken before the
     applications in `waits_for` have caught up; of the own one, tasks that have stopped. `empty`: topics fed from
     outside that have never had a record. `error`: the sentence that ended it; `raised`: the error that says it.
     `assignment`: client -> task ids. `placement`: how the last assignment was made (see `Assigned`). `lost`: a sentence
@@ -53,6 +54,7 @@ class ApplicationResult:
     lost: tuple[str, ...] = ()
     recomputation: Recomputation | None = None
     metrics: RunStatus | None = None
+    dead_letters: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         done = f"{counted(self.records, 'record')}, {counted(self.commits, 'commit')}, {self.seconds:.1f} s"
@@ -101,6 +103,7 @@ class RunResults:
                     "records": result.records,
                     "seconds": round(result.seconds, 3),
                     "dropped": dict(sorted(result.dropped.items())),
+                    "dead_letters": list(result.dead_letters),
                     "restored": result.restored,
                     "waiting": result.waiting,
                     "waits_for": list(result.waits_for),
