@@ -415,6 +415,13 @@ class Project:
         """
         return self._stores.query(store, key=key, start=start, end=end)
 
+    def store_retention(self, store: str) -> int | None:
+        """How long a store keeps a row, in ms of stream time; None for ever.
+
+        Raises UnknownNameError, InvalidProjectError.
+        """
+        return self._stores.retention(store)
+
     def store_declared_otherwise(self, store: str) -> str | None:
         """How a store's declaration differs from that of its rows, as `query` shows them: the next run has not begun.
 

@@ -66,6 +66,11 @@ class Stores:
             rows, table = partial(query.rows, key, start, end), partial(query.to_table, key, start, end)
         return Rows(f"store {store}", table_schema(owned.store), rows, table, self._spark.session)
 
+    def retention(self, store: str) -> int | None:
+        """See `Project.store_retention`."""
+        check_name("store", store)
+        return self._find(store).store.kept_ms
+
     def declared_otherwise(self, store: str) -> str | None:
         """See `Project.store_declared_otherwise`."""
         check_name("store", store)

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...runtime.driver.reports.event_texts import counted
+from ...runtime.durations import duration_text
 from ..moments import Moment
 from ..options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables
@@ -16,6 +19,10 @@ from ..printing.cells import time_text
 from ..printing.findings import tell_recomputed, warn
 from ..printing.tables import note_cut
 from ..printing.terminal import WARNING, say
+
+if TYPE_CHECKING:
+    from ...api.project import Project
+    from ...runtime.query.rows import Row
 
 
 class KeyColumn(click.ParamType[tuple[str, str]]):
@@ -65,6 +72,7 @@ def command(
     found = list(rows)
     if not found:
         click.echo("no rows")
+        _tell_why(project, store, dict(key), bounded=start is not None or end is not None)
         return
     header = [*found[0].key, *found[0].value, "timestamp"]
     cells = [
@@ -74,6 +82,33 @@ def command(
     numbers = [n for n, value in enumerate([*found[0].key.values(), *found[0].value.values()]) if _number(value)]
     if tables.show(header, cells, right=numbers):
         note_cut()
+
+
+def _tell_why(project: Project, store: str, key: Mapping[str, str], *, bounded: bool) -> None:
+    """What a store has where a query finds nothing: how many rows, of the key and of all, and of which windows."""
+    kept = project.store_retention(store)
+    if kept is not None:
+        said = f"{store} keeps rows for {duration_text(kept)} of stream time; older ones have expired"
+        click.echo(said, err=True)
+    if bounded and key:
+        click.echo(f"of this key it has {_content(project.query(store, key=key))}", err=True)
+    if bounded or key:
+        click.echo(f"of all keys it has {_content(project.query(store))}", err=True)
+
+
+def _content(rows: Iterable[Row]) -> str:
+    """`12 rows, of windows that start from 2024-05-01 00:00:00 to 2024-05-03 00:00:00`."""
+    count = 0
+    first: int | None = None
+    last: int | None = None
+    for row in rows:
+        count += 1
+        if (start := row.key.get("window_start")) is not None:
+            first, last = (start, start) if first is None or last is None else (min(first, start), max(last, start))
+    windows = ""
+    if first is not None and last is not None:
+        windows = f", of windows that start from {time_text(first)} to {time_text(last)}"
+    return f"{counted(count, 'row')}{windows}"
 
 
 def _number(value: Any) -> bool:

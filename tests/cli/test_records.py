@@ -248,6 +248,18 @@ def test_query_before_any_run_has_no_rows(headwater: Headwater) -> None:
     assert headwater("query", "sales_by_day").stdout == "no rows\n"
 
 
+def test_query_without_rows_says_what_the_store_has(headwater: Headwater) -> None:
+    headwater("build")
+    unknown = headwater("query", "sales_by_day", "-k", "product=none")
+    assert unknown.stdout == "no rows\n"
+    early = headwater("query", "sales_by_day", "-k", "product=tea", "--to", "1999-01-01")
+    for told in (unknown.stderr, early.stderr):
+        assert "sales_by_day keeps rows for " in told
+        assert "of all keys it has " in told
+    assert "of this key it has " in early.stderr
+    assert " rows, of windows that start from 2024-05-01" in early.stderr
+
+
 def test_query_of_an_unknown_store_or_key_column_is_wrong_use(headwater: Headwater) -> None:
     assert headwater("query", "sales_by_dya").exit_code == 2
     assert "hint: `headwater ls --type store` lists those that there are" in headwater("query", "x").stderr
@@ -301,7 +313,7 @@ def test_error_elsewhere_does_not_keep_from_reading_and_querying(headwater: Head
     assert records(read)[0]["key"] == {"order_id": 1}
     assert (queried.exit_code, queried.stdout) == (0, "no rows\n"), queried.output
     for result in (read, queried):
-        (line,) = result.stderr.splitlines()
+        line = result.stderr.splitlines()[0]
         assert line.startswith("warning: the project has an error at ")
         assert broken in line
 
