@@ -97,7 +97,7 @@ def lasting(*apps):
 def test_reader_is_told_what_it_waits_for_until_the_writer_is_corrected(tmp_path):
     app, tasks = reader(tmp_path), (TaskId(0, 2),)
     app.append(OTHERS, [(("b",), (1,), 5)], 2)  # where the sums of b are, too
-    app.append(WORDS, [(("a",), (x,), x) for x in (1, MOST)])
+    app.append(WORDS, [(("a",), (x,), at) for at, x in enumerate((1, MOST))])
     app.append(WORDS, [(("b",), (x,), x) for x in range(5)], 1)
     with lasting(app) as told:
         unwritten = WaitsFor(WRITER, "unwritten", topic="sums")
