@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
-from .hidden_values import hide
+from .readable_text import readable, visible
 
 MOST_SHOWN = 600
 """The most characters of a text in a message."""
@@ -27,6 +27,7 @@ _WAYS_OUT = {
     errno.ENOMEM: "close other programs or give the machine more memory, or take smaller epochs (`max_bytes` and "
     "`max_records` under `epoch` in the profile)",
     errno.ELOOP: "look at the symbolic links in that path: they lead in a circle",
+    errno.EILSEQ: "rename it, or have the log and the state elsewhere (`log` and `state_dir` in the profile)",
     errno.EISDIR: "move it away: there is a folder where a file belongs",
     errno.ENOTDIR: "move it away: there is a file where a folder belongs",
     errno.EEXIST: "move it away: something else is in its place",
@@ -38,14 +39,14 @@ class HeadwaterError(Exception):
     """An error that a user can act on. `message` says what happened, `hint` how to fix it.
 
     Only this class and its children are shown as a sentence; anything else is a bug and keeps its stack trace. Neither
-    text shows a value of an environment variable that a profile names.
+    text shows a value of an environment variable that a profile names, nor a character that nobody can read or write.
     """
 
     exit_code = 1
 
     def __init__(self, message: str, hint: str | None = None) -> None:
-        self.message = hide(message)
-        self.hint = None if hint is None else hide(hint)
+        self.message = readable(message)
+        self.hint = None if hint is None else readable(hint)
         super().__init__(self.message)
 
     def __str__(self) -> str:
@@ -59,7 +60,7 @@ class MachineError(HeadwaterError):
     """
 
     def __init__(self, path: str | None, number: int | None, reason: str) -> None:
-        super().__init__(f"{path}: {reason}" if path else reason, _WAYS_OUT.get(number or 0))
+        super().__init__(f"{visible(path)}: {reason}" if path else reason, _WAYS_OUT.get(number or 0))
         self.path = path
         self.errno = number
 
@@ -84,7 +85,7 @@ class MachineError(HeadwaterError):
 
 def shortened(text: str, most: int = MOST_SHOWN) -> str:
     """The text. Of a long one its beginning, its end and its length."""
-    text = hide(text)  # before it is cut: a part of a value would not be known as one
+    text = readable(text)  # before it is cut: a part of a value would not be known as one
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} ... ({len(text):,} characters) ... {text[-most // 3 :]}"

@@ -1,8 +1,8 @@
 """Values of environment variables that a profile names: wherever a message would show one, it shows `***`.
 
 Messages are made in a hundred places, by libraries too, and few of them know the profile. So the values are kept for
-the process, as its environment is, and every message passes through `hide`: those of findings (`Diagnostics`), of
-errors (`HeadwaterError`), of events, and what commands print of places.
+the process, as its environment is, and every message passes through `hide`, as a part of `readable_text.readable`:
+those of findings (`Diagnostics`), of errors (`HeadwaterError`), of events, and what commands print of places.
 """
 
 from __future__ import annotations

@@ -40,6 +40,15 @@ def unusable_paths_told(function: Callable[Given, Found]) -> Callable[Given, Fou
     return call
 
 
+def in_utf8(path: Path) -> Path:
+    """The path, below which Arrow and the stores open files. They take names in UTF-8 only. Raises MachineError."""
+    try:
+        str(path).encode()
+    except UnicodeEncodeError:
+        raise MachineError(str(path), errno.EILSEQ, "a name in this path is not UTF-8") from None
+    return path
+
+
 class OutsideProjectError(OSError):
     """A file of the project is a symbolic link, or lies behind one, that leads out of the project: `filename`."""
 

@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import HeadwaterError
-from ..runtime.records.texts.values import parse_json
 
 
 def records_of(source: Any) -> list[dict[str, Any]]:
     """JSON objects, one a line, in the form that `headwater read --format json` prints. Raises HeadwaterError."""
+    from ..runtime.records.texts.values import parse_json  # loads Arrow, which help does without
+
     records = []
     name = Path(getattr(source, "name", "<stdin>")).name
     for number, line in enumerate(source, 1):

@@ -14,6 +14,7 @@ import click
 from ..errors import HeadwaterError
 from ..runtime.environment import PROJECT_DIR
 from ..suggestions import did_you_mean
+from .printing.terminal import tell
 
 if TYPE_CHECKING:
     from ..api.project import Project
@@ -80,7 +81,7 @@ class ProjectOptions:
         here = Path.cwd()
         found = find_project(here)
         if found != here:
-            click.echo(f"using the project in {found}", err=True)
+            tell(f"using the project in {found}", err=True)
         return found
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..runtime.driver.reports.event_texts import counted
-from .printing.terminal import is_terminal
+from .printing.terminal import is_terminal, tell
 from .removing import show
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def agreed(
     with redirect_stdout(sys.stderr):
         show(removals)
         for each in seeds:
-            click.echo(_said(each, drop_appended))
+            tell(_said(each, drop_appended))
     lost = drop_appended and any(each.appended != 0 for each in seeds)
     if not yes and (lost or (is_terminal(err=True) and sys.stdin is not None and sys.stdin.isatty())):
         click.confirm("Remove this for good, and start again?", abort=True, err=True)

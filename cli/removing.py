@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ..readable_text import json_text
 from ..runtime.driver.reports.event_texts import counted
 from .printing import tables
 from .printing.cells import size_text
-from .printing.terminal import WARNING, named, say
+from .printing.terminal import WARNING, named, say, tell
 
 if TYPE_CHECKING:
     from ..runtime.progress.resets.removal import Removal
@@ -22,7 +22,7 @@ _HEADER = ("application", "topic", "", "records", "size")
 def show_json(planned: Sequence[Removal], *, dry_run: bool) -> None:
     """Print what goes in the form published as `schemas/removal.json`."""
     shown = {"dry_run": dry_run, "applications": [_json(each) for each in planned]}
-    click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+    click.echo(json_text(shown, indent=2))
 
 
 def show(planned: Sequence[Removal]) -> None:
@@ -34,18 +34,18 @@ def show(planned: Sequence[Removal]) -> None:
         if each.error is not None:
             say(WARNING, named(each.application, f"all of it goes, but what that is cannot be said: {each.error}"))
         elif each.whole:
-            click.echo(f"{each.application}: all of its {counted(each.commits, 'commit')} and {size_text(each.size)}")
+            tell(f"{each.application}: all of its {counted(each.commits, 'commit')} and {size_text(each.size)}")
             if each.stores:
-                click.echo(f"  with {counted(len(each.stores), 'store')}: {', '.join(each.stores)}")
+                tell(f"  with {counted(len(each.stores), 'store')}: {', '.join(each.stores)}")
             if each.readers:
-                click.echo(f"  read by {', '.join(each.readers)}, which goes too")
+                tell(f"  read by {', '.join(each.readers)}, which goes too")
 
 
 def confirmed(dry_run: bool, yes: bool, question: str, style: str = "table") -> bool:
     """Whether to do it: never in a dry run. Without `--yes` the user is asked, and a no ends the command."""
     if dry_run:
         if style != "json":
-            click.echo("a dry run: nothing was changed")
+            tell("a dry run: nothing was changed")
         return False
     if not yes:
         click.confirm(question, abort=True, err=style == "json")

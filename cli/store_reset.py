@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
 
+from ..readable_text import json_text
 from ..runtime.driver.reports.event_texts import counted
 from .commands.plan.texts import lacking_room, room_text
 from .printing import tables
 from .printing.cells import size_text
-from .printing.terminal import WARNING, say
+from .printing.terminal import WARNING, say, tell
 from .removing import confirmed
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ _HEADER = ("application", "reads again", "records", "size")
 def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: bool, style: str) -> None:
     """Tell what was planned, and do it once that is confirmed."""
     if style == "json":
-        click.echo(json.dumps(_json(planned, dry_run), indent=2, ensure_ascii=False))
+        click.echo(json_text(_json(planned, dry_run), indent=2))
     else:
         _show(planned)
     if planned.is_done:
@@ -36,7 +36,7 @@ def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: b
         return
     project.reset_store(planned)
     if style != "json":
-        click.echo(
+        tell(
             f"{names} of {planned.application} {stay} {as_now}"
             if planned.withdraw
             else f"`headwater run` computes {names} again; until it has caught up, everyone reads what is there"
@@ -50,7 +50,7 @@ def _show(planned: StoreReset) -> None:
         told = f"nobody has asked for {it} to be computed again"
         if not planned.is_done:
             told = f"the next run computes {it} again"
-        click.echo(f"{what}: {told}")
+        tell(f"{what}: {told}")
         return
     rows = [
         [name, each.topic, f"{each.records:,}", size_text(each.bytes)]
@@ -60,16 +60,16 @@ def _show(planned: StoreReset) -> None:
     tables.show(_HEADER, rows, right=(2, 3))
     readers = [name for name in planned.reads if name != planned.application]
     also = f", and so are those of {', '.join(readers)}, which read it" if readers else ""
-    click.echo(
+    tell(
         f"{what}: computed again from {counted(planned.records, 'record')} ({size_text(planned.bytes)}); all other "
         f"stores and topics of {planned.application} are computed with it{also}"
     )
     if room := room_text(planned.space):
-        click.echo(room)
+        tell(room)
     for line in lacking_room(planned.space):
         say(WARNING, line)
     if planned.is_done:
-        click.echo("this was asked for already: `headwater run` does it")
+        tell("this was asked for already: `headwater run` does it")
 
 
 def _json(planned: StoreReset, dry_run: bool) -> dict[str, object]:

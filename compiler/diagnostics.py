@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
-from ..hidden_values import hide
+from ..readable_text import readable
 from ..suggestions import did_you_mean
 from .codes import CODES, Code, Severity
 
@@ -71,10 +71,10 @@ class Diagnostics:
     def add(self, code: str, position: Position, message: str, hint: str | None = None) -> None:
         """Add a finding with the severity of its code. Raises KeyError for a code that is not in the table.
 
-        Values of environment variables are hidden in its texts.
+        Its texts hide values of environment variables, and are `readable`.
         """
         at = position.line_text
-        message, hint = hide(message, at), None if hint is None else hide(hint, at)
+        message, hint = readable(message, at), None if hint is None else readable(hint, at)
         self._found.append(Diagnostic(code, CODES[code].severity, position, message, hint))
 
     def extend(self, found: Iterable[Diagnostic]) -> None:

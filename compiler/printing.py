@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from ..readable_text import json_text, readable, visible
 from .diagnostics import Diagnostic, Severity
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
@@ -58,7 +58,7 @@ def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
         "errors": errors,
         "warnings": len(found) - errors,
     }
-    return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+    return json_text(content, indent=2) + "\n"
 
 
 def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
@@ -86,19 +86,19 @@ def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
 def annotation(level: str, properties: Mapping[str, object], message: str) -> str:
     """One workflow command of GitHub, a line. Properties that are None are left out."""
     shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value is not None)
-    return f"::{level} {shown}::{_data(message)}\n"
+    return f"::{level} {shown}::{_data(readable(message))}\n"
 
 
 def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[Text]:
     position = item.position
     style = "bold red" if item.severity is Severity.ERROR else "bold yellow"
     place = (f"{_place(base, item)}:", "bold")
-    lines = [Text.assemble(place, " ", (f"{item.severity.value} {item.code}:", style), " ", _visible(item.message))]
+    lines = [Text.assemble(place, " ", (f"{item.severity.value} {item.code}:", style), " ", visible(item.message))]
     text = texts.get(position.file, [])
-    if 0 < position.line <= len(text) and (line := _visible(text[position.line - 1])).strip():
+    if 0 < position.line <= len(text) and (line := text[position.line - 1]).strip():
         lines += _marked(line, position.column, position.end_column, style)
     if item.hint is not None:
-        lines.append(Text.assemble("  ", ("hint:", "cyan"), " ", _visible(item.hint)))
+        lines.append(Text.assemble("  ", ("hint:", "cyan"), " ", visible(item.hint)))
     return lines
 
 
@@ -109,9 +109,10 @@ def _marked(line: str, column: int, end_column: int | None, style: str) -> list[
     cut = max(first - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
     shown = line[cut : cut + _WIDEST]
     first, last = first - cut, min(last - cut, max(len(shown), first - cut + 1))
-    blank = " " * cell_len(shown[:first])
-    mark = "^" + "~" * (cell_len(shown[first:last]) - 1)
-    return [Text(f"  | {shown.rstrip()}"), Text.assemble(f"  | {blank}", (mark, style))]
+    before, within, after = map(visible, (shown[:first], shown[first:last], shown[last:].rstrip()))
+    blank = " " * cell_len(before)
+    mark = "^" + "~" * (cell_len(within) - 1)
+    return [Text(f"  | {before}{within}{after}".rstrip()), Text.assemble(f"  | {blank}", (mark, style))]
 
 
 def _count(found: list[Diagnostic]) -> str:
@@ -120,13 +121,8 @@ def _count(found: list[Diagnostic]) -> str:
     return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in counts if number)
 
 
-def _visible(text: str) -> str:
-    """The text without characters that would move the cursor or control the terminal."""
-    return "".join(" " if char == "\t" else char if char.isprintable() else "\ufffd" for char in text)
-
-
 def _place(base: str, item: Diagnostic) -> str:
-    return str(replace(item.position, file=_file(base, item)))
+    return visible(str(replace(item.position, file=_file(base, item))))
 
 
 def _file(base: str, item: Diagnostic) -> str:
@@ -140,4 +136,4 @@ def _data(text: str) -> str:
 
 
 def _property(value: object) -> str:
-    return _data(str(value)).replace(":", "%3A").replace(",", "%2C")
+    return _data(readable(str(value))).replace(":", "%3A").replace(",", "%2C")

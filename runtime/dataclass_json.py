@@ -36,8 +36,9 @@ def from_json(kind: type[T], text: str | bytes) -> T:
 
 
 def compact(plain: Any) -> str:
-    """The text of plain JSON values, without spaces."""
-    return json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+    """The text of plain JSON values, without spaces. Lone surrogates, as in names of files, are escapes."""
+    text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_plain(value: Any) -> Any:

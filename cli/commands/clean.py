@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import click
 
-from ...hidden_values import hide
+from ...readable_text import visible
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn_of_call
+from ..printing.terminal import tell
 
 
 @click.command()
@@ -23,9 +24,9 @@ def command(options: ProjectOptions, state: bool, yes: bool) -> None:
     doomed = project.cleanable(state=state)
     if state and doomed and not yes:
         for path in doomed:
-            click.echo(f"  {hide(str(path))}")
+            tell(f"  {visible(str(path))}")
         click.confirm("Remove what is listed?" if len(doomed) > 1 else "Remove it?", abort=True)
     for path in project.clean(state=state):
-        click.echo(f"removed {hide(str(path))}")
+        tell(f"removed {visible(str(path))}")
     if not doomed:
-        click.echo("nothing to remove")
+        tell("nothing to remove")

@@ -10,6 +10,7 @@ import click
 
 from ..options import ProjectOptions, format_option, project_options
 from ..printing.findings import show
+from ..printing.terminal import tell
 
 if TYPE_CHECKING:
     from ...compiler.language.judge import LeftToSpark
@@ -40,9 +41,9 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
     if style == "text" and compiled.ok:
         for emitted in compiled.emitted:
             state = "written" if emitted.changed else "unchanged"
-            click.echo(f"  {os.path.relpath(emitted.job.parent)}: {state}")
+            tell(f"  {os.path.relpath(emitted.job.parent)}: {state}")
         count = len(compiled.emitted)
-        click.echo(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
+        tell(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
         if plan is not None:
             from .plan.texts import in_a_line
 
@@ -57,19 +58,19 @@ def _show_engines(engines: Sequence[StepEngine]) -> None:
     """Which steps tasks can compute, and what keeps the others with Spark SQL."""
     kept = [each for each in engines if each.kept]
     count = f"{len(engines)} step{'' if len(engines) == 1 else 's'} with expressions"
-    click.echo(f"tasks can compute {len(engines) - len(kept)} of {count}")
+    tell(f"tasks can compute {len(engines) - len(kept)} of {count}")
     for each in kept:
-        click.echo(f"  {each.at}: {each.kind} stays with Spark SQL: {each.kept}")
+        tell(f"  {each.at}: {each.kind} stays with Spark SQL: {each.kept}")
 
 
 def _show_left_to_spark(left: Sequence[LeftToSpark]) -> None:
     """Which expressions Spark was started for, or had been at an earlier time, and why."""
     if not left:
-        click.echo("all types are known without Spark: it was not started")
+        tell("all types are known without Spark: it was not started")
         return
     asked = [each for each in left if not each.kept]
     count = f"{len(left)} expression{'' if len(left) == 1 else 's'}"
     when = f"it was started for {len(asked)}" if asked else "its answers were kept from before"
-    click.echo(f"only Spark knows the types of {count}; {when}")
+    tell(f"only Spark knows the types of {count}; {when}")
     for each in left:
-        click.echo(f"  {each.position.file}:{each.position.line}: {each.sql}: {each.reason}")
+        tell(f"  {each.position.file}:{each.position.line}: {each.sql}: {each.reason}")

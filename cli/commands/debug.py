@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 import click
 
 from ...errors import HeadwaterError
-from ...hidden_values import hide
 from ...private_files import open_to_others
+from ...readable_text import readable
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn_of_call
+from ..printing.terminal import tell
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -158,11 +159,11 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
     project.
     """
     done = list(_run(options, checks or CHECKS))
-    rows = [(each.name, each.verdict, hide(each.found)) for each in done]
+    rows = [(each.name, each.verdict, readable(each.found)) for each in done]
     tables.show(("check", "", "found"), rows)
     for each in done:
         if each.way_out is not None:
-            click.echo(f"{each.name}: {each.way_out}", err=True)
+            tell(f"{each.name}: {each.way_out}", err=True)
     raise SystemExit(1 if any(each.verdict == "fail" for each in done) else 0)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from ...readable_text import visible
 from ..options import ProjectOptions, format_option, project_options
 from ..printing.findings import warn
 
@@ -17,5 +18,5 @@ def command(options: ProjectOptions, style: str) -> None:
     The text is that of Kafka Streams' Topology.describe().
     """
     project = options.project()
-    click.echo(project.describe(style), nl=False)
+    click.echo(visible(project.describe(style), lines=True), nl=False)
     warn(project)

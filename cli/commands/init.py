@@ -12,7 +12,7 @@ import click
 
 from ...errors import HeadwaterError
 from ..options import NoProjectError, find_project
-from ..printing.terminal import WARNING, say
+from ..printing.terminal import WARNING, say, tell
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -51,18 +51,18 @@ def command(name: str | None, directory: Path | None) -> None:
     for target, text in texts.items():
         path = root / target
         if target in kept:
-            click.echo(f"  {path}: yours, kept as it is")
+            tell(f"  {path}: yours, kept as it is")
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-        click.echo(f"  {path}")
+        tell(f"  {path}")
     from ...compiler.emit.editor_schemas import write_editor_schemas
 
     write_editor_schemas(root / "target")
     if ".gitignore" in kept:
-        click.echo(f"Add to {root / '.gitignore'}: {' '.join(texts['.gitignore'].split())}")
+        tell(f"Add to {root / '.gitignore'}: {' '.join(texts['.gitignore'].split())}")
     enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
-    click.echo(f"Project {name} is ready: {enter}headwater build")
+    tell(f"Project {name} is ready: {enter}headwater build")
 
 
 def _texts(folder: Traversable, name: str, below: str = "") -> list[tuple[str, str]]:

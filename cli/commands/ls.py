@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
+from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.cells import size_text, time_text
 from ..printing.findings import warn
+from ..printing.terminal import tell
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -51,7 +52,7 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], orphans: bool, styl
             }
             for each in found
         ]
-        click.echo(json.dumps(listed, indent=2, ensure_ascii=False))
+        click.echo(json_text(listed, indent=2))
         return
     rows = []
     base = os.path.relpath(project.root)
@@ -66,9 +67,9 @@ def command(options: ProjectOptions, kinds: tuple[str, ...], orphans: bool, styl
 def _orphans(project: Project, style: str) -> None:
     found = project.orphans()
     if style == "json":
-        click.echo(json.dumps([asdict(each) for each in found], indent=2, ensure_ascii=False))
+        click.echo(json_text([asdict(each) for each in found], indent=2))
     elif not found:
-        click.echo("each application in the log has its topology in the project")
+        tell("each application in the log has its topology in the project")
     else:
         header = ("application", "records", "size", "last commit", "new name?")
         tables.show(header, [_orphan_row(each) for each in found], right=(1, 2))

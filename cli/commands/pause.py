@@ -7,7 +7,7 @@ import click
 from ..options import ProjectOptions, project_options
 from ..printing.cells import time_text
 from ..printing.findings import warn_of_call
-from ..printing.terminal import WARNING, say
+from ..printing.terminal import WARNING, say, tell
 
 
 @click.command()
@@ -25,10 +25,10 @@ def command(options: ProjectOptions) -> None:
         if not each.known:
             say(WARNING, f"{each.application} has never run on this log: there is nothing to pause", err=True)
         elif each.changed:
-            click.echo(f"{each.application} is paused: `headwater resume` ends that")
+            tell(f"{each.application} is paused: `headwater resume` ends that")
             if each.keeps:
-                click.echo(f"  until then the log keeps what it has not read of {', '.join(each.keeps)}")
+                tell(f"  until then the log keeps what it has not read of {', '.join(each.keeps)}")
         else:
-            click.echo(f"{each.application} is paused already, since {time_text(each.since or 0)}")
+            tell(f"{each.application} is paused already, since {time_text(each.since or 0)}")
     if not any(each.known for each in found):
         raise SystemExit(1)

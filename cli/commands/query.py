@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ...readable_text import json_text
 from ...runtime.driver.reports.event_texts import counted
 from ...runtime.durations import duration_text
 from ..moments import Moment
@@ -18,7 +18,7 @@ from ..printing.cells import cell as _cell
 from ..printing.cells import time_text
 from ..printing.findings import tell_recomputed, warn
 from ..printing.tables import note_cut
-from ..printing.terminal import WARNING, say
+from ..printing.terminal import WARNING, say, tell
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -67,11 +67,11 @@ def command(
     tell_recomputed(store, project.store_recomputation(store))
     if style == "json":
         for row in rows:
-            click.echo(json.dumps({"key": row.key, "value": row.value, "timestamp": row.timestamp}, ensure_ascii=False))
+            click.echo(json_text({"key": row.key, "value": row.value, "timestamp": row.timestamp}))
         return
     found = list(rows)
     if not found:
-        click.echo("no rows")
+        tell("no rows")
         _tell_why(project, store, dict(key), bounded=start is not None or end is not None)
         return
     header = [*found[0].key, *found[0].value, "timestamp"]

@@ -13,7 +13,7 @@ from ..printing import tables
 from ..printing.cells import cell, time_text
 from ..printing.findings import tell_recomputed, warn
 from ..printing.tables import note_cut
-from ..printing.terminal import WARNING, say
+from ..printing.terminal import WARNING, say, tell
 
 if TYPE_CHECKING:
     from ...runtime.records.texts.record_json import Record
@@ -81,7 +81,7 @@ def _tables(records: Iterable[Record], page: int) -> None:
         )
         first = False
     if first:
-        click.echo("no records")
+        tell("no records")
     if cut:
         note_cut()
 

@@ -8,6 +8,7 @@ import click
 
 from ..options import ProjectOptions, format_option, whole_project_options
 from ..printing.findings import warn_of_call
+from ..printing.terminal import tell
 from ..removing import confirmed, show, show_json
 
 
@@ -36,4 +37,4 @@ def command(options: ProjectOptions, names: Sequence[str], dry_run: bool, yes: b
     project.remove(planned)
     for each in planned if style != "json" else ():
         for name in [each.application] if each.whole else [topic.topic for topic in each.topics]:
-            click.echo(f"{name} removed")
+            tell(f"{name} removed")

@@ -9,7 +9,7 @@ import click
 from ...runtime.driver.reports.event_texts import counted
 from ..options import ProjectOptions, format_option, whole_project_options
 from ..printing.findings import warn_of_call
-from ..printing.terminal import WARNING, say
+from ..printing.terminal import WARNING, say, tell
 from ..removing import confirmed, show, show_json
 
 
@@ -55,7 +55,7 @@ def command(
     if style == "json":
         show_json(planned, dry_run=dry_run)
     elif not planned:
-        click.echo("nothing to reset: they have not committed anything")
+        tell("nothing to reset: they have not committed anything")
     else:
         show(planned)
     if planned and (errors := project.parse().errors):
@@ -66,4 +66,4 @@ def command(
         return
     project.remove(planned)
     for each in planned if style != "json" else ():
-        click.echo(f"{each.application} is reset: the next run reads its topics from the first records")
+        tell(f"{each.application} is reset: the next run reads its topics from the first records")

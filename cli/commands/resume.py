@@ -6,6 +6,7 @@ import click
 
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn_of_call
+from ..printing.terminal import tell
 
 
 @click.command()
@@ -15,4 +16,4 @@ def command(options: ProjectOptions) -> None:
     project = options.project()
     warn_of_call(project)
     for each in project.resume():
-        click.echo(f"{each.application} goes on" if each.changed else f"{each.application} is not paused")
+        tell(f"{each.application} goes on" if each.changed else f"{each.application} is not paused")

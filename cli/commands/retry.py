@@ -10,6 +10,7 @@ from ...runtime.driver.reports.event_texts import counted
 from ..json_records import records_of
 from ..options import ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call
+from ..printing.terminal import tell
 
 
 @click.command()
@@ -28,7 +29,7 @@ def command(options: ProjectOptions, topic: str, source: Any) -> None:
     warn_of_call(project)
     result = project.retry(topic, None if source is None else records_of(source))
     if result.topic is None:
-        click.echo(f"{topic} has no dead letters")
+        tell(f"{topic} has no dead letters")
         return
     before = f", {counted(result.already, 'record')} had been put back before" if result.already else ""
-    click.echo(f"put {counted(result.records, 'record')} back into {result.topic}{before}")
+    tell(f"put {counted(result.records, 'record')} back into {result.topic}{before}")

@@ -12,6 +12,7 @@ from ..moments import Moment
 from ..options import ProjectOptions, WholeNumber, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn_of_call
+from ..printing.terminal import tell
 from ..removing import confirmed
 
 if TYPE_CHECKING:
@@ -72,12 +73,12 @@ def command(
     planned = project.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
     _show(planned)
     if not (planned.more or planned.skipped):
-        click.echo(f"{planned.application} is there already: nothing to change")
+        tell(f"{planned.application} is there already: nothing to change")
         return
     if not confirmed(dry_run, yes, f"Move {planned.application} in {planned.topic}?"):
         return
     project.rewind(planned)
-    click.echo(f"{planned.application} goes on there with its next run")
+    tell(f"{planned.application} goes on there with its next run")
 
 
 def _show(planned: Rewind) -> None:
@@ -89,6 +90,6 @@ def _show(planned: Rewind) -> None:
     if planned.again and planned.stores:
         names = ", ".join(f"{store} of {owner}" for owner, store in planned.stores)
         verb = "counts" if planned.again == 1 else "count"
-        click.echo(f"{counted(planned.again, 'record')} {verb} once more in {names}")
+        tell(f"{counted(planned.again, 'record')} {verb} once more in {names}")
     if planned.again and planned.readers:
-        click.echo(f"{', '.join(planned.readers)} will read what is made of these records once more")
+        tell(f"{', '.join(planned.readers)} will read what is made of these records once more")

@@ -12,6 +12,7 @@ from ..json_records import records_of
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn
 from ..printing.results import show_refused, show_seeds
+from ..printing.terminal import tell
 from ..refreshing import agreed, yes_option
 
 _LINES = click.File("rb")
@@ -63,5 +64,5 @@ def command(
         raise click.UsageError("there is no standard input; --file names a file")
     source = source or _LINES.convert("-", None, None)
     appended = project.append(topics[0], records_of(source), as_json=True)
-    click.echo(f"appended {counted(appended.records, 'record')} to {topics[0]}")
+    tell(f"appended {counted(appended.records, 'record')} to {topics[0]}")
     show_refused(topics[0], appended.refused)

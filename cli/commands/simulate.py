@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...errors import HeadwaterError
+from ...readable_text import json_text
 from ...suggestions import guess
 from ..options import ProjectOptions, WholeNumber, format_option, project_options
 from ..printing import tables
@@ -250,7 +250,7 @@ def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> st
             for each in checked
         ],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False)
+    return json_text(content, indent=2)
 
 
 def _show(simulation: Simulation) -> None:

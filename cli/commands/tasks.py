@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
+from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.cells import time_text
 from ..printing.findings import progress_of, warn_of_call
 from ..printing.numbers import TASK_HEADER, TASK_RIGHT, task_cells
-from ..printing.terminal import ERROR, WARNING, console, is_terminal, say
+from ..printing.terminal import ERROR, WARNING, console, is_terminal, say, tell
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -64,10 +64,10 @@ def _print(found: Sequence[ApplicationTasks], style: str, verbose: bool, indent:
     if style == "json":
         at = max((each.at for each in found), default=time.time_ns() // 1_000_000)
         shown = {"at": at, "applications": [each.to_json() for each in found]}
-        click.echo(json.dumps(shown, indent=indent, ensure_ascii=False))
+        click.echo(json_text(shown, indent=indent))
         return
     if not found:
-        click.echo("the project has no topology")
+        tell("the project has no topology")
     for number, each in enumerate(found):
         if number:
             click.echo()

@@ -11,6 +11,7 @@ import click
 from ...runtime.topology import ExpressionEngine
 from ..options import ProjectOptions, format_option, project_options
 from ..printing.findings import show, warn_of_unread
+from ..printing.terminal import tell
 
 if TYPE_CHECKING:
     from ...api.testing.results import CaseResult, CaseResults
@@ -49,7 +50,7 @@ def command(
         warn_of_unread(project)
         _show(results, style, base)
         for file in results.updated:
-            click.echo(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)
+            tell(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)
         failed = [each for each in results.failed if not update or each.status == "error"]
     raise SystemExit(1 if failed else 0)
 
@@ -68,7 +69,7 @@ def _show(results: CaseResults, style: str, base: str) -> None:
     from ..testing.told import tell_results
 
     if not results.cases:
-        click.echo("no tests: `headwater test` runs the cases in the .yml files of tests/", err=True)
+        tell("no tests: `headwater test` runs the cases in the .yml files of tests/", err=True)
     if style == "table":
         if results.cases:
             tell_results(results)

@@ -11,6 +11,7 @@ from ...runtime.driver.reports.event_texts import counted
 from .findings import show
 from .progress import shown
 from .results import show_run, show_seeds, show_trace
+from .terminal import tell
 
 if TYPE_CHECKING:
     from ...compiler.diagnostics import Diagnostic
@@ -59,9 +60,7 @@ class TextOutput:
 
     def metrics(self, url: str) -> None:
         """On stderr."""
-        import click
-
-        click.echo(f"metrics are at {url}", err=True)
+        tell(f"metrics are at {url}", err=True)
 
     def compiling(self) -> None:
         """Nothing: a command that does nothing else says nothing of it either."""

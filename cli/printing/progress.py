@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .terminal import console, is_terminal, lossy, visible
+from ...readable_text import visible
+from .terminal import console, is_terminal, lossy
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -10,7 +10,7 @@ import click
 from ...runtime.driver.reports.event_texts import UNFINISHED, counted, first_of, not_carried_out, nothing_in, waiting
 from . import tables
 from .numbers import RUN_HEADER, RUN_RIGHT, SHARE_HEADER, SHARE_RIGHT, run_cells, share_cells
-from .terminal import ERROR, WARNING, named, say
+from .terminal import ERROR, WARNING, named, say, tell
 
 if TYPE_CHECKING:
     from ...runtime.driver.reports.results import RunResults
@@ -28,7 +28,7 @@ _RECOMPUTED = {
 def show_seeds(seeded: Sequence[SeedResult]) -> None:
     """Print what was seeded, or that no topic has a seed."""
     if not seeded:
-        click.echo("no topic has a seed")
+        tell("no topic has a seed")
         return
     rows = [(each.topic, f"{each.records:,}", _outcome(each)) for each in seeded]
     tables.show(("topic", "records", "seed"), rows, right=(1,))
@@ -69,13 +69,13 @@ def show_run(results: RunResults) -> None:
     for each in results.applications:
         for reason, count in sorted(each.dropped.items()):
             kept = f"; see {' or '.join(each.dead_letters)}" if reason.endswith(":dead_letter") else ""
-            click.echo(f"  {each.application}: {counted(count, 'record')} dropped, {reason}{kept}")
+            tell(f"  {each.application}: {counted(count, 'record')} dropped, {reason}{kept}")
         if each.recomputation is not None:
-            click.echo(f"  {each.application}: {_RECOMPUTED[each.recomputation]}")
+            tell(f"  {each.application}: {_RECOMPUTED[each.recomputation]}")
         if each.waiting:
-            click.echo(f"  {each.application}: {waiting(each.waiting, each.waits_for, each.application)}")
+            tell(f"  {each.application}: {waiting(each.waiting, each.waits_for, each.application)}")
         if each.empty:
-            click.echo(f"  {each.application}: {nothing_in(each.empty)}")
+            tell(f"  {each.application}: {nothing_in(each.empty)}")
         for sentence in _misplaced(each.placement):
             say(WARNING, f"{each.application}: {sentence}", err=True)
         for sentence in each.lost:
@@ -91,19 +91,19 @@ def show_run(results: RunResults) -> None:
                 say(("  hint: ", "bold"), raised.hint, err=True)
     done = (each.status == "caught_up" and not each.waiting and not each.empty for each in results.applications)
     if not results.records and all(done):
-        click.echo("nothing to do: every application had consumed all its input")
+        tell("nothing to do: every application had consumed all its input")
 
 
 def show_trace(trace: Trace) -> None:
     """Print the parts of each application's epochs with what they took, and where the trace is."""
     for application, shares in trace.shares().items():
         click.echo()
-        click.echo(f"{application}: where the time of its epochs went")
+        tell(f"{application}: where the time of its epochs went")
         tables.show(SHARE_HEADER, list(share_cells(shares)), SHARE_RIGHT)
     if trace.failed is None:
         left_out = f", without the oldest {trace.left_out:,}" if trace.left_out else ""
         said = f"{counted(trace.epochs, 'epoch')}{left_out}: open it in https://ui.perfetto.dev"
-        click.echo(f"the trace is in {trace.path}, {said}", err=True)
+        tell(f"the trace is in {trace.path}, {said}", err=True)
 
 
 def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:

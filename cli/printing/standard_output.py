@@ -1,12 +1,18 @@
-"""Standard output whose errors say that it is standard output: the system names no file for one that is open."""
+"""Standard output whose errors say that it is standard output: the system names no file for one that is open.
+
+What its encoding lacks is written as `\\u20ac`: a command does not end because of a letter.
+"""
 
 from __future__ import annotations
 
+import codecs
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import IO, Any, cast
 
+from ...readable_text import UNICODE_ESCAPES
 from .terminal import lossy
 
 _NAME = "standard output"
@@ -40,7 +46,12 @@ def _named() -> Iterator[None]:
 
 
 def name_standard_output() -> None:
-    """Have each OSError of this process's standard output name it."""
+    """Have each OSError of this process's standard output name it, and escape what its encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # ASCII is what nobody has set up: click writes UTF-8 then, so rich and Python do so, too.
+            encoding = "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else None
+            stream.reconfigure(encoding=encoding, errors=UNICODE_ESCAPES)
     if sys.stdout is not None and not isinstance(sys.stdout, _Named):  # it is None where it is closed
         sys.stdout = cast("Any", _Named(sys.stdout))
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from .terminal import console, is_terminal, visible
+from ...readable_text import visible
+from .terminal import console, is_terminal, tell
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,7 +50,7 @@ def show(
 
 def note_cut() -> None:
     """Say on stderr how to see whole values."""
-    click.echo("long values are cut here; --format json has all of them", err=True)
+    tell("long values are cut here; --format json has all of them", err=True)
 
 
 def _lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:

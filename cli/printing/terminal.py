@@ -11,7 +11,9 @@ from contextlib import suppress
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any, cast
 
-from ...hidden_values import hide
+import click
+
+from ...readable_text import entry, readable, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -74,16 +76,19 @@ def say(*parts: str | tuple[str, str], err: bool = False) -> None:
     """
     from rich.text import Text
 
-    shown = [visible(hide(part), lines=True) if isinstance(part, str) else part for part in parts]
+    shown = [(_shown(part), "") if isinstance(part, str) else (_shown(part[0]), part[1]) for part in parts]
     console(err=err).print(Text.assemble(*shown), soft_wrap=True)
+
+
+def tell(text: str, *, err: bool = False) -> None:
+    """Print a line without styles, which needs no rich. Its text is shown as `say` does."""
+    click.echo(_shown(text), err=err)
+
+
+def _shown(text: str) -> str:
+    return entry(visible(readable(text), lines=True))
 
 
 def named(name: str, message: str) -> str:
     """A message with the name of what it is about before it, unless the message has the name."""
     return message if name in message else f"{name}: {message}"
-
-
-def visible(text: str, *, lines: bool = False) -> str:
-    """A text without control characters, which could move the cursor. `lines`: line ends are kept."""
-    kept, blank = ("\n", "\t\r") if lines else ("", "\t\n\r")
-    return "".join(c if c.isprintable() or c in kept else " " if c in blank else "\ufffd" for c in text)

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from rich.cells import cell_len
 from rich.text import Text
 
+from ...readable_text import visible
 from ..printing.cells import time_text
-from ..printing.terminal import visible
 
 if TYPE_CHECKING:
     from ...api.testing.results import ComparedRow, Difference

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from ..printing.terminal import visible
+from ...readable_text import json_text, visible
 from .differences import heading, sentence, table
 
 if TYPE_CHECKING:
@@ -17,7 +16,7 @@ def as_json(results: CaseResults, base: str) -> str:
     """The form of `schemas/test_results.json`. `base`: the path from here to the project."""
     from ...api.testing.results import shown_json
 
-    return json.dumps(shown_json(results.to_json(), base), indent=2, ensure_ascii=False) + "\n"
+    return json_text(shown_json(results.to_json(), base), indent=2) + "\n"
 
 
 def as_github(results: CaseResults, base: str) -> str:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import click
 from rich.text import Text
 
-from ..printing.terminal import console, is_terminal, say, visible
+from ...readable_text import visible
+from ..printing.terminal import console, is_terminal, say, tell
 from .differences import heading, table
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def tell_case(case: CaseResult, base: str) -> None:
     say(_SIGNS[case.status], f"  {case.name}  ", (place, "dim"))
     if case.error is not None:
         for line in visible(case.error, lines=True).splitlines():
-            click.echo(f"{_INDENT}{line}")
+            tell(f"{_INDENT}{line}")
         if case.hint is not None:
             say(_INDENT, ("hint: ", "bold"), case.hint)
     for difference in case.differences:
@@ -40,7 +41,7 @@ def tell_case(case: CaseResult, base: str) -> None:
 def tell_passed(results: CaseResults) -> None:
     """A line of how many have passed, for a command that does more than testing."""
     if results.cases:
-        click.echo(f"{len(results.cases)} {'test' if len(results.cases) == 1 else 'tests'} passed")
+        tell(f"{len(results.cases)} {'test' if len(results.cases) == 1 else 'tests'} passed")
 
 
 def tell_results(results: CaseResults) -> None:
@@ -48,7 +49,7 @@ def tell_results(results: CaseResults) -> None:
     if results.spark:
         click.echo("Spark was started for what only it computes:")
         for each in results.spark:
-            click.echo(f"{_INDENT}{each.at}: {each.kept}")
+            tell(f"{_INDENT}{each.at}: {each.kept}")
     failed = len(results.failed)
     passed = len(results.cases) - failed
     said = f"{failed} failed, {passed} passed" if failed else f"{passed} passed"

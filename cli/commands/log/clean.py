@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....readable_text import json_text
 from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.cells import size_text
 from ...printing.findings import warn_of_call
-from ...printing.terminal import ERROR, WARNING, say
+from ...printing.terminal import ERROR, WARNING, say, tell
 
 if TYPE_CHECKING:
     from ....runtime.log.cleaning.complete import CleanedApplication, Sizes
@@ -36,9 +36,9 @@ def command(options: ProjectOptions, applications: Sequence[str], style: str) ->
     cleaned = project.clean_log(applications)
     warn_of_call(project)
     if style == "json":
-        click.echo(json.dumps({"applications": [_json(each) for each in cleaned]}, indent=2, ensure_ascii=False))
+        click.echo(json_text({"applications": [_json(each) for each in cleaned]}, indent=2))
     elif not cleaned:
-        click.echo("the project has committed nothing to the log yet")
+        tell("the project has committed nothing to the log yet")
     else:
         tables.show(_HEADER, [_row(each) for each in cleaned], right=(1, 2, 3, 4, 5, 6))
     for each in cleaned:

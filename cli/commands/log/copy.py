@@ -10,7 +10,7 @@ from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, whole_project_options
 from ...printing.cells import size_text
 from ...printing.findings import warn_of_call
-from ...printing.terminal import ERROR, say
+from ...printing.terminal import ERROR, say, tell
 from .verify import shown_progress
 
 
@@ -28,11 +28,11 @@ def command(options: ProjectOptions, folder: Path) -> None:
     with shown_progress() as progress:
         copied = project.copy_log(folder, progress)
     applications = counted(len(copied.commits), "application")
-    click.echo(f"{applications} in {folder}: {counted(copied.files, 'file')} copied ({size_text(copied.size)})")
+    tell(f"{applications} in {folder}: {counted(copied.files, 'file')} copied ({size_text(copied.size)})")
     if copied.removed:
-        click.echo(f"{counted(copied.removed, 'file')} removed that no commit lists any more")
+        tell(f"{counted(copied.removed, 'file')} removed that no commit lists any more")
     for name in copied.dropped:
-        click.echo(f"{name} removed, which the log has no more")
+        tell(f"{name} removed, which the log has no more")
     for path in copied.damaged:
         say(ERROR, f"{path} is damaged in the log itself: `headwater log verify` says what that means", err=True)
     for path in copied.missing:

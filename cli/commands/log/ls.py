@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....readable_text import json_text
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.cells import size_text, time_text
 from ...printing.findings import warn_of_call
-from ...printing.terminal import ERROR, named, say
+from ...printing.terminal import ERROR, named, say, tell
 
 if TYPE_CHECKING:
     from ....runtime.log.cleaning.held import HeldBack
@@ -39,7 +39,7 @@ def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
     warn_of_call(project)
     found = project.log_contents(topics)
     if style == "json":
-        click.echo(json.dumps({"applications": [_json(each, found) for each in found]}, indent=2, ensure_ascii=False))
+        click.echo(json_text({"applications": [_json(each, found) for each in found]}, indent=2))
     else:
         _print(found, partitions=bool(topics))
     for each in found:
@@ -53,19 +53,19 @@ def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
 
 def _print(found: Sequence[ApplicationContents], *, partitions: bool) -> None:
     if not found:
-        click.echo("nothing was committed to the log yet")
+        tell("nothing was committed to the log yet")
         return
     topics = [(each, topic) for each in found for topic in each.topics]
     if partitions:
         for number, (each, topic) in enumerate(topics):
-            click.echo(f"{chr(10) if number else ''}{topic.topic}, of {each.application}")
+            tell(f"{chr(10) if number else ''}{topic.topic}, of {each.application}")
             tables.show(_PARTITIONS, [_partition_row(part) for part in topic.partitions], right=(0, 1, 2, 3, 4))
     else:
         tables.show(_APPLICATIONS, [_application_row(each) for each in found], right=(1, 3, 4, 5))
         for each in found:
             if each.place:
                 told = f"{each.application} was renamed or computed again: its commits and files are named {each.place}"
-                click.echo(told)
+                tell(told)
     if topics and not partitions:
         click.echo()
         tables.show(_TOPICS, [_topic_row(topic) for _, topic in topics], right=(1, 2, 3, 4))
@@ -78,7 +78,7 @@ def _print_held(found: Sequence[ApplicationContents]) -> None:
     held = [(each, since) for application in found for each, since in _held(application, found)]
     if not held:
         return
-    click.echo("\nrecords that would have gone, but for a reader that has not consumed them:")
+    tell("\nrecords that would have gone, but for a reader that has not consumed them:")
     rows = [[each.topic, f"{each.records:,}", each.reader, _time(since) or "never"] for each, since in held]
     tables.show(_HELD, rows, right=(1,))
     hint = "run the reader; of a topology that is not in the project any more: `headwater remove`"

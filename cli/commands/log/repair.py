@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....readable_text import json_text
 from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.findings import warn_of_call
-from ...printing.terminal import WARNING, say
+from ...printing.terminal import WARNING, say, tell
 from .verify import shown_progress
 
 if TYPE_CHECKING:
@@ -41,9 +41,9 @@ def command(options: ProjectOptions, drop_unreadable: bool, dry_run: bool, yes: 
         planned = project.plan_repair(progress)
     if style == "json":
         shown = {"dry_run": dry_run, "applications": [_json(each) for each in planned]}
-        click.echo(json.dumps(shown, indent=2, ensure_ascii=False))
+        click.echo(json_text(shown, indent=2))
     elif not planned and not project.log_contents():
-        click.echo("nothing was committed to the log yet")
+        tell("nothing was committed to the log yet")
     else:
         _show(planned)
     if dry_run or not planned:
@@ -53,19 +53,19 @@ def command(options: ProjectOptions, drop_unreadable: bool, dry_run: bool, yes: 
     project.repair_log(planned)
     if style != "json":
         dropped = sum(each.dropped for each in planned)
-        click.echo(f"{counted(dropped, 'record')} dropped; everything that is listed now can be read")
+        tell(f"{counted(dropped, 'record')} dropped; everything that is listed now can be read")
 
 
 def _show(planned: Sequence[Repair]) -> None:
     if not planned:
-        click.echo("nothing to repair: everything that commits list can be read")
+        tell("nothing to repair: everything that commits list can be read")
         return
     rows = [row for each in planned for row in _rows(each)]
     if rows:
         tables.show(_HEADER, rows, right=(2, 4, 5, 6))
     for each in planned:
         for copy in each.copies:
-            click.echo(f"snapshot of store {copy.store}, partition {copy.partition}: {copy.path} is listed no more")
+            tell(f"snapshot of store {copy.store}, partition {copy.partition}: {copy.path} is listed no more")
         missed = (f"{broken.segment.topic}: {lost}" for broken in each.segments for lost in broken.lost)
         for said in dict.fromkeys(missed):
             say(WARNING, said)

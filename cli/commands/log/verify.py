@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from ....readable_text import json_text
 from ....runtime.driver.reports.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing.cells import size_text
 from ...printing.findings import warn_of_call
-from ...printing.terminal import ERROR, console, is_terminal, say
+from ...printing.terminal import ERROR, console, is_terminal, say, tell
 
 if TYPE_CHECKING:
     from ....runtime.log.inspection.verification import Damage, Progress, VerifiedApplication
@@ -37,12 +37,12 @@ def command(options: ProjectOptions, style: str) -> None:
     with shown_progress() as progress:
         found = project.verify_log(progress)
     if style == "json":
-        click.echo(json.dumps({"applications": [_json(each) for each in found]}, indent=2, ensure_ascii=False))
+        click.echo(json_text({"applications": [_json(each) for each in found]}, indent=2))
     else:
         if not found:
-            click.echo("nothing was committed to the log yet")
+            tell("nothing was committed to the log yet")
         for each in found:
-            click.echo(headline(each))
+            tell(headline(each))
         for damage in (damage for each in found for damage in each.damages):
             _show(damage)
     if any(each.damages for each in found):
@@ -94,7 +94,7 @@ def _lines() -> Progress:
         nonlocal last
         if time.monotonic() - last >= _EVERY_SECONDS:
             last = time.monotonic()
-            click.echo(f"{done:,} of {of:,} segments read", err=True)
+            tell(f"{done:,} of {of:,} segments read", err=True)
 
     return told
 

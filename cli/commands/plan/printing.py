@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import click
 
+from ....readable_text import json_text
 from ....runtime.changes.plans.plan import Plan
 from ....runtime.changes.plans.plan_json import plan_json
 from ...printing.terminal import console, is_terminal
@@ -45,4 +45,4 @@ def show(plan: Plan, root: Path, style: str) -> None:
 
 def as_json(plan: Plan) -> str:
     """The text of a plan as JSON."""
-    return json.dumps(plan_json(plan), indent=2, ensure_ascii=False) + "\n"
+    return json_text(plan_json(plan), indent=2) + "\n"

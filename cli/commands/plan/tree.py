@@ -8,9 +8,9 @@ from itertools import groupby
 from rich.text import Text
 from rich.tree import Tree
 
+from ....readable_text import visible
 from ....runtime.changes.model import Change, Verdict, Way
 from ....runtime.changes.plans.plan import ApplicationPlan, Plan
-from ...printing.terminal import visible
 from .texts import (
     UNJUDGED,
     WORDS,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 
-from ....hidden_values import hide
+from ....readable_text import entry, readable
 from ...placing.assigned import Move
 from ..waiting.texts import listed, named, they_wait_for
 from . import events
@@ -319,4 +319,4 @@ class Lines:
 
     def _print(self, said: str) -> None:
         with suppress(OSError, ValueError):  # ValueError: somebody has closed it
-            print(f"{time.strftime('%H:%M:%S')} {hide(said)}", file=sys.stderr, flush=True)
+            print(f"{time.strftime('%H:%M:%S')} {entry(readable(said))}", file=sys.stderr, flush=True)

@@ -16,6 +16,7 @@ from typing import Any, Literal, TextIO, get_args
 
 from ....errors import HeadwaterError
 from ....hidden_values import hide
+from ....readable_text import json_text, readable
 from ...task_id import TaskId
 from . import events
 from .event_texts import RESTORING_SECONDS, sentence
@@ -97,7 +98,7 @@ class JsonLines:
             "level": level,
             "event": event,
             "application": application,
-            "message": hide(message),
+            "message": readable(message),
             "fields": _plain(found),
         }
         with self._lock:
@@ -145,8 +146,8 @@ class JsonLines:
     def _print(self, line: Mapping[str, Any]) -> None:
         try:
             try:
-                self._stream.write(f"{json.dumps(line, ensure_ascii=False)}\n")
-            except UnicodeEncodeError:  # a name of a file that is no text, or a terminal without such letters
+                self._stream.write(f"{json_text(line)}\n")
+            except UnicodeEncodeError:  # a stream without such letters
                 self._stream.write(f"{json.dumps(line)}\n")
             self._stream.flush()
         except (BrokenPipeError, ValueError):  # ValueError: somebody has closed it

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from ....errors import HeadwaterError
-from ...dataclass_json import from_plain, to_plain
+from ...dataclass_json import from_plain, to_json
 from ...state.directories.machine import boot_id
 from ...state.directories.process_file import Owner
 from ...tasks.measured import StoreSize
@@ -171,7 +171,7 @@ class RunStatus:
 
     def to_text(self) -> str:
         """The text that the log keeps."""
-        return json.dumps(to_plain(self), separators=(",", ":"), ensure_ascii=False)
+        return to_json(self)
 
     @classmethod
     def of_text(cls, application: str, text: str) -> RunStatus | None:

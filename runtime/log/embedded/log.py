@@ -14,7 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ....private_files import make_folder, opener, write_text
-from ....unusable_paths import unusable_paths_told
+from ....unusable_paths import in_utf8, unusable_paths_told
 from ..durable_files import check_directory, make_directory, sync_directory, sync_file, write_durably
 from ..errors import CorruptSegmentError, RangeMissingError, SavedFileError
 from ..log import LogFile, SavedFile
@@ -40,7 +40,7 @@ class EmbeddedLog:
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
-        self.root = Path(root)
+        self.root = in_utf8(Path(root))
 
     def __repr__(self) -> str:
         return f"EmbeddedLog({str(self.root)!r})"

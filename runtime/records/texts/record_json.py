@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ....readable_text import json_text
 from ...topology import Topic
 from ..arrays import Int64s
 from ..keys.encoding import normal_key
@@ -37,7 +38,7 @@ class Record:
 
     def to_json(self) -> str:
         """The record as one line, without its end."""
-        return json.dumps(asdict(self), ensure_ascii=False, allow_nan=False)
+        return json_text(asdict(self), allow_nan=False)
 
 
 def records_of(topic: Topic, partition: int, offsets: Int64s, batch: pa.RecordBatch) -> Iterator[Record]:

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from ....private_files import make_folder, opener
-from ....unusable_paths import unusable_paths_told
+from ....unusable_paths import in_utf8, unusable_paths_told
 from .directory import StateDirectory
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
@@ -31,9 +31,9 @@ def claim(state_dir: Path, application: str, owner: Owner, incarnation: str = ""
 
     Of free ones the fullest: that with most stores, then with most bytes. `incarnation`: of the application; stores of
     another one count for nothing, as they are removed. `former`: names that it had before. Raises
-    NetworkFileSystemError.
+    NetworkFileSystemError, MachineError for a path that is not UTF-8.
     """
-    make_folder(state_dir)
+    make_folder(in_utf8(state_dir))
     refuse_network_file_system(state_dir)
     with open(state_dir / _LOCK, "a", opener=opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)  # other executors on this machine may do the same now

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ....errors import HeadwaterError
-from ....hidden_values import hide
+from ....readable_text import readable
 from ....unusable_paths import unusable_paths_told
 from .process_file import ProcessFile
 
@@ -27,7 +27,7 @@ class OtherLogError(HeadwaterError):
 
 def place_of(name: str, options: Mapping[str, Any]) -> str:
     """The place of a log for messages, from its plugin's name and options."""
-    return hide(str(options.get("path") or options.get("uri") or name))
+    return readable(str(options.get("path") or options.get("uri") or name))
 
 
 def check_known(path: Path, identity: str, log: str) -> None:

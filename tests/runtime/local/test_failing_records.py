@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from dataclasses import replace
+from io import StringIO
 
 import pytest
 from local_application import APPLICATION, LocalApplication, Part, part
 from summing import PARTITIONS, TOTALS, WORDS
 
+from headwater.readable_text import visible
 from headwater.runtime import subtopology
+from headwater.runtime.driver.reports.event_texts import Lines
 from headwater.runtime.driver.reports.events import EpochCommitted, Event, TasksWait, WaitEnded
+from headwater.runtime.driver.reports.json_lines import JsonLines
+from headwater.runtime.driver.reports.observers import Observers
+from headwater.runtime.driver.reports.status import RunStatus
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
 from headwater.runtime.local.cluster import LocalCluster
@@ -330,3 +337,64 @@ def test_all_records_that_a_function_fails_for_are_left_out_at_once_each_with_it
     # others that keep something, as what these have kept of one record may be why the next one fails.
     attempts = {each.stem.rpartition("-")[2] for each in (app.path / "log").rglob("*-halves-*.seg")}
     assert attempts == {"a1"} or behind
+
+
+ODD_ERRORS = """
+class Odd(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+
+def half(n):
+    if n == 0:
+        raise ValueError("lone \\udc80 \\ud800")
+    if n == 1:
+        raise KeyError("\\x1b[2J\\r\\n12:00:00 all is well\\u202e\\x85")
+    if n == 2:
+        raise Odd
+    if n == 3:
+        raise type("Odder\\u202e", (ValueError,), {"__str__": lambda self: 5})
+    return n // 2
+"""
+"""Errors whose texts nobody can write, or that have none."""
+
+ODD_TEXTS = [
+    "functions.facts:half raised ValueError: lone \\udc80 \\ud800",
+    "functions.facts:half raised KeyError: '\\x1b[2J\\r\\n12:00:00 all is well\\u202e\\x85'",
+    "functions.facts:half raised Odd",
+    "functions.facts:half raised Odder\\u202e",
+]
+
+
+@pytest.mark.parametrize("on_error", ["dead_letter", "fail", "skip"])
+def test_errors_whose_texts_nobody_can_write_end_nothing_else(tmp_path, on_error, capsys) -> None:
+    numbers = replace(PAIRS, value="x bigint", on_error=on_error)
+    letters = dead_letter_topic("t_pairs_dead_letter", numbers, APPLICATION) if on_error == "dead_letter" else None
+    code = PythonCode((("functions/facts.py", ODD_ERRORS),))
+    udf = Udf("half", PythonFunction("functions.facts:half", code), {"x": "bigint"}, "bigint")
+
+    def steps(rows):
+        return rows.process(
+            Source(numbers, "f", dead_letter=letters), Call("f", "h", udf, ("x",), at=4), Sink("f", HALVES)
+        )
+
+    app = LocalApplication(tmp_path, [Part(subtopology(0, "halves", file="t.yml")(steps), {})])
+    app.append(numbers, [(("a",), (n,), n) for n in range(5)])
+    log = StringIO()
+    result = app.attempt(observer=Observers(Lines(), JsonLines(log)))
+
+    printed = capsys.readouterr().err + log.getvalue()
+    assert visible(printed, lines=True) == printed
+    assert not [line for line in printed.splitlines() if line.startswith("12:00:00 all is well")]
+    assert [json.loads(line) for line in log.getvalue().splitlines()]
+    status = RunStatus.of_text(APPLICATION, app.log.read_status(APPLICATION) or "")
+    assert status is not None
+    if on_error == "fail":
+        assert ODD_TEXTS[0] in (result.error or "")
+        assert status.ended == "failed"
+    else:
+        assert (result.status, status.ended) == ("caught_up", "caught_up")
+        assert [row["value.h"] for row in app.read(HALVES)] == [2]
+    if letters is not None:
+        errors = [row["value.error"].partition("\n  functions")[0] for row in app.read(letters)]
+        assert errors == ODD_TEXTS

@@ -150,8 +150,10 @@ def test_text_that_the_stream_cannot_take_is_escaped_and_stays_the_same(encoding
     file = io.BytesIO()
     stream = io.TextIOWrapper(file, encoding=encoding)
     said = "Straße 日本 /data/\udcff.seg"
-    JsonLines(stream).write("info", "event", said, {})
-    assert json.loads(file.getvalue())["message"] == said
+    JsonLines(stream).write("info", "event", said, {"path": said})
+    line = json.loads(file.getvalue())
+    assert line["fields"] == {"path": said}
+    assert line["message"] == "Straße 日本 /data/\\udcff.seg"  # for people, who may print it
 
 
 def test_stream_that_was_closed_ends_no_run(tmp_path):
