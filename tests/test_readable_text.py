@@ -111,3 +111,12 @@ def test_project_in_a_folder_whose_name_is_no_text(tmp_path: Path, encoding: str
         assert "a name in this path is not UTF-8" in done.stderr.decode(encoding)
     if arguments == ("clean",):
         assert done.stdout.decode(encoding).count("\n") == 1, done.stdout
+
+
+def test_commands_print_texts_for_people_in_one_place() -> None:
+    root = Path(__file__).parents[1] / "cli"
+    lines = [line.strip() for file in root.rglob("*.py") for line in file.read_text("utf-8").splitlines()]
+
+    assert [line for line in lines if line.startswith(("click.echo(f", "print("))] == [
+        "click.echo(form(results, base), nl=False)"
+    ]

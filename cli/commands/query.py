@@ -91,9 +91,9 @@ def _tell_why(project: Project, store: str, key: Mapping[str, str], *, bounded: 
         said = f"{store} keeps rows for {duration_text(kept)} of stream time; older ones have expired"
         click.echo(said, err=True)
     if bounded and key:
-        click.echo(f"of this key it has {_content(project.query(store, key=key))}", err=True)
+        tell(f"of this key it has {_content(project.query(store, key=key))}", err=True)
     if bounded or key:
-        click.echo(f"of all keys it has {_content(project.query(store))}", err=True)
+        tell(f"of all keys it has {_content(project.query(store))}", err=True)
 
 
 def _content(rows: Iterable[Row]) -> str:
