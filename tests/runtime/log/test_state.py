@@ -82,6 +82,7 @@ COMMANDS = {
     "bytes_from",
     "horizon",
     "fits",
+    "has_known",
     "was_replaced",
     "commits",
     "folding",
