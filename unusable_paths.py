@@ -11,6 +11,7 @@ import errno
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
+from stat import S_ISDIR, S_ISFIFO, S_ISREG, S_ISSOCK
 from typing import ParamSpec, TypeVar
 
 from .errors import MachineError
@@ -47,6 +48,12 @@ def in_utf8(path: Path) -> Path:
     except UnicodeEncodeError:
         raise MachineError(str(path), errno.EILSEQ, "a name in this path is not UTF-8") from None
     return path
+
+
+def kind_of(mode: int) -> str:
+    """What lies at a path that is no regular file, in words. `mode`: of `os.stat`."""
+    kinds = (("a folder", S_ISDIR), ("a pipe", S_ISFIFO), ("a socket", S_ISSOCK), ("a file", S_ISREG))
+    return next((word for word, is_one in kinds if is_one(mode)), "a device")
 
 
 class OutsideProjectError(OSError):

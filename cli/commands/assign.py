@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
+from ..given_files import GivenLines
 from ..options import NoProjectError, ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call
 
@@ -21,19 +22,9 @@ if TYPE_CHECKING:
 _KEPT = 64
 
 
-class Source(click.File):
-    """A file, or standard input, which may be closed."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The file, open; a usage error where there is none."""
-        if value == "-" and sys.stdin is None:
-            self.fail("standard input is closed; name a file", param, ctx)
-        return super().convert(value, param, ctx)
-
-
 @click.command()
 @whole_project_options
-@click.argument("file", type=Source("rb"), default="-")
+@click.argument("file", type=GivenLines(), default="-")
 def command(options: ProjectOptions, file: BinaryIO) -> None:
     """Place the tasks of described clusters, without running anything.
 

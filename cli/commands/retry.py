@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from ...runtime.driver.reports.event_texts import counted
+from ..given_files import GivenLines
 from ..json_records import records_of
 from ..options import ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call
@@ -17,7 +18,7 @@ from ..printing.terminal import tell
 @whole_project_options
 @click.argument("topic")
 @click.option(
-    "--file", "source", type=click.File("rb"), help="Only these, changed: lines of `headwater read --format json`."
+    "--file", "source", type=GivenLines(), help="Only these, changed: lines of `headwater read --format json`."
 )
 def command(options: ProjectOptions, topic: str, source: Any) -> None:
     """Put the records of a TOPIC of dead letters back into the topic from which they came.

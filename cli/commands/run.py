@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from ...runtime.topology import ExpressionEngine
+from ..given_files import GivenPath
 from ..options import ProjectOptions, continue_option, engine_option, project_options
 from ..printing.watching import watch_options, watching
 from ..refreshing import agreed, check_going_on, yes_option
@@ -18,7 +19,7 @@ from ..refreshing import agreed, check_going_on, yes_option
 @click.option("--full-refresh", is_flag=True, help="Forget state, output and positions of what is selected, first.")
 @click.option(
     "--plan",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=GivenPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
     help="Run only if the project and the log are still those of this plan: see `headwater plan --out`.",
 )

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from ...runtime.driver.reports.event_texts import counted
+from ..given_files import GivenLines
 from ..json_records import records_of
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn
@@ -15,7 +16,7 @@ from ..printing.results import show_refused, show_seeds
 from ..printing.terminal import tell
 from ..refreshing import agreed, yes_option
 
-_LINES = click.File("rb")
+_LINES = GivenLines()
 
 
 @click.command()

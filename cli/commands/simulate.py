@@ -13,6 +13,7 @@ import click
 from ...errors import HeadwaterError
 from ...readable_text import json_text
 from ...suggestions import guess
+from ..given_files import WrittenPath
 from ..options import ProjectOptions, WholeNumber, format_option, project_options
 from ..printing import tables
 from ..printing.findings import warn
@@ -154,7 +155,9 @@ def _size(text: str) -> int:
     show_default=True,
     help="Records a second that a running task adds to its changelogs.",
 )
-@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds.")
+@click.option(
+    "--picture", type=WrittenPath(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds."
+)
 @click.option("--assert", "limits", type=Limit(), multiple=True, metavar="MEASURE=LIMIT", help="Exit with 1 beyond it.")
 @format_option("table", "json", default="table")
 def command(

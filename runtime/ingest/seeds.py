@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ from typing import Literal
 
 import pyarrow.compute as pc
 
+from ...unusable_paths import kind_of
 from ..log.commit.descriptions import FedTopic, declared
 from ..log.commit.fed_records import AppendRecord, SeedSource
 from ..log.declared_topics import check_readable
@@ -238,6 +240,14 @@ def _format(spec: SeedSpec) -> str:
 
 def _file_hash(path: Path, name: str) -> str:
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe is waited for, and can be read once only
+            raise SeedError(
+                name,
+                f"{kind_of(mode)}, and no file",
+                hint="a seed is read several times: write what it gives to a file, or append it with "
+                "`headwater seed TOPIC --append --file`",
+            )
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except FileNotFoundError as error:

@@ -9,6 +9,7 @@ import click
 
 from ....errors import HeadwaterError
 from ....private_files import write_text
+from ...given_files import GivenPath, WrittenPath
 from ...options import ProjectOptions, continue_option, format_option, project_options
 from ...printing.findings import warn_of_unread
 
@@ -46,13 +47,13 @@ class PlanCommand(click.Command):
 )
 @click.option(
     "--against",
-    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    type=GivenPath(path_type=Path, exists=True, dir_okay=False),
     metavar="MANIFEST",
     help="Compare with the manifest.json of a deployed project, without its log.",
 )
 @click.option(
     "--out",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=WrittenPath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the plan to a file, for `headwater run --plan`.",
 )

@@ -1,0 +1,85 @@
+"""Files that arguments name: what is no file is refused, and nothing is waited for without a word.
+
+A pipe is read (`--against <(curl ...)`), but it may have no writer yet, and a terminal waits for somebody to type.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import Any
+
+import click
+
+from ..unusable_paths import kind_of
+from .printing.terminal import tell
+
+
+class GivenPath(click.Path):
+    """A file that a command reads as a whole."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; a usage error for a socket or a device without an end."""
+        found = super().convert(value, param, ctx)
+        _check(self, found, param, ctx, "until somebody writes to it and closes it")
+        return found
+
+
+class WrittenPath(click.Path):
+    """A file that a command writes."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path; a usage error for a socket or a disk."""
+        found = super().convert(value, param, ctx)
+        _check(self, found, param, ctx, "until somebody reads from it", written=True)
+        return found
+
+
+class GivenLines(click.File):
+    """A file that a command reads line by line, or standard input, which may be closed."""
+
+    def __init__(self) -> None:
+        super().__init__("rb")
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The file, open; a usage error where there is none."""
+        if value == "-" and sys.stdin is None:
+            self.fail("standard input is closed; name a file", param, ctx)
+        if value == "-" and sys.stdin.isatty():
+            tell("reading standard input, a terminal, until Ctrl-D", err=True)
+        elif value != "-" and isinstance(value, str | os.PathLike):
+            _check(self, value, param, ctx, "until somebody writes to it and closes it")
+        return super().convert(value, param, ctx)
+
+
+def _check(
+    kind: click.ParamType[Any],
+    path: str | bytes | os.PathLike[str],
+    param: click.Parameter | None,
+    ctx: click.Context | None,
+    until: str,
+    written: bool = False,
+) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):  # what opens it says why
+        return
+    if stat.S_ISFIFO(mode):
+        tell(f"waiting for {os.fsdecode(path)}, {kind_of(mode)}, {until}", err=True)
+    elif stat.S_ISSOCK(mode) or stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not (written or _ends(path))):
+        kind.fail(f"{os.fsdecode(path)} is {kind_of(mode)}: name a file", param, ctx)
+
+
+def _ends(path: str | bytes | os.PathLike[str]) -> bool:
+    """Whether a device is one that has an end: a terminal, whose reader is told, or `/dev/null`."""
+    if os.path.samefile(path, os.devnull):
+        return True
+    handle = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+    try:
+        if not os.isatty(handle):
+            return False
+    finally:
+        os.close(handle)
+    tell(f"{os.fsdecode(path)} is a terminal: Ctrl-D ends what is read from it", err=True)
+    return True
