@@ -11,11 +11,12 @@ from ..errors import HeadwaterError
 
 def records_of(source: Any) -> list[dict[str, Any]]:
     """JSON objects, one a line, in the form that `headwater read --format json` prints. Raises HeadwaterError."""
-    from ..runtime.records.texts.values import parse_json  # loads Arrow, which help does without
+    from ..runtime.ingest.places import numbered_lines  # load Arrow, which help does without
+    from ..runtime.records.texts.values import parse_json
 
     records = []
     name = Path(getattr(source, "name", "<stdin>")).name
-    for number, line in enumerate(source, 1):
+    for number, line in numbered_lines(source, name):
         if not line.strip():
             continue
         try:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from typing import IO, AnyStr
 
 import pyarrow as pa
 
@@ -13,6 +15,9 @@ from ..records.bad_values import BadValueError
 from .incoming import (
     SourceColumnsError,
 )
+
+LONGEST_ROW = 1 << 29
+"""The most bytes of a row of CSV, and characters of a line of JSON (then at most 2 GB): Arrow's texts have 2 GB."""
 
 _NOT_UTF8 = "invalid UTF8"
 """The words in Arrow's error."""
@@ -45,6 +50,27 @@ def in_utf8(path: Path) -> Iterator[None]:
         raise SeedError(
             path.name, f"the byte 0x{byte:02x} is not UTF-8; save the file as UTF-8", f"line {line}"
         ) from error
+
+
+def row_too_long(source: str, line: int) -> SeedError:
+    """The error for a row that is longer than LONGEST_ROW, at the line on which it begins."""
+    return SeedError(
+        source,
+        f"the row is longer than {LONGEST_ROW >> 20} MiB, the most that one may have",
+        f"line {line}",
+        hint="put what is so large into a file of its own, and its name into the row",
+    )
+
+
+def numbered_lines(file: IO[AnyStr], source: str) -> Iterator[tuple[int, AnyStr]]:
+    """The lines of a file with their numbers from 1. Raises SeedError for one that is too long to be read."""
+    for number in count(1):
+        line = file.readline(LONGEST_ROW + 1)
+        if not line:
+            return
+        if len(line) > LONGEST_ROW:
+            raise row_too_long(source, number)
+        yield number, line
 
 
 def _not_utf8(path: Path) -> tuple[int, int] | None:

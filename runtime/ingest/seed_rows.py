@@ -25,7 +25,7 @@ from .incoming import (
     valid_times,
 )
 from .incoming import source_columns as columns_of
-from .places import in_utf8, placed
+from .places import in_utf8, numbered_lines, placed
 from .record_form import parse_records
 from .sieve import Sieve
 
@@ -126,7 +126,7 @@ def _line_among(numbers: Sequence[int]) -> Callable[[int], str]:
 def _json_lines(path: Path, sieve: Sieve) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
     """The objects of a file with their lines, in pieces. Empty lines are skipped."""
     with in_utf8(path), placed(path.name), path.open(encoding="utf-8-sig") as file:
-        lines = ((number, line) for number, line in enumerate(file, 1) if line.strip())
+        lines = ((number, line) for number, line in numbered_lines(file, path.name) if line.strip())
         for piece in _cut(lines, lambda numbered: len(numbered[1])):
             objects = ((number, _object(path, number, line, sieve)) for number, line in piece)
             found = {number: each for number, each in objects if each is not None}

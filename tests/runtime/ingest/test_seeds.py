@@ -10,6 +10,7 @@ import pytest
 from pyarrow import parquet
 
 from headwater.compiler.reading.nodes import without_notes
+from headwater.runtime.ingest import csv_rows, places
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.seeds import SeedSpec, seed, seed_digest
 from headwater.runtime.log.embedded.log import EmbeddedLog
@@ -517,6 +518,38 @@ def test_cell_of_megabytes_is_read_and_told_of_in_short(plant, project, airlines
     (project / "b.csv").write_text(f"{HEADER}UA,{'z' * 3_000_000},1,1970-01-01\n")
     with pytest.raises(SeedError, match=r"line 2, column flight: 'z{100,200}… is no int"):
         plant(flights, SeedSpec("b.csv"))
+
+
+@pytest.mark.parametrize(
+    "row",
+    ["UA,{}", 'UA,"{}"', '"UA","{}"', "{}"],
+    ids=["bare", "quoted", "all quoted", "json"],
+)
+def test_cell_that_is_longer_than_what_is_parsed_at_once_is_read(plant, project, airlines, read, row):
+    long = "é\nz" * 9_000_000 if '"' in row else "éz" * 17_000_000  # longer than two blocks
+    path = project / ("a.jsonl" if row == "{}" else "a.csv")
+    if row == "{}":
+        path.write_text(json.dumps({"carrier": "UA", "name": long}))
+    else:
+        path.write_text(f"carrier,name\nDL,Delta\n{row.format(long)}\nAA,American\n", newline="\n")
+    plant(airlines, SeedSpec(path.name))
+    assert [record.value["name"] for record in read(airlines) if record.key == {"carrier": "UA"}] == [long]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("row", ["UA,{}", 'UA,"{}"', "json"])
+def test_row_that_is_too_long_is_refused_with_its_line(plant, project, airlines, row, end, monkeypatch):
+    for module in (places, csv_rows):
+        monkeypatch.setattr(module, "LONGEST_ROW", 1000)
+    monkeypatch.setattr(csv_rows, "_CSV_BLOCK", 100)
+    long = "z" * 1100
+    rows = ["carrier,name", "DL,Delta", row.format(long), "AA,American"]
+    if row == "json":
+        rows = [json.dumps({"carrier": "UA", "name": name}) for name in ("a", "b", long)]
+    path = project / ("a.jsonl" if row == "json" else "a.csv")
+    path.write_text(end.join(rows), newline="")
+    with pytest.raises(SeedError, match=rf"{path.name}, line 3: the row is longer than .* one may have \(put what"):
+        plant(airlines, SeedSpec(path.name))
 
 
 @pytest.mark.parametrize(
