@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...readable_text import visible
+from ...readable_text import entry, readable, visible
 from .terminal import console, is_terminal, lossy
 
 if TYPE_CHECKING:
@@ -266,7 +266,7 @@ def shown() -> Iterator[Observer]:
     from rich.text import Text
 
     # Printed on the screen of the table, which rich draws again below.
-    progress = Progress(lambda text: screen.print(Text(visible(text, lines=True)), soft_wrap=True))
+    progress = Progress(lambda text: screen.print(Text(entry(visible(readable(text), lines=True))), soft_wrap=True))
     with Live(_Live(progress), console=screen, refresh_per_second=4):
         screen.show_cursor(True)  # a second Ctrl-C ends the process at once, which would leave the terminal without one
         yield progress

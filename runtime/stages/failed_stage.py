@@ -107,7 +107,7 @@ class Facts:
 class StageFailedError(Exception):
     """The error that a stage raises. Its text is the facts as JSON, because Spark brings only the text to the driver.
 
-    Its cause is chained.
+    Its cause is chained, unless its text is none that can be written.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -122,7 +122,19 @@ def with_facts(rows: Iterator[Given]) -> Iterator[Given]:
     except StageFailedError:  # from the previous stage, in the same process
         raise
     except Exception as error:
-        raise StageFailedError(facts_of(error)) from error
+        raise StageFailedError(facts_of(error)) from (error if _can_be_written(error) else None)
+
+
+def _can_be_written(error: BaseException) -> bool:
+    """Whether a traceback with the error can be written in UTF-8. If not, Spark's workers end without a word."""
+    found: BaseException | None = error
+    try:
+        while found is not None:
+            named(found).encode()
+            found = found.__cause__ or found.__context__
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def facts_of(error: Exception) -> Facts:

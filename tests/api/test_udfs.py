@@ -106,6 +106,20 @@ def test_each_record_for_which_a_function_fails_is_left_out_with_its_own_reason(
     assert sorted(each["error"] for each in letters) == [RAISED.format(-2.0), RAISED.format(-4.0), TOO_LARGE]
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_error_whose_text_no_file_takes_is_kept_as_a_dead_letter(press: Path, engine: ExpressionEngine) -> None:
+    odd = FAILS.replace("ValueError(shares)", 'ValueError(chr(0xDC80) + "\\x1b[2J" + chr(0x202E))')
+    edit(press, "functions/scores.py", "\n    return Decimal", f"{odd}    return Decimal")
+    edit(press, "topologies/articles.yml", "  named:\n", "  named:\n    on_error: dead_letter\n")
+    with TopologyTestDriver(press, "articles", engine=engine) as driver:
+        driver.pipe_input("articles", articles(("a", 1, 1.0), ("b", 1, -1.0)))
+        kept = sorted(each.value["title"] for each in driver.read_output("addresses"))
+        (letter,) = [each.value for each in driver.read_output("articles_articles_dead_letter")]
+
+    assert kept == ["a"]
+    assert letter["error"].startswith("functions.scores:score raised ValueError: \\udc80\\x1b[2J\\u202e\n")
+
+
 def test_record_for_which_a_function_fails_stops_its_task_and_is_named(press: Path) -> None:
     edit(press, "functions/scores.py", "\n    return Decimal", f"{FAILS}    return Decimal")
     with TopologyTestDriver(press, "articles") as driver, pytest.raises(HeadwaterError) as failed:
