@@ -58,6 +58,13 @@ class HiddenValues:
             short = {form for form in self._short if len(form) >= _SHORTEST}
             self._quoted = _pattern(short, rf"(?<=[{_QUOTES}])", rf"(?=[{_QUOTES}])")
 
+    def forget(self) -> None:
+        """Hide no value any more, for a process that goes on with other projects."""
+        with self._lock:
+            for each in (self._long, self._short, self._at):
+                each.clear()
+            self._anywhere = self._quoted = None
+
     def hide(self, text: str, at: str | None = None) -> str:
         """The text without hidden values. `at`: the `file:line` that a finding is about."""
         short = self._quoted if at is None else _pattern(self._at.get(at, set()), r"(?<!\w)", r"(?!\w)")
@@ -105,4 +112,5 @@ def hidden_traceback(kind: type[BaseException], error: BaseException, trace: Tra
 _OF_THE_PROCESS = HiddenValues()
 
 hidden_value = _OF_THE_PROCESS.add
+forget_hidden_values = _OF_THE_PROCESS.forget
 hide = _OF_THE_PROCESS.hide

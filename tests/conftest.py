@@ -14,6 +14,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 from quick_jvm import quick_jvm
 
+from headwater.hidden_values import forget_hidden_values
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from s3_server import S3Server
@@ -62,6 +64,13 @@ def spark_session() -> Iterator[SparkSession]:
     session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture(autouse=True)
+def forgotten_values() -> Iterator[None]:
+    """What one test hides in messages is none of the next one's."""
+    yield
+    forget_hidden_values()
 
 
 @pytest.fixture(scope="session")

@@ -57,6 +57,16 @@ def test_short_value_is_hidden_as_a_word_in_findings_of_its_line() -> None:
     assert values.hide("512 records, not '512'", "profiles.yml:8") == "512 records, not '512'"
 
 
+def test_forgotten_values_are_shown() -> None:
+    values = HiddenValues()
+    values.add("sesame-open")
+    values.add("512", AT)
+    values.forget()
+
+    assert values.hide("sesame-open", AT) == "sesame-open"
+    assert values.hide("512", AT) == "512"
+
+
 def test_findings_and_errors_hide_values_before_they_are_cut() -> None:
     hidden_value("sesame-of-the-process" * 50, AT)
     diagnostics = Diagnostics()

@@ -254,12 +254,12 @@ def _with_writers(
 ) -> list[str]:
     """These flows, and those that are read by some of them and write a topic that none of the `others` writes for them.
 
-    None, if there are no flows to begin with.
+    In the order of the file. None, if there are no flows to begin with.
     """
     rest = {name: steps for name, steps in flows.items() if name not in found}
     alone = Counter(map(topic_written, _steps(rest))) - Counter(map(topic_written, _steps(others)))
-    more = (name for name in rest if name not in others and any(topic_written(each) in alone for each in rest[name]))
-    return [*found, *(more if found else ())]
+    more = {name for name in rest if name not in others and any(topic_written(each) in alone for each in rest[name])}
+    return [name for name in flows if name in found or (found and name in more)]
 
 
 def _steps(flows: Mapping[str, Sequence[StepText]]) -> Iterator[StepText]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterator, Mapping
 from opcode import opname
 from traceback import walk_tb
@@ -21,14 +22,17 @@ _MOST_LINES = 8
 def is_of_the_machine(error: BaseException) -> bool:
     """Whether what ends a call is no error of the function: want of memory, or Ctrl-C.
 
-    Python raises Ctrl-C between any two instructions; a KeyboardInterrupt of a `raise` statement is the function's own.
+    Python raises Ctrl-C between any two instructions, or in the signal's handler, as with a SparkContext, which sets
+    its own. A KeyboardInterrupt of another `raise` statement is the function's own.
     """
     if not isinstance(error, KeyboardInterrupt):
         return isinstance(error, MemoryError)
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
-        last = last.tb_next
-    return last is None or opname[last.tb_frame.f_code.co_code[last.tb_lasti]] != "RAISE_VARARGS"
+    frames = list(walk_tb(error.__traceback__))
+    handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    if not frames or any(frame.f_code is handler for frame, _ in frames):
+        return True
+    last = frames[-1][0]
+    return opname[last.f_code.co_code[last.f_lasti]] != "RAISE_VARARGS"
 
 
 class FunctionError(HeadwaterError):

@@ -86,7 +86,7 @@ FAILS = """
         raise ValueError(shares)
 """
 RAISED = "functions.scores:score raised ValueError: {}\n  functions/scores.py:11, in score: raise ValueError(shares)"
-TOO_LARGE = "functions.scores:score returned Decimal('2000000000.01'): Decimal('2000000000.01') is no decimal(10,2)"
+TOO_LARGE = "functions.scores:score returned Decimal('2000000000.01'): 2000000000.01 is no decimal(10,2)"
 
 
 @pytest.mark.parametrize("engine", ENGINES)

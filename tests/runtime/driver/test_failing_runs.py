@@ -124,15 +124,16 @@ def test_record_that_fails_in_a_later_step_is_found(tmp_path: Path, spark_sessio
     assert len(error) < 3_000
 
 
-def test_name_that_the_file_system_refuses_is_told_with_its_path_and_no_record(
-    tmp_path: Path, spark_session: SparkSession
-) -> None:
+def test_path_that_the_file_system_refuses_is_told_and_no_record(tmp_path: Path, spark_session: SparkSession) -> None:
     step = "key_by: {text: text}\n      - aggregate: {values: {count: count(*)}}"
-    words = Words(tmp_path, spark_session, step, topology="t" * 60, flow="f" * 200)
+    words = Words(tmp_path, spark_session, step, topology="t" * 40, flow="f" * 150)
+    deep = os.pathconf(tmp_path, "PC_PATH_MAX") - len(os.fsencode(tmp_path)) - 200
+    log = "/".join(["d" * 99] * (deep // 100))
+    (tmp_path / "profiles.yml").write_text(PROFILE.replace("disk/log", log))
 
     error = words.error("a")
 
-    assert f"{'f' * 200}-repartition: File name too long" in error
+    assert f"{'f' * 150}-repartition: File name too long" in error
     assert "a shorter name" in error
     assert "record" not in error
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import signal
 from typing import Any
 
 import numpy as np
@@ -195,9 +196,19 @@ def test_result_that_no_column_has_is_an_error_of_its_row(name: str, arrow: bool
     assert list(failed.value.failed) == [0, 1]
 
 
-def test_ctrl_c_is_no_error_of_the_function_that_it_meets() -> None:
-    with pytest.raises(KeyboardInterrupt):
-        called(udf("ctrl_c"))([ints(1)], 1)
+def raising(number: int, frame: object) -> None:
+    """A handler of signals as a SparkContext has it."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, raising], ids=["of Python", "of Spark"])
+def test_ctrl_c_is_no_error_of_the_function_that_it_meets(handler: Any) -> None:
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            called(udf("ctrl_c"))([ints(1)], 1)
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_array_in_chunks_is_taken_and_nothing_returned_is_null() -> None:
