@@ -11,11 +11,12 @@ import pyarrow.compute as pc
 from ..log.commit.fed_records import SeededPart
 from ..log.log import Log
 from ..log.state import LogState
+from ..records.arrays import pieces_in_order, to_numpy
 from ..records.keys.encoding import encode_keys
 from ..records.schema import key_columns, topic_schema
 from ..records.widening import as_schema
 from ..topology import Topic
-from .append import placed
+from .append import WRITE_BYTES, placed
 from .incoming import Incoming
 from .repartition.order import in_order, went_in_turns
 from .repartition.rekeying import rekeyed
@@ -72,7 +73,9 @@ def _by_key(topic: Topic, records: pa.Table) -> pa.Table:
         pa.table({"key": keys, "time": times, "row": pa.array(np.arange(records.num_rows))}),
         [("key", "ascending"), ("time", "ascending"), ("row", "ascending")],
     )
-    return records.take(order).combine_chunks()
+    return pa.concat_tables(
+        [table for table, _ in pieces_in_order(records, to_numpy(order).astype(np.int64), WRITE_BYTES)]
+    )
 
 
 def _raw(

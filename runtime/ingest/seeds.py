@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
 import pyarrow.compute as pc
 
 from ...unusable_paths import kind_of
@@ -22,6 +23,7 @@ from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
 from ..log.garbage import collect_garbage
 from ..log.log import Log
 from ..log.state import LogState
+from ..records.arrays import pieces_in_order, to_numpy
 from ..topology import Topic
 from .append import WRITE_BYTES, commit_append, write_incoming
 from .appended import Appended, check_appended
@@ -263,11 +265,13 @@ def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:
 
 
 def _ordered(topic: Topic, spec: SeedSpec, rows: Iterator[Incoming]) -> Iterator[Incoming]:
-    return rows if spec.order == "file" or _format(spec) == "records" else _by_time(topic, rows)
+    return rows if spec.order == "file" or _format(spec) == "records" else by_time(topic, rows)
 
 
-def _by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:
-    """The rows sorted by timestamp, stable. All are held in memory, unless all have the same timestamp."""
+def by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:
+    """The rows sorted by timestamp, stable, in pieces of about WRITE_BYTES. All are held in memory, unless all have the
+    same timestamp.
+    """
     if topic.timestamp is None:
         yield from rows
         return
@@ -276,9 +280,5 @@ def _by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:
         return
     whole = join(pieces)
     order = pc.sort_indices(whole.table, [("_timestamp", "ascending")])
-    # Piece by piece, if they are many bytes: no array of texts has above 2 GB.
-    most = max(1, len(whole) * WRITE_BYTES // max(WRITE_BYTES, whole.table.nbytes))
-    for first in range(0, len(whole), most):
-        part = order.slice(first, most)
-        partitions = None if whole.partitions is None else whole.partitions[part.to_numpy()]
-        yield Incoming(whole.table.take(part), partitions)
+    for table, taken in pieces_in_order(whole.table, to_numpy(order).astype(np.int64), WRITE_BYTES):
+        yield Incoming(table, None if whole.partitions is None else whole.partitions[taken])

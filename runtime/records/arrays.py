@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,6 +38,42 @@ def piece_starts(records: pa.RecordBatch | pa.Table, most_rows: int, most_bytes:
             rows = bisect_right(range(1, rows + 1), most_bytes, key=lambda count: piece.slice(0, count).nbytes)
         start += max(1, rows)
     return starts
+
+
+def row_bytes(column: pa.Array) -> Int64s:
+    """About how many bytes each value takes in memory; a null may count as a value."""
+    kind = column.type
+    if pa.types.is_struct(kind):
+        return sum(map(row_bytes, column.flatten()), np.zeros(len(column), np.int64))
+    if pa.types.is_list(kind) or pa.types.is_map(kind):
+        elements = [column.keys, column.items] if pa.types.is_map(kind) else [column.values]
+        ends: Int64s = np.concatenate([[0], np.cumsum(sum(map(row_bytes, elements)))])
+        at: Int64s = to_numpy(column.offsets).astype(np.int64)
+        return ends[at[1:]] - ends[at[:-1]]
+    if pa.types.is_string(kind) or pa.types.is_binary(kind):
+        lengths: Int64s = to_numpy(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
+        return lengths
+    return np.full(len(column), max(1, kind.bit_width // 8), np.int64)
+
+
+def pieces_in_order(records: pa.Table, order: Int64s, most_bytes: int) -> Iterator[tuple[pa.Table, Int64s]]:
+    """The rows `order` of a table in this order, in pieces of about `most_bytes` or of one larger row; with the rows of
+    each piece.
+    """
+    batches = records.to_batches()
+    # Not `take` of the table: it makes one array of all chunks first, and no array of texts holds more than 2 GB.
+    starts = np.cumsum([0, *map(len, batches)])
+    sizes = np.concatenate([np.zeros(0, np.int64), *(sum(map(row_bytes, batch.columns)) for batch in batches)])
+    ends = np.cumsum(sizes[order])
+    first, before = 0, 0
+    while first < len(order):
+        end = max(first + 1, int(np.searchsorted(ends, before + most_bytes, "right")))
+        rows = order[first:end]
+        of = np.searchsorted(starts, rows, "right") - 1
+        taken = [batches[each].take(pa.array(rows[of == each] - starts[each])) for each in np.unique(of)]
+        back = np.argsort(np.argsort(of, kind="stable"), kind="stable")
+        yield pa.Table.from_batches(taken).take(pa.array(back)), rows
+        first, before = end, int(ends[end - 1])
 
 
 def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
