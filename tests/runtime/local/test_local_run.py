@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
+from dataclasses import replace
 
 import pytest
 from local_application import LocalApplication, Stopping, part
@@ -65,6 +66,14 @@ def test_run_that_was_stopped_goes_on_where_it_committed_last(application):
     assert (first.status, first.commits, first.records) == ("interrupted", 2, 2 * 5 * PARTITIONS)
     second = app.run(max_records=7)
     assert (second.generation, second.records) == (2, (RECORDS - 10) * PARTITIONS)
+    assert last_sums(app) == WHOLE_SUMS
+    assert len(app.read(SUMS)) == RECORDS * PARTITIONS
+
+
+def test_bytes_end_epochs_of_a_run_and_its_results_are_the_same(application):
+    app = fed(application(summed()))
+    result = app.attempt(replace(app.settings(), max_bytes=1))
+    assert (result.status, result.commits, result.records) == ("caught_up", RECORDS, RECORDS * PARTITIONS)
     assert last_sums(app) == WHOLE_SUMS
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
 

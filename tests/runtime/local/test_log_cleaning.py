@@ -450,6 +450,19 @@ def test_what_nobody_has_thought_of_in_one_lane_holds_no_other_up(
     assert numbers(app) == numbers(app, 1) == [0, 1, 2, 3]
 
 
+def test_segments_that_would_have_too_many_bytes_together_are_not_merged(
+    application: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = application()
+    for x in range(8):
+        app.append(NAMES, [(("a",), ("x" * 100,), x)])
+    monkeypatch.setattr(parts, "MOST_BYTES", 500)
+    clean_round(Cleaner(app.log, {}, Limits(fan_out=2)), app.log, LogState.load(app.log.commits(SEEDS)))
+    found = segments(app, "names", SEEDS)
+    assert sum(rows for rows, _ in found) == 8
+    assert 1 < max(rows for rows, _ in found) < 5
+
+
 def fed_words(app: LocalApplication) -> None:
     for partition in range(2):
         app.append(WORDS, [((f"{partition}-{x % 5}",), (x,), x) for x in range(RECORDS)], partition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -165,6 +166,22 @@ def test_global_table_that_an_epoch_has_opened_is_planned_from_there_on(applicat
         unit.took(plan, [TaskOutcome.done(commit)], committed.version)
 
     assert listed == [[[[30]], [[5]]], [[[30, 30]], [[5, 5]]], [[[30]], [[5]]], [[[30]], [[5]]]]
+
+
+def test_unit_whose_epoch_had_as_much_as_it_may_goes_on_without_waiting_for_the_interval(
+    applications: Applications,
+) -> None:
+    applications.feed("events", 30)
+    committed = applications.start(T)
+    unit = Unit(READS, member=None, job=None, started=100.0)
+    task = Planner(committed, MOST).task(READS, 0, {})
+    plan = EpochPlan("p-t", 1, 1, 0, 0, "client-1", "", 0, ("embedded", {}), "", ((task,),), {})
+    done = TaskOutcome.done(TaskCommit("reads", 0, {"events": {0: 2}}, -1, records=2))
+    waiting = []
+    for full in (False, True, False):
+        unit.took(plan, [replace(done, full=full)], committed.version)
+        waiting.append(not unit.due(100.1, 0.5, committed.version, eager=False))
+    assert waiting == [True, False, True]
 
 
 def test_beginning_of_the_way_of_a_store_ends_with_a_range(applications: Applications) -> None:
