@@ -64,7 +64,11 @@ class EpochPlans:
             state_dir=self._settings.state_dir,
             threads=tuple(
                 tuple(
-                    self._planner.task(unit.part, task.partition, due[task].offsets, network, idle, passed.get(task))
+                    unit.bounded(
+                        self._planner.task(
+                            unit.part, task.partition, due[task].offsets, network, idle, passed.get(task)
+                        )
+                    )
                     for task in thread
                     if task in due
                 )

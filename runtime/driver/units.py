@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ..task_id import TaskId
 from ..tasks.outcome import TaskOutcome
-from ..tasks.plan import EpochPlan
+from ..tasks.plan import EpochPlan, TaskPlan
 from ..tasks.stream_task import StreamTask
 from ..topology import Subtopology
 from .cluster import EpochJob
 from .group.member import GroupMember
+
+SMALLER_EPOCHS = 4
+"""Epochs of a task that had to have fewer records, before twice as many are tried."""
 
 
 @dataclass
@@ -20,7 +23,8 @@ class Unit:
 
     `blocked_at`: version of the committed state at which an epoch stayed where it was though records are unread: there
     is no point in another before it changes. `held_globals`: global table -> partition -> lane -> position that the
-    client's copy is known to have reached: of the client, shared by its units.
+    client's copy is known to have reached: of the client, shared by its units. `smaller`: partition -> how many records
+    its task takes in an epoch, where the rows of more were too large, and for how many epochs that holds.
     """
 
     part: Subtopology
@@ -31,6 +35,7 @@ class Unit:
     blocked_at: tuple[int, ...] | None = None
     lost: bool = False
     held_globals: dict[str, dict[int, dict[int, int]]] = field(default_factory=dict)
+    smaller: dict[int, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def tasks(self) -> list[TaskId]:
@@ -47,6 +52,11 @@ class Unit:
             return False
         return self.full or eager or now >= self.started + interval
 
+    def bounded(self, task: TaskPlan) -> TaskPlan:
+        """The plan of one of its tasks, with as many records as its last epochs could have."""
+        most, _ = self.smaller.get(task.key.partition, (task.max_records, 0))
+        return replace(task, max_records=min(task.max_records, most))
+
     def took(self, plan: EpochPlan, outcomes: Sequence[TaskOutcome], version: tuple[int, ...]) -> None:
         """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
         commits = [outcome.commit for outcome in outcomes if outcome.commit is not None]
@@ -54,10 +64,20 @@ class Unit:
         for commit in commits:
             self.held_globals.update({table: plan.pinned(table) for table in commit.globals_})
         self.full = any(outcome.full for outcome in outcomes)
+        for outcome in outcomes:
+            self._bound(outcome)
         self.blocked_at = None if troubled or plan.advancing(commits) else version
         for trouble in (outcome.trouble for outcome in outcomes if outcome.trouble is not None):
             if trouble.kind in ("corrupted", "missing"):
                 self._distrust(trouble.store)
+
+    def _bound(self, outcome: TaskOutcome) -> None:
+        """Have a task go on with fewer records for a while, and then with more again."""
+        most, left = self.smaller.pop(outcome.partition, (0, 0))
+        if outcome.most:
+            self.smaller[outcome.partition] = outcome.most, SMALLER_EPOCHS
+        elif outcome.full and most:
+            self.smaller[outcome.partition] = (most, left - 1) if left > 1 else (most * 2, SMALLER_EPOCHS)
 
     def _distrust(self, store: str) -> None:
         """A store is damaged, by its name if that is known. Of a global table: it is loaded again before tasks run."""

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Bools, to_numpy
+from ..records.arrays import Bools, repeated, to_numpy
 from .values import Value, within, without
 
 Columns = Sequence[pa.Array | pa.Scalar]
@@ -40,7 +40,7 @@ def _halves(
         cut = [each if isinstance(each, pa.Scalar) else each.slice(first, count) for each in columns]
         try:
             part = kernel(*cut)
-            found.append(pa.repeat(part, count) if isinstance(part, pa.Scalar) else part)
+            found.append(repeated(part, count) if isinstance(part, pa.Scalar) else part)
         except pa.ArrowInvalid:
             found += _halves(kernel, columns, first, count, result, failed)
     return found

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Bools
+from ..records.arrays import Bools, repeated
 from .functions.rounding import positive_remainder
 from .kernels import by_row, compared, divided, remainder
 from .values import Batch, Value, either, of_arguments, within, without
@@ -300,5 +300,5 @@ def _computed(
         return Value(found.data, either(failed, found.failed))
     data = kernel(*(each.data for each in values))
     if isinstance(data, pa.Scalar):
-        return Value(data if failed is None else without(pa.repeat(data, batch.rows), failed), failed)
+        return Value(data if failed is None else without(repeated(data, batch.rows), failed), failed)
     return Value(data if failed is None else without(data, failed), failed)

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Bools, to_numpy
+from ..records.arrays import Bools, repeated, to_numpy
 
 
 class Columns(Protocol):
@@ -42,7 +42,7 @@ class Value:
 
     def array(self, rows: int) -> pa.Array:
         """One value for each row."""
-        return pa.repeat(self.data, rows) if isinstance(self.data, pa.Scalar) else self.data
+        return repeated(self.data, rows) if isinstance(self.data, pa.Scalar) else self.data
 
     def is_null(self, rows: int) -> Bools:
         """Where it is null."""

@@ -50,6 +50,8 @@ def row_bytes(column: pa.Array) -> Int64s:
         ends: Int64s = np.concatenate([[0], np.cumsum(sum(map(row_bytes, elements)))])
         at: Int64s = to_numpy(column.offsets).astype(np.int64)
         return ends[at[1:]] - ends[at[:-1]]
+    if pa.types.is_null(kind):
+        return np.zeros(len(column), np.int64)
     if pa.types.is_string(kind) or pa.types.is_binary(kind):
         lengths: Int64s = to_numpy(pc.fill_null(pc.binary_length(column), 0)).astype(np.int64)
         return lengths
@@ -74,6 +76,41 @@ def pieces_in_order(records: pa.Table, order: Int64s, most_bytes: int) -> Iterat
         back = np.argsort(np.argsort(of, kind="stable"), kind="stable")
         yield pa.Table.from_batches(taken).take(pa.array(back)), rows
         first, before = end, int(ends[end - 1])
+
+
+MOST_BYTES = 2**31 - 2
+"""Bytes of all texts or binary values of an array."""
+
+_OVERFLOWS = ("offset overflow", "overflowed binary array", "input array too large", "pyarrow.lib.ChunkedArray")
+"""What errors of Arrow say of more values than an array holds, where they are no ArrowCapacityError. What makes chunks
+of such values instead fails where an array is needed.
+"""
+
+
+def too_large(error: BaseException) -> bool:
+    """Whether values together were more bytes than an array holds. With fewer rows there may be no error."""
+    if isinstance(error, pa.ArrowCapacityError):
+        return True
+    return isinstance(error, pa.ArrowInvalid | TypeError | AttributeError) and any(
+        each in str(error) for each in _OVERFLOWS
+    )
+
+
+def repeated(value: pa.Scalar, rows: int) -> pa.Array:
+    """The value in each of so many rows. Raises ArrowCapacityError, where `pa.repeat` makes an array that is broken."""
+    if rows > 1 and int(row_bytes(pa.repeat(value, 1))[0]) * rows > MOST_BYTES:
+        raise pa.ArrowCapacityError(f"{rows:,} times a value are more bytes than an array holds")
+    return pa.repeat(value, rows)
+
+
+def unbroken(column: pa.Array) -> pa.Array:
+    """A column of texts or binary values that Arrow has computed. Raises ArrowCapacityError if they are more than an
+    array holds, of which functions such as `replace_substring` do not say a word.
+    """
+    offsets = np.frombuffer(column.buffers()[1] or b"", np.int32)[column.offset : column.offset + len(column) + 1]
+    if (offsets[1:] < offsets[:-1]).any():
+        raise pa.ArrowCapacityError("texts are more bytes than an array holds")
+    return column
 
 
 def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:

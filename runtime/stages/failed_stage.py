@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from ...errors import HeadwaterError, MachineError, shortened
@@ -13,6 +13,7 @@ from ...plugins.errors import named
 from ..dataclass_json import to_plain
 from ..operators.aggregates.sums import SumOverflowError
 from ..operators.node import EachFailedError, Node, RowFailedError, RowsFailedError
+from ..records.arrays import too_large
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from .numbering import TouchedRecordError
 from .pipe import TextError
@@ -91,7 +92,8 @@ class Facts:
     what executes the job is gone. `unknown`: anything else. `cause`, `hint`: for people. `numbers`: in a trial, the
     records that the step cannot process, as it numbers them (`EpochPlan.numbered`); none if it does not tell.
     `causes`: of each of these, or none where `cause` is that of all. `stateless`: whether the step has looked at each
-    record alone.
+    record alone. `too_large`: whether rows together were more bytes than can be held, so that fewer records may do;
+    `records`: how many the task has taken, 0 if that is not known.
     """
 
     kind: Literal["step", "corrupted", "missing", "outside", "crashed", "ended", "unknown"]
@@ -102,6 +104,17 @@ class Facts:
     numbers: tuple[int, ...] = ()
     causes: tuple[str, ...] = ()
     stateless: bool = False
+    too_large: bool = False
+    records: int = 0
+
+
+class TooLargeError(Exception):
+    """The rows of a task are more bytes than can be held: `records`, how many it has taken; `cause`, the error."""
+
+    def __init__(self, records: int, cause: Exception) -> None:
+        super().__init__(str(cause))
+        self.records = records
+        self.cause = cause
 
 
 class StageFailedError(Exception):
@@ -140,6 +153,8 @@ def _can_be_written(error: BaseException) -> bool:
 def facts_of(error: Exception) -> Facts:
     """The facts about an error."""
     match error:
+        case TooLargeError():
+            return replace(facts_of(error.cause), too_large=True, records=error.records)
         case StepError():
             causes = tuple(map(_told, error.causes))
             return Facts(
@@ -149,6 +164,7 @@ def facts_of(error: Exception) -> Facts:
                 numbers=error.numbers,
                 causes=causes,
                 stateless=error.by_itself,
+                too_large=too_large(error.cause),
             )
         case TextError() | TouchedRecordError():  # of a step in Spark SQL, which is found later
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
@@ -162,7 +178,12 @@ def facts_of(error: Exception) -> Facts:
             return facts_of(MachineError.of(error))
         case HeadwaterError():
             return Facts("outside", shortened(error.message), hint=error.hint or "")
-    return Facts("unknown", shortened(named(error)))
+    return Facts("unknown", shortened(named(error)), too_large=too_large(error))
+
+
+def is_too_large(error: Exception) -> bool:
+    """Whether an error of a step or of Arrow says that rows together are more bytes than can be held."""
+    return too_large(error.cause if isinstance(error, StepError) else error)
 
 
 def _told(error: Exception) -> str:

@@ -39,7 +39,7 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from ..timed_parts import now, timed
 from ..topology import GlobalTable, Store
 from .dead_letters import counted, letters_of, volume_of, write_letters
-from .failed_stage import StepError, named_step, pieces_of
+from .failed_stage import StepError, TooLargeError, is_too_large, named_step, pieces_of
 from .numbering import Numbering, refuse_touched
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken, places_taken
@@ -201,6 +201,10 @@ class Stage:
             if done is None or not places:
                 raise
             raise RecordsTooLargeError(places, bytes_taken(task, done.positions), error) from error
+        except Exception as error:
+            if work is None or work.outcome.commit is None or not is_too_large(error):
+                raise
+            raise TooLargeError(work.outcome.commit.records, error) from error
 
     def _taken(self, task: TaskPlan, worker: Worker, stopwatch: Stopwatch) -> _Work:
         """The records that a task takes. Raises RecordsMissingError."""

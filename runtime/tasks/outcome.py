@@ -60,6 +60,7 @@ class TaskOutcome:
     `failed`: the numbers of records, in the order of taking, that a step could not process: the commit has nothing of
     them but that they are taken. `held_by`: where records are left that may not be taken yet, the topics and lanes that
     may still yield earlier ones. `full`: whether it has taken as many records, or as many bytes, as an epoch may.
+    `most`: as many records as it could take, as the rows of more were too large together; 0: there was no such bound.
     """
 
     subtopology: str
@@ -70,8 +71,9 @@ class TaskOutcome:
     failed: tuple[int, ...] = ()
     held_by: tuple[tuple[str, int], ...] = ()
     full: bool = False
+    most: int = 0
 
-    seldom: ClassVar = ("held_by", "full")
+    seldom: ClassVar = ("held_by", "full", "most")
 
     @classmethod
     def done(cls, commit: TaskCommit, measured: Measured | None = None) -> Self:

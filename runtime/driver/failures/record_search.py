@@ -5,6 +5,9 @@ steps. What `on_error` says of each of them decides: a task with a record that m
 others go on without theirs, and no step has seen anything of such a record. If the job cannot tell, the tasks are run
 one by one, and of a task that fails prefixes of its input are tried, many in one job, until the first record is known.
 
+If the rows of a task together are more bytes than can be held, no record is at fault: the task has smaller epochs. Only
+a record that is too large by itself is one that fails.
+
 Only a step that raises an error for a record is that record's fault. If a worker says that no record is the cause (a
 full disk), none is looked for; and a record whose worker the system ends is named, but never left out.
 
@@ -73,7 +76,8 @@ class _Search:
 
     def settle(self, error: Exception) -> Outcomes:
         refuse_outside(self.job, self.part, self.plan, error)
-        if self.job.facts(error).kind == "crashed" or not self._settle_together():
+        facts = self.job.facts(error)
+        if facts.too_large or facts.kind == "crashed" or not self._settle_together():
             for alone in _alone(self.plan):
                 self._settle_alone(alone)
         return tuple(self.outcomes), tuple(self.failures.values())
@@ -116,11 +120,19 @@ class _Search:
         return True
 
     def _settle_alone(self, plan: EpochPlan) -> None:
-        """The same for a single task, of which the job cannot tell the records that fail."""
+        """The same for a single task, of which the job cannot tell the records that fail.
+
+        Where its rows together are too large, it takes half as many records, until they are not, or one record is.
+        """
         task = _task(plan)
+        most = 0
         while True:
             try:
                 self._run(self._next(plan))
+                self.outcomes = [
+                    replace(each, most=most) if each.key(plan.application) == task.key else each
+                    for each in self.outcomes
+                ]
                 return
             except Exception as error:
                 refuse_outside(self.job, self.part, plan, error)
@@ -129,6 +141,9 @@ class _Search:
                     cause = f"its worker was ended twice: {facts.cause}"
                     self.outcomes.append(TaskOutcome.troubled(task.key, Trouble("corrupted", cause)))
                     return
+                if facts.too_large and (fewer := self._fewer(plan, facts.records)):
+                    plan, most = plan.limited(fewer), fewer
+                    continue
                 try:
                     left = self._without_first(plan, error)
                 except TaskCorruptedError as damaged:
@@ -141,6 +156,13 @@ class _Search:
                 if left is None:
                     return
                 plan = left
+
+    def _fewer(self, plan: EpochPlan, records: int) -> int:
+        """Half as many records as the only task has taken; 0 if it takes one at most. `records`: their number, 0 if it
+        is not known.
+        """
+        task = _task(plan)
+        return min(records or taken_count(self.part, task, self._log), task.max_records) // 2
 
     def _without_first(self, plan: EpochPlan, error: Exception) -> EpochPlan | None:
         """The plan of a task without the records that fail first; None if they stop the task. Raises JobError."""

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ...records.arrays import unbroken
 from ..functions.letters import lower, upper
 from ..functions.patterns import of_like, of_rlike
 from ..functions.texts import cut, joined, padded, piece, position, repeated, up_to
@@ -129,7 +131,12 @@ def _replace(reader: Reader, tree: exp.Replace) -> Node:
     new = "" if replacement is None else _literal_text(reader, tree, replacement)
     if not pattern:
         return text
-    return Call(partial(pc.replace_substring, pattern=pattern, replacement=new), (text,), STRING)
+    return Call(partial(_replaced, pattern=pattern, replacement=new), (text,), STRING)
+
+
+def _replaced(text: Any, pattern: str, replacement: str) -> Any:
+    found = pc.replace_substring(text, pattern=pattern, replacement=replacement)
+    return unbroken(found) if isinstance(found, pa.Array) else found
 
 
 def _concat_ws(reader: Reader, tree: exp.ConcatWs) -> Node:

@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...records.arrays import unbroken
 from .conversions import Struct, struct
 from .lost import LostError, PartlyError
 from .patterns import pattern_of, unquoted_of
@@ -32,7 +33,7 @@ def _completed(read: Plain, texts: pa.Array, data_type: pa.StructType) -> pa.Arr
     if unquoted is None:
         found = one_by_one(others, data_type)
     else:
-        quoted = pc.replace_substring_regex(others, pattern=unquoted, replacement=r'\1"\2"\3')
+        quoted = unbroken(pc.replace_substring_regex(others, pattern=unquoted, replacement=r'\1"\2"\3'))
         again = read_plain(quoted, pattern_of(data_type), data_type)
         left = one_by_one(others.take(pa.array(again.places)), data_type)
         found = _put(again.values, again.places, left)

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from ....errors import HeadwaterError
 from ...timed_parts import timed
+from ..arrays import unbroken
 from ..murmur2 import Bytes, Ints, murmur2
 
 _NULL = b"\x00"
@@ -120,7 +121,7 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
         if len(starts) and not escaped and not text.null_count and (lengths == lengths[0]).all():
             return _encode_alike(used.reshape(len(starts), int(lengths[0])))
         if escaped:
-            text = pc.replace_substring(text, pattern=b"\x00", replacement=bytes([0, ESCAPE]))
+            text = unbroken(pc.replace_substring(text, pattern=b"\x00", replacement=bytes([0, ESCAPE])))
         return _marked(pc.binary_join_element_wise(_VALUE, text, _END, _NOTHING))
     if pa.types.is_struct(data_type):
         if data_type.num_fields == 0:

@@ -11,7 +11,7 @@ from headwater.runtime.stages.failed_stage import Facts, StageFailedError
 
 def test_last_error_of_a_chain_has_the_facts() -> None:
     record = StageFailedError(Facts("outside", "text that a record holds, to mislead"))
-    own = Facts("step", "this is no number", "topologies/t.yml:7")
+    own = Facts("step", "this is no number", "topologies/t.yml:7", too_large=True, records=7)
     text = (
         f"Traceback:\nValueError: StageFailedError: {record}\n\nThe above exception was the direct cause ...\n"
         f"headwater.runtime.stages.failed_stage.StageFailedError: {StageFailedError(own)}\n\tat org.apache.spark"
