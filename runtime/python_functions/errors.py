@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from opcode import opname
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
@@ -33,6 +33,17 @@ def is_of_the_machine(error: BaseException) -> bool:
         return True
     last = frames[-1][0]
     return opname[last.f_code.co_code[last.f_lasti]] != "RAISE_VARARGS"
+
+
+class ProcessExitError(BaseException):
+    """A function was about to end its process, by `os._exit` or by running another program in it.
+
+    No `Exception`, so that functions do not catch it by chance.
+    """
+
+    def __init__(self, name: str, arguments: Sequence[object]) -> None:
+        given = ", ".join(map(repr, arguments))
+        super().__init__(f"os.{name}({given:.100}) would end the whole process: raise an error instead")
 
 
 class FunctionError(HeadwaterError):

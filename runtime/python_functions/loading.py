@@ -8,20 +8,25 @@ projects, or two versions of one, can be in the same process, as Spark uses its 
 from __future__ import annotations
 
 import builtins
+import os
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from importlib.util import resolve_name
 from threading import RLock
-from types import ModuleType
-from typing import Any
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
 
 from .code import FOLDER, PythonCode, PythonFunction
-from .errors import FunctionLoadError, is_of_the_machine
+from .errors import FunctionLoadError, ProcessExitError, is_of_the_machine
 
 _OF_A_VERSION = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")
 _LOADING = RLock()
 """Held while modules are made, as threads of a run may need the same ones."""
+
+_ENDING = ("_exit", "execv", "execve")
+"""The functions of `os` that end a process at once; all others that do so call one of these."""
 
 
 def load(function: PythonFunction) -> Any:
@@ -83,6 +88,7 @@ class _Version:
         return module
 
     def _run(self, module: ModuleType, path: str) -> None:
+        _refuse_ends_of_process()
         text = self._code.texts[path]
         module.__file__ = path
         exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
@@ -114,3 +120,37 @@ class _Version:
             if not hasattr(module, each) and (self._code.path_of(below) or self._is_package(below)):
                 self.module(below)
         return module
+
+
+def _refuse_ends_of_process() -> None:
+    """Have `os._exit` and its like raise ProcessExitError where a project's functions call them.
+
+    Such a call would end a run, or tests, without a word and with any exit code. Other code may end this process, and
+    anybody a process that was forked from it.
+    """
+    for name in _ENDING:
+        call = getattr(os, name, None)
+        if call is not None and not hasattr(call, "refused_in"):
+            setattr(os, name, _refused(name, call))
+
+
+def _refused(name: str, call: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+    own = os.getpid()
+
+    @wraps(call)
+    def ending(*arguments: Any, **named: Any) -> NoReturn:
+        if os.getpid() == own and _called_by_functions(sys._getframe(1)):
+            raise ProcessExitError(name, arguments)
+        call(*arguments, **named)
+
+    vars(ending)["refused_in"] = own
+    return ending
+
+
+def _called_by_functions(frame: FrameType | None) -> bool:
+    """Whether a function of a project is among the callers."""
+    while frame is not None:
+        if is_of_a_version(str(frame.f_globals.get("__name__"))):
+            return True
+        frame = frame.f_back
+    return False

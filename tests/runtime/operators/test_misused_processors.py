@@ -310,6 +310,11 @@ ENDS = [
     ("raise KeyboardInterrupt", "KeyboardInterrupt"),
     ("raise GeneratorExit", "GeneratorExit"),
     ("raise Own('mine')", "Own: mine"),
+    ("os._exit(0)", "ProcessExitError: os._exit(0) would end the whole process: raise an error instead"),
+    (
+        "os.execv('/bin/true', ['true'])",
+        "ProcessExitError: os.execv('/bin/true', ['true']) would end the whole process: raise an error instead",
+    ),
 ]
 
 
@@ -318,6 +323,7 @@ def ending(line, method, batch=False):
     fails = "13 in batch['v'].to_pylist()" if batch else "batch.value.v == 13"
     return f"""
 import asyncio
+import os
 
 
 class Own(BaseException):

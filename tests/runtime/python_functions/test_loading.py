@@ -1,3 +1,4 @@
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -132,3 +133,36 @@ def test_an_error_shows_the_lines_of_the_projects_files_and_no_others(project: P
         "  functions/text.py:4, in slug: return each(text)\n"
         "  functions/words.py:3, in each: return json.loads(text)"
     )
+
+
+def test_process_that_a_function_has_forked_may_end_itself(project: Project) -> None:
+    project.write(
+        text="""
+import os
+
+
+def status():
+    child = os.fork()
+    if child == 0:
+        os._exit(7)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+"""
+    )
+    assert load(project.function("functions.text:status"))() == 7
+
+
+def test_other_code_may_end_its_process_where_functions_are_loaded(project: Project) -> None:
+    project.write(text="def slug():\n    return 1\n")
+    function = project.function("functions.text:slug")
+    child = os.fork()
+    if child == 0:
+        load(function)()
+        os._exit(7)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+@pytest.mark.parametrize("start", ["import os; end = os._exit", "from os import _exit as end"])
+def test_module_that_ends_its_process_as_it_is_imported_is_an_error(project: Project, start: str) -> None:
+    project.write(text=f"{start}\nend(0)\n")
+    with pytest.raises(FunctionLoadError, match=r"ProcessExitError: os._exit\(0\) would end the whole process"):
+        load(project.function("functions.text:slug"))
