@@ -83,6 +83,9 @@ EPOCH_COMMITS = _family(
 EPOCH_RECORDS = _family(
     "headwater_epoch_consumed_records_total", _UNIT, "Records that were consumed by the tasks of the client."
 )
+EPOCH_BYTES = _family(
+    "headwater_epoch_consumed_bytes_total", _UNIT, "Bytes of these records in memory, which max_bytes bounds."
+)
 EPOCH_SECONDS = _family(
     "headwater_epoch_seconds_total",
     (*_UNIT, "phase"),

@@ -45,6 +45,7 @@ def _of_client(status: RunStatus, client: ClientStatus) -> Iterator[Sample]:
         yield families.EPOCHS, unit, epochs.epochs
         yield families.EPOCH_COMMITS, unit, epochs.commits
         yield families.EPOCH_RECORDS, unit, epochs.records
+        yield families.EPOCH_BYTES, unit, epochs.bytes
         for phase, seconds in zip(EPOCH_PHASES, epochs.seconds, strict=True):
             yield families.EPOCH_SECONDS, (*unit, phase), seconds
 

@@ -33,7 +33,7 @@ from ..operators.source import Source, take, take_bare
 from ..operators.task_epoch import TaskEpoch
 from ..state.store import StateStore
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
-from ..tasks.measured import Volume
+from ..tasks.measured import Measured, Volume
 from ..tasks.outcome import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..timed_parts import now, timed
@@ -239,7 +239,7 @@ class Stage:
             edges = {name: replace(rows, order=rows.path[0] + first) for name, rows in edges.items()}
             origins = origins and replace(origins, first=first)
         numbering = Numbering.of_taken(len(taken)) if self.numbered else None
-        outcome = replace(TaskOutcome.done(commit), held_by=taken.held_by, full=taken.full)
+        outcome = replace(TaskOutcome.done(commit, Measured(taken=taken.size)), held_by=taken.held_by, full=taken.full)
         return _Work(outcome, edges, numbering, origins)
 
     def _origins_again(self, task: TaskPlan, count: int, numbering: Numbering | None, worker: Worker) -> Origins | None:

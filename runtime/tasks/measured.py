@@ -87,6 +87,7 @@ class Measured:
     `handed_over`: when the last stage so far began to hand its rows to the next one. By a clock that all processes of a
     machine share, and that never goes back: what a job runs for a client is on one machine.
     `spans`: of each stage, in their order, what it did when, by the same clock; empty unless the run is traced.
+    `taken`: the bytes of the records that it has taken, as they are in memory, which bound an epoch.
     """
 
     seconds: Seconds = field(default_factory=Seconds)
@@ -94,6 +95,7 @@ class Measured:
     handed_over: float = 0.0
     stores: Mapping[str, StoreSize] = field(default_factory=dict)
     spans: tuple[tuple[Span, ...], ...] = ()
+    taken: int = 0
 
     as_list: ClassVar[bool] = True
 
@@ -108,7 +110,7 @@ class Measured:
         """The same with what the next stage has measured."""
         after = {**self.stores, **(stores or {})}
         traced = (*self.spans, spans) if spans else self.spans
-        return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after, traced)
+        return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after, traced, self.taken)
 
     def ending(self, seconds: Seconds, spans: tuple[Span, ...]) -> Self:
         """The same with what the last stage has done after its last task."""

@@ -44,7 +44,7 @@ class TaskCounts:
 class EpochCounts:
     """The epochs of a subtopology on a client. `commits`: those with a commit. `seconds`: in the order of EPOCH_PHASES.
 
-    `records`: that were consumed.
+    `records`: that were consumed. `bytes`: of these, as they are in memory.
     """
 
     subtopology: str
@@ -52,6 +52,7 @@ class EpochCounts:
     commits: int = 0
     records: int = 0
     seconds: tuple[float, ...] = (0.0,) * len(EPOCH_PHASES)
+    bytes: int = 0
 
     as_list: ClassVar[bool] = True
 
@@ -95,21 +96,20 @@ class Counters:
         ]
         unit = self.unit(client, subtopology)
         seconds = tuple(map(sum, zip(unit.seconds, times.split(threads), strict=True)))
-        self._units[client, subtopology] = EpochCounts(
-            subtopology, unit.epochs + 1, unit.commits, unit.records, seconds
-        )
+        self._units[client, subtopology] = replace(unit, epochs=unit.epochs + 1, seconds=seconds)
 
     def committed(self, client: str, subtopology: str, outcomes: Sequence[TaskOutcome]) -> None:
         """Count what an epoch's tasks have committed."""
-        records = 0
+        records = taken = 0
         for outcome in outcomes:
             if outcome.commit is not None:
                 task = subtopology, outcome.partition
                 self._tasks[task] = self.of(*task).committed(outcome.commit, outcome.measured.volume)
                 records += outcome.commit.records
+                taken += outcome.measured.taken
         unit = self.unit(client, subtopology)
-        self._units[client, subtopology] = EpochCounts(
-            subtopology, unit.epochs, unit.commits + 1, unit.records + records, unit.seconds
+        self._units[client, subtopology] = replace(
+            unit, commits=unit.commits + 1, records=unit.records + records, bytes=unit.bytes + taken
         )
 
     def of(self, subtopology: str, partition: int) -> TaskCounts:

@@ -69,6 +69,7 @@ class EpochReports:
                     lag=self._planner.unread(unit.tasks),
                     seconds=times.total,
                     dropped=last.dropped,
+                    bytes=sum(outcome.measured.taken for outcome in made),
                 )
             )
         if self._spans is not None:

@@ -159,8 +159,9 @@ class NothingToRead:
 class EpochCommitted:
     """One subtopology's tasks on one client committed an epoch.
 
-    `records`: consumed. `lag`: records committed to the sources of these tasks and not consumed. `seconds`: from plan
-    to commit. `dropped`: `<step>:<reason>` -> records.
+    `records`: consumed. `bytes`: of these, as they are in memory, which `max_bytes` of the settings bounds. `lag`:
+    records committed to the sources of these tasks and not consumed. `seconds`: from plan to commit. `dropped`:
+    `<step>:<reason>` -> records.
     """
 
     application: str
@@ -171,6 +172,7 @@ class EpochCommitted:
     lag: int
     seconds: float
     dropped: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
 
 
 @dataclass(frozen=True)

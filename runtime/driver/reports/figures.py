@@ -37,6 +37,7 @@ def _epochs(counts: EpochCounts) -> dict[str, Any]:
         "epochs": counts.epochs,
         "commits": counts.commits,
         "records": counts.records,
+        "bytes": counts.bytes,
         "seconds": _seconds(EPOCH_PHASES, counts.seconds),
     }
 

@@ -59,7 +59,7 @@ class TakenRecords:
     `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
     `left_out`: those of `rows` that no step may get, by their places. `offsets`: of each record of `rows`. `held_by`:
     where records are left that may not be taken, the topics and lanes that they wait for. `full`: whether the bounds of
-    an epoch have ended it.
+    an epoch have ended it. `size`: the bytes of the records, as they are in memory.
     """
 
     rows: tuple[Rows, ...]
@@ -73,6 +73,7 @@ class TakenRecords:
     offsets: tuple[Int64s, ...] = field(default=(), repr=False)
     held_by: tuple[tuple[str, int], ...] = ()
     full: bool = False
+    size: int = 0
 
     def __len__(self) -> int:
         return sum(map(len, self.rows))
@@ -219,6 +220,7 @@ def read_task(
         # Of a full epoch the merge has not come to its end.
         held_by=() if full else _held_by(task, merged, [inputs[reading.topic.name] for reading in readings]),
         full=full,
+        size=sum(chunk.batch.nbytes for chunk, _ in chunks if chunk is not None),
     )
     taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.

@@ -78,6 +78,21 @@ def test_bytes_end_epochs_of_a_run_and_its_results_are_the_same(application):
     assert len(app.read(SUMS)) == RECORDS * PARTITIONS
 
 
+def test_bytes_of_each_epoch_are_told_and_are_no_more_than_they_may_be(application):
+    app = fed(application(summed()))
+    whole, small = Seen(Stopping(0)), Seen(Stopping(0))
+    app.attempt(observer=whole)
+    other = fed(application(summed()))
+    other.attempt(replace(other.settings(), max_bytes=200), observer=small)
+    (at_once,) = [event.bytes for event in whole.events if isinstance(event, EpochCommitted)]
+    told = [event.bytes for event in small.events if isinstance(event, EpochCommitted)]
+    assert at_once > RECORDS * PARTITIONS * 20
+    assert max(told) <= 200 * PARTITIONS
+    assert len(told) > 3
+    # The offsets of texts have one more number than there are texts in each piece.
+    assert at_once <= sum(told) <= at_once + 4 * PARTITIONS * len(told)
+
+
 def test_tasks_of_a_lost_client_go_on_elsewhere_from_their_changelogs_while_the_others_never_stop(application):
     app = fed(application(summed()))
     cluster = LocalCluster()

@@ -106,6 +106,8 @@ def test_every_metric_has_its_labels_and_the_numbers_of_the_run(application, log
     seeds = LogState.load(app.log.commits("test-seed"))
     sizes = [each.size for partition in range(PARTITIONS) for each in seeds.ranges("words", partition)]
     assert sum(values("headwater_task_consumed_bytes_total")) == pytest.approx(sum(sizes), rel=0.01)
+    # A key of two letters with its offset, the number, the kind and two times, of which one lane reads one: or more.
+    assert total * 23 <= sum(values("headwater_epoch_consumed_bytes_total")) <= total * 60
 
 
 @pytest.mark.usefixtures("at_once")
