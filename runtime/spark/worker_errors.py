@@ -38,6 +38,9 @@ _AGAIN = (
 _FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
 
+_TOO_LARGE = re.compile(r"java\.lang\.OutOfMemoryError|\bOversizedAllocationException\b")
+"""Errors of the JVM that rows can cause together, though each may be none too large."""
+
 _THREADS = re.compile(r"java\.lang\.OutOfMemoryError: [Uu]nable to create (?:new )?native thread")
 """An error of the JVM that no value causes: the machine gives it no further thread."""
 
@@ -68,7 +71,7 @@ def facts_of(error: Exception) -> Facts:
         return Facts("ended", ended.message, hint=by_records if ended.for_memory else ended.hint or "")
     cause = _cause(str(error)) or type(error).__name__
     if not cause.startswith(_CRASHED):
-        return Facts("unknown", cause)
+        return Facts("unknown", cause, too_large=_TOO_LARGE.search(str(error)) is not None)
     return Facts("crashed", f"{_CRASHED}{_end_of_worker(error)}", hint=_AGAIN)
 
 

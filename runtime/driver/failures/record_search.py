@@ -77,7 +77,8 @@ class _Search:
     def settle(self, error: Exception) -> Outcomes:
         refuse_outside(self.job, self.part, self.plan, error)
         facts = self.job.facts(error)
-        if facts.too_large or facts.kind == "crashed" or not self._settle_together():
+        # Where the rows that a task has taken are too large together, no step can tell of a record.
+        if facts.records or facts.kind == "crashed" or not self._settle_together():
             for alone in _alone(self.plan):
                 self._settle_alone(alone)
         return tuple(self.outcomes), tuple(self.failures.values())

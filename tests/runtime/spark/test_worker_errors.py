@@ -37,6 +37,9 @@ def test_causes_are_told_in_words() -> None:
     assert "write [ab]* for (a|b)*" in facts_of(RuntimeError(java.format("java.lang.StackOverflowError"))).cause
     text = java.format("java.lang.OutOfMemoryError: Java heap space")
     assert facts_of(RuntimeError(text)).cause.endswith("(java.lang.OutOfMemoryError: Java heap space)")
+    assert facts_of(RuntimeError(text)).too_large
+    assert facts_of(RuntimeError(java.format("org.apache.arrow.vector.util.OversizedAllocationException: x"))).too_large
+    assert not facts_of(RuntimeError(java.format("java.lang.StackOverflowError"))).too_large
     nested = (
         calling + ": a.b.AnException: outer\n\tat x\nCaused by: a.b.CException: [MALFORMED] bad\nCaused by: d.EError"
     )

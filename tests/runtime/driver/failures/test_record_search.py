@@ -163,6 +163,37 @@ def test_record_among_very_many_is_found_in_few_jobs(
 
 
 @dataclass
+class Exhausts(FailsAt):
+    """A job of which the JVM has not the memory for more than 3 records, nor for that at `offset`."""
+
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
+        (task,) = (task for thread in plan.threads for task in thread)
+        taken, _ = take(task, [Source(CHANGES, ("changes",))], self.log)
+        if len(taken) > 3 or (len(taken) and taken.record(len(taken) - 1).position >= self.offset):
+            raise ValueError(
+                "An error occurred while calling o1.\n: java.lang.OutOfMemoryError: Java heap space\n\tat x"
+            )
+        return (TaskOutcome.done(TaskCommit("reads", 0, taken.positions, 0, records=len(taken))),)
+
+
+def test_no_record_is_blamed_where_together_they_exhaust_the_memory_of_the_jvm(
+    log: EmbeddedLog, planned: EpochPlan
+) -> None:
+    job: Any = Exhausts(log, 100)
+    (outcome,), failures = isolate(job, part("reads", (CHANGES,)), planned, ValueError("OutOfMemoryError"))
+    assert failures == ()
+    assert outcome.commit is not None
+    assert (outcome.commit.records, outcome.most) == (3, 3)
+
+
+def test_record_that_exhausts_the_memory_of_the_jvm_alone_is_blamed(log: EmbeddedLog, planned: EpochPlan) -> None:
+    job: Any = Exhausts(log, 0)
+    outcomes, (failure,) = isolate(job, part("reads", (CHANGES,)), planned, ValueError("OutOfMemoryError"))
+    assert (outcomes, failure.first.offset) == ((), 0)
+    assert "Java heap space" in failure.first.cause
+
+
+@dataclass
 class Killed(Explained):
     """A job whose worker is killed in some of its runs."""
 
