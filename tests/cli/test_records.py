@@ -130,7 +130,9 @@ def test_append_of_what_is_no_record_names_the_line(headwater: Headwater) -> Non
 
 
 @pytest.mark.parametrize(
-    "line", ["[" * 100_000, '{"value": ' + "9" * 5_000 + "}", "NOT"], ids=["deep", "number", "word"]
+    "line",
+    ["[" * 100_000, '{"value": ' + "9" * 5_000 + "}", "NOT", '{"value": null, "value": {}}'],
+    ids=["deep", "number", "word", "twice"],
 )
 def test_append_of_what_json_cannot_read_names_the_line(headwater: Headwater, line: str) -> None:
     result = headwater("seed", "orders", "--append", stdin=f"\n{line}\n")

@@ -11,6 +11,9 @@ a record that is too large by itself is one that fails.
 Only a step that raises an error for a record is that record's fault. If a worker says that no record is the cause (a
 full disk), none is looked for; and a record whose worker the system ends is named, but never left out.
 
+A step that has failed and does not fail when the epoch is worked out again depends on more than its records, as a
+function does that reads from an iterator of an earlier call. What it comes to then is not taken for right.
+
 A worker that the system ends says nothing. A damaged page of a store can do that, so the stores of a task whose worker
 has ended twice are looked at first, and a record is blamed only if it happens again.
 """
@@ -73,6 +76,8 @@ class _Search:
     examined: Container[TaskKey]
     outcomes: list[TaskOutcome] = field(default_factory=list)
     failures: dict[TaskKey, RecordError] = field(default_factory=dict)
+    fails_again: bool = False
+    """Whether anything has failed since the first error."""
 
     def settle(self, error: Exception) -> Outcomes:
         refuse_outside(self.job, self.part, self.plan, error)
@@ -81,6 +86,8 @@ class _Search:
         if facts.records or facts.kind == "crashed" or not self._settle_together():
             for alone in _alone(self.plan):
                 self._settle_alone(alone)
+        if facts.kind == "step" and not facts.too_large and not self.fails_again:
+            raise JobError(self.plan.application, self.part.name, *_of_chance(facts.at, facts.cause)) from error
         return tuple(self.outcomes), tuple(self.failures.values())
 
     def settle_left_out(self, plan: EpochPlan, outcomes: Sequence[TaskOutcome]) -> None:
@@ -104,6 +111,7 @@ class _Search:
         """Whether all tasks have come to something, without the records of which the job can tell that they fail."""
         try:
             while found := self._failing(self.plan):
+                self.fails_again = True
                 self._leave_out(found)
                 if not self.plan.tasks or self._runs(self.plan):
                     return True
@@ -137,6 +145,7 @@ class _Search:
                 return
             except Exception as error:
                 refuse_outside(self.job, self.part, plan, error)
+                self.fails_again = True
                 facts = self.job.facts(error)
                 if facts.kind == "crashed" and task.stores and task.key not in self.examined:
                     cause = f"its worker was ended twice: {facts.cause}"
@@ -282,6 +291,15 @@ def _of_no_record(at: str, cause: str) -> tuple[str, str]:
     return (
         f"{at}{': ' if at else ''}{cause}; this came up as time passed, without a record",
         "have the step cope with it: there is no record that `on_error` could leave out",
+    )
+
+
+def _of_chance(at: str, cause: str) -> tuple[str, str]:
+    """Cause and way out where a step fails, and does not when the epoch is worked out again. `at`: the step."""
+    return (
+        f"{at}{': ' if at else ''}{cause}; when the same records were processed again, nothing failed",
+        "have what the step makes of records depend on these and its stores alone, and on nothing that an earlier call "
+        "has left, such as an iterator; then run again",
     )
 
 

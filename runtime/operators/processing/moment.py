@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from threading import get_ident
+from typing import Generic, TypeVar
 
 from ...python_functions.values import UnfitValueError
 from ..node import RowFailedError
+
+Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
@@ -54,3 +58,17 @@ class Moment:
     def at_start(cls, before: int) -> Moment:
         """Before the first record of an epoch. `before`: the stream time then."""
         return cls(before, max(before, 0))
+
+
+class OfEpoch(Iterator[Item], Generic[Item]):
+    """What a store gives one after another, in its epoch alone. A generator that has raised would be empty after that,
+    so a processor that has kept it would find no rows where there are some.
+    """
+
+    def __init__(self, found: Iterator[Item], moment: Moment) -> None:
+        self._found = found
+        self._moment = moment
+
+    def __next__(self) -> Item:
+        self._moment.refuse_outside()
+        return next(self._found)

@@ -10,6 +10,7 @@ import base64
 import json
 import math
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal, InvalidOperation
@@ -29,9 +30,18 @@ Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
 def parse_json(text: str) -> Any:
     """A JSON text as Python values. Numbers with a fraction or an exponent are `Decimal`, with all of their digits.
 
-    Raises ValueError, RecursionError.
+    Raises ValueError, also for an object that has a name twice, and RecursionError.
     """
-    return json.loads(text, parse_float=exact_number)
+    return json.loads(text, parse_float=exact_number, object_pairs_hook=_named_once)
+
+
+def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        counts = Counter(name for name, _ in pairs)
+        twice = next(name for name, count in counts.items() if count > 1)
+        raise ValueError(f"an object has the name {twice!r} more than once")
+    return found
 
 
 def exact_number(text: str) -> Decimal:

@@ -383,6 +383,7 @@ WRONG = {
         ('{"carrier":"UA","flight":1,"delay":"1","at":"1970-01-01"}', "line 1", "delay", "'1' is no double"),
         ('\n{"carrier":"UA",\n', "line 2", None, "no JSON: "),
         ("[1]", "line 1", None, "not an object"),
+        ('{"carrier":"UA","carrier":"AA"}', "line 1", None, "no JSON: an object has the name 'carrier' more than once"),
         ("[" * 100_000, "line 1", None, "no JSON: "),
         ('{"carrier":"\\ud800","flight":1,"delay":1,"at":"1970-01-01"}', "line 1", "carrier", r"'\ud800' is no string"),
         (f'{{"carrier":"UA","flight":1,"delay":{"9" * 400},"at":"1970-01-01"}}', "line 1", "delay", "9999"),

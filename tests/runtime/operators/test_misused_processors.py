@@ -172,6 +172,19 @@ import threading
 from headwater import Record
 
 kept = []
+later = []
+
+
+def once():
+    raise ValueError("once")
+    yield 1
+
+
+rows = once()
+
+
+def taken(record, found):
+    return record._replace(value={{"n": len(list(found)), "text": None}})
 
 
 class Odd:
@@ -268,14 +281,27 @@ def test_what_is_kept_from_an_earlier_epoch_is_refused(application, line, error)
     assert error in found
 
 
-def test_iterator_of_a_store_that_is_kept_from_an_earlier_epoch_is_refused(application):
-    # Many, as the search for the record that fails tries it again, and an iterator that has raised is at its end.
-    line = "kept.extend(self.store.all() for _ in range(99)) if record.value.v == 1 else list(kept.pop(1))"
+def test_iterator_of_a_store_that_is_kept_from_an_earlier_epoch_is_refused_as_often_as_it_is_asked(application):
+    line = "later.append(self.store.all()) if record.value.v == 1 else self.context.forward(taken(record, later[0]))"
     app = application(single(line))
     app.append(FACTS, [(("a",), (1,), 5)])
     app.run()
     app.append(FACTS, [(("a",), (2,), 6)])
-    assert "are of one epoch, and that of this one has ended" in app.attempt().error
+    found = app.attempt().error
+    assert "record facts[0]@1 cannot be processed: functions.code:Single (process) raised UnfitValueError:" in found
+    assert "are of one epoch, and that of this one has ended" in found
+    assert app.read(OUT) == []
+
+
+def test_record_that_fails_once_is_not_taken_for_processed(application):
+    line = "self.context.forward(taken(record, rows))"
+    app = application(single(line))
+    app.append(FACTS, [(("a",), (1,), 5)])
+    found = app.attempt().error
+    assert "p:1: " in found
+    assert "raised ValueError: once" in found
+    assert "when the same records were processed again, nothing failed" in found
+    assert app.read(OUT) == []
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")

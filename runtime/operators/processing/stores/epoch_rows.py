@@ -209,7 +209,6 @@ class EpochRows:
         """The rows of before this epoch, read some at a time."""
         found, count = self._opened.range(lower, upper, reverse=reverse), _FIRST_READ
         while True:
-            self._moment.refuse_outside()  # an iterator may have been kept, and the store's rows are of the epoch
             batch = list(islice(found, count))
             if not batch:
                 return

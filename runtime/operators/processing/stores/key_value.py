@@ -12,7 +12,7 @@ from ....records.types import parse_columns
 from ....topology import Store
 from ...task_epoch import EpochStore
 from ..columns import Columns
-from ..moment import Moment
+from ..moment import Moment, OfEpoch
 from ..unknown import KEY_VALUE
 from .epoch_rows import EpochRows, Found
 from .keys import StoreKeys, behind
@@ -127,7 +127,8 @@ class KeyValueStore:
         self._rows.flush()
 
     def _between(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[Row, Row]]:
-        return self._typed(self._rows.between(lower, upper, reverse=reverse), self._expired())
+        found = self._typed(self._rows.between(lower, upper, reverse=reverse), self._expired())
+        return OfEpoch(found, self._moment)
 
     def _typed(self, found: Iterator[list[Found]], expired: int) -> Iterator[tuple[Row, Row]]:
         for batch in found:

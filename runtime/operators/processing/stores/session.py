@@ -53,7 +53,7 @@ class SessionStore:
         earlier, in the order of their ends; `reverse`: the last one first. What changes meanwhile is not seen.
         """
         found, latest = self._rows.of_key(key, earliest_end, EVER, reverse=reverse), self._rows.whole(latest_start)
-        return ((start, end, row) for (end, start), row in found if start <= latest)
+        return self._rows.of_epoch((start, end, row) for (end, start), row in found if start <= latest)
 
     def find_all_sessions(
         self,
@@ -67,7 +67,7 @@ class SessionStore:
         """(key, start, end, row) of such sessions of all keys, or of those between two, in the order of `fetch_all`."""
         latest = self._rows.whole(latest_start)
         found = self.fetch_all(earliest_end, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
-        return (each for each in found if each[1] <= latest)
+        return self._rows.of_epoch(each for each in found if each[1] <= latest)
 
     def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[tuple[int, int, Row]]:
         """(start, end, row) of the key's sessions, in the order of their ends; `reverse`: the last one first."""
@@ -82,7 +82,7 @@ class SessionStore:
         segments of time (`records/keys/timed.py`), and in each by key and end; `reverse`: just the other way round.
         """
         found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
-        return ((key, start, end, row) for key, (end, start), row in found)
+        return self._rows.of_epoch((key, start, end, row) for key, (end, start), row in found)
 
     def all(
         self, *, from_key: Any = None, to_key: Any = None, reverse: bool = False

@@ -27,7 +27,7 @@ from ....records.types import parse_columns
 from ....topology import Store
 from ...task_epoch import EpochStore
 from ..columns import Columns, column_of
-from ..moment import Moment
+from ..moment import Item, Moment, OfEpoch
 from .epoch_rows import EpochRows, Found
 from .keys import StoreKeys, behind
 
@@ -90,9 +90,8 @@ class TimedRows:
         encoded, first, last = self._keys.encoded(key), *self._span(first, last)
         bounds = [range_in_segment(at, encoded, first, last) for at in self._between(first, last, reverse)]
         parts = [self._rows.between(*each, reverse=reverse) for each in bounds]
-        return (
-            (times_of(found, self._words), row) for found, row, _ in chain.from_iterable(chain.from_iterable(parts))
-        )
+        found = chain.from_iterable(chain.from_iterable(parts))
+        return ((times_of(key, self._words), row) for key, row, _ in found)
 
     def of_all(
         self, first: int, last: int, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
@@ -109,6 +108,10 @@ class TimedRows:
             upper = first_window_key(at + self._length) if beyond is None else segment + beyond
             parts.append(self._rows.between(segment + lowest, upper, reverse=reverse))
         return self._typed(chain.from_iterable(parts), first, last)
+
+    def of_epoch(self, found: Iterator[Item]) -> Iterator[Item]:
+        """What a store gives of these rows, in this epoch alone."""
+        return OfEpoch(found, self._moment)
 
     def get_columns(self, keys: Columns, names: Sequence[str]) -> pa.RecordBatch:
         """The rows of keys and times, see `EpochRows.get_columns`. `names`: of the columns of the times."""

@@ -52,7 +52,8 @@ class WindowStore:
         """
         if last is None:
             return self._rows.get(key, first)
-        return ((start, row) for (start,), row in self._rows.of_key(key, first, last, reverse=reverse))
+        found = self._rows.of_key(key, first, last, reverse=reverse)
+        return self._rows.of_epoch((start, row) for (start,), row in found)
 
     def fetch_all(
         self, first: int, last: int, *, from_key: Any = None, to_key: Any = None, reverse: bool = False
@@ -63,7 +64,7 @@ class WindowStore:
         segments of time (`records/keys/timed.py`), and in each by key and start; `reverse`: just the other way round.
         """
         found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
-        return ((key, start, row) for key, (start,), row in found)
+        return self._rows.of_epoch((key, start, row) for key, (start,), row in found)
 
     def all(self, *, from_key: Any = None, to_key: Any = None, reverse: bool = False) -> Iterator[tuple[Row, int, Row]]:
         """(key, start, row) of all windows, or of those of keys between two, in the order of `fetch_all`."""
