@@ -179,12 +179,13 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
     yield from (table.slice(first, end - first) for first, end in pairwise([*starts, len(table)]))
 
 
-def _text_size(row: Mapping[str, Any]) -> int:
-    """About how many bytes the long values of a row have, or of a record in record form."""
-    return sum(
-        len(each) if isinstance(each, str | bytes) else _text_size(each) if isinstance(each, Mapping) else 0
-        for each in row.values()
-    )
+def _text_size(value: Any) -> int:
+    """About how many bytes the texts and binary values of a row have, or of a record in record form."""
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(map(_text_size, value.values()))
+    return sum(map(_text_size, value)) if isinstance(value, list | tuple) else 0
 
 
 def _cut(rows: Iterable[Given], size_of: Callable[[Given], int]) -> Iterator[list[Given]]:

@@ -138,7 +138,10 @@ def _by_partition(
 def _one_batch(table: pa.Table | pa.RecordBatch) -> pa.RecordBatch:
     if isinstance(table, pa.RecordBatch):
         return table
-    arrays = [column.chunk(0) for column in table.combine_chunks().columns]
+    columns = table.combine_chunks().columns
+    if any(column.num_chunks > 1 for column in columns):
+        raise pa.ArrowCapacityError(f"{table.num_rows:,} records are more bytes than an array holds")
+    arrays = [column.chunk(0) for column in columns]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema.remove_metadata())
 
 

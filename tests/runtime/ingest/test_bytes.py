@@ -60,6 +60,14 @@ def of_given_records(path: Path, sieve: Sieve) -> Iterator[Incoming]:
     return yielded_rows("rows", iter(RECORDS), TOPIC, 0, sieve)
 
 
+def of_objects_with_lists(path: Path, sieve: Sieve) -> Iterator[Incoming]:
+    topic = Topic("texts", 2, "k string", "v string, more array<string>")
+    rows = ({"k": row["k"], "v": row["v"][:1], "more": [row["v"]]} for row in ROWS)
+    for piece in yielded_rows("rows", rows, topic, 0, sieve):
+        texts = piece.table["value.more"].combine_chunks().flatten()
+        yield Incoming(piece.table.set_column(piece.table.column_names.index("value.v"), "value.v", texts))
+
+
 def of_a_table(path: Path, sieve: Sieve) -> Iterator[Incoming]:
     return yielded_rows("rows", pa.Table.from_pylist(ROWS), TOPIC, 0, sieve)
 
@@ -69,7 +77,8 @@ def of_tables(path: Path, sieve: Sieve) -> Iterator[Incoming]:
 
 
 @pytest.mark.parametrize(
-    "reading", [of_jsonl, of_records, of_parquet, of_objects, of_given_records, of_a_table, of_tables]
+    "reading",
+    [of_jsonl, of_records, of_parquet, of_objects, of_objects_with_lists, of_given_records, of_a_table, of_tables],
 )
 def test_rows_of_many_bytes_are_converted_few_at_a_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, reading: Callable[[Path, Sieve], Iterator[Incoming]]

@@ -181,6 +181,12 @@ flows:
     from: texts
     steps:
       - select: {text: "STEP"}
+  again:
+    from: texts
+    steps:
+      - select: {text: "STEP"}
+  merged:
+    from: [repeated, again]
     to: copies
   measured:
     from: repeated
@@ -191,8 +197,10 @@ flows:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("step", ["repeat(text, 10)", "replace(text, 'x', 'xxxxxxxxxx')"])
-def test_texts_that_a_step_makes_more_than_any_array_holds_are_all_there(tmp_path: Path, step: str) -> None:
+@pytest.mark.parametrize(
+    ("step", "times"), [("repeat(text, 10)", 10), ("replace(text, 'x', 'xxxxxxxxxx')", 10), ("repeat(text, 5)", 5)]
+)
+def test_texts_that_a_step_makes_more_than_any_array_holds_are_all_there(tmp_path: Path, step: str, times: int) -> None:
     for name, content in {**FILES, "topologies/case.yml": TOPOLOGY.replace("STEP", step)}.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(content)
@@ -203,8 +211,9 @@ def test_texts_that_a_step_makes_more_than_any_array_holds_are_all_there(tmp_pat
             columns = {"id": [str(number)], "k": ["k"], "text": ["x" * size]}
             yield from_table(topic, pa.table(columns), number)
 
+    # Where it is five times, each flow has texts that an array holds, and both together have more.
     with Compiled(tmp_path, "case").driven() as driven:
         driven.topology.take((topic := driven.surface.read["texts"], records(topic)))
         driven.topology.feed([])
         found = sorted((each.key["id"], each.value["n"], each.value["most"]) for each in driven.written("longest"))
-    assert found == [(str(number), 1, 10 * size) for number in range(10)]
+    assert found == [(str(number), 1, times * size) for number in range(10)]

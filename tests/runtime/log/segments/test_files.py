@@ -60,6 +60,13 @@ def test_batches_have_few_bytes_and_a_larger_record_one_by_itself(log, monkeypat
     assert rows_of(log, segment) == table
 
 
+@pytest.mark.soak
+def test_more_texts_than_an_array_holds_are_refused_as_such(log):
+    part = pa.table({"value.v": ["x" * (800 << 20)], "_timestamp": [0]})
+    with pytest.raises(pa.ArrowCapacityError, match="3 records are more bytes than an array holds"):
+        log.write("app", "t", NAME, pa.concat_tables([part] * 3), 0, lane=0)
+
+
 def test_large_partitions_are_cut_into_batches_with_their_bounds(log, records):
     rows = BATCH_ROWS * 5 + 11
     table = records(rows)
