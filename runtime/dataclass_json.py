@@ -32,7 +32,19 @@ def to_json(value: Any) -> str:
 
 def from_json(kind: type[T], text: str | bytes) -> T:
     """The instance of `kind` from the text of `to_json`."""
-    return from_plain(kind, json.loads(text))
+    return from_plain(kind, parsed(text))
+
+
+def parsed(text: str | bytes) -> Any:
+    """The plain JSON values of a text that was read back from a disk or a bucket, where it may have been damaged.
+
+    Raises ValueError for anything that is no JSON. Python raises RecursionError for deep nesting, which no caller
+    expects of a damaged file, and which would end the process with a stack trace.
+    """
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("its JSON is nested too deeply") from error
 
 
 def compact(plain: Any) -> str:

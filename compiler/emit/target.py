@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...private_files import make_folder, opener
+from ...runtime.dataclass_json import parsed
 from ...runtime.python_functions.code import FOLDER
 from ...runtime.topology import Settings
 from ..topology.graph import TopologyGraph
@@ -81,7 +81,7 @@ def _emit(target: Path, graph: TopologyGraph, settings: Settings) -> Emitted:
 def _remove_stale(target: Path, manifest: Mapping[str, Any]) -> None:
     path = target / MANIFEST
     try:
-        last = json.loads(path.read_text("utf-8"))
+        last = parsed(path.read_text("utf-8"))
         before = [(each["job"], each["runner"]) for each in last["topologies"]]
     except (OSError, ValueError, KeyError, TypeError):
         return

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from ...runtime.dataclass_json import parsed
 from ...runtime.records.names import column_sql
 from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
@@ -104,8 +105,8 @@ class VerdictCache:
         self._changed = False
         if path is not None and path.is_file():
             try:
-                known = json.loads(path.read_text("utf-8"))
-            except (OSError, ValueError, RecursionError):
+                known = parsed(path.read_text("utf-8"))
+            except (OSError, ValueError):
                 known = None
             self._known = known if isinstance(known, dict) else {}
 

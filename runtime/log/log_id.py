@@ -10,6 +10,7 @@ import json
 import uuid
 from pathlib import Path
 
+from ..dataclass_json import parsed
 from .errors import LogError
 
 NAME = "log.json"
@@ -31,6 +32,6 @@ def new_id() -> bytes:
 def id_in(content: bytes, path: Path | str) -> str:
     """The id in the content of the file. Raises LogFileError."""
     try:
-        return str(uuid.UUID(json.loads(content)["id"]))
+        return str(uuid.UUID(parsed(content)["id"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogFileError(path) from error

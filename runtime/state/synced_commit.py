@@ -19,6 +19,7 @@ from zlib import crc32
 
 from ...private_files import make_folder, path_told
 from ...unusable_paths import unusable_paths_told
+from ..dataclass_json import parsed
 from ..log.commit.records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
@@ -100,7 +101,7 @@ def _text(commit: CommitMark) -> str:
 def _commit(text: bytes) -> CommitMark:
     """The commit of a note. Notes of earlier versions have no checksum of their own."""
     try:
-        content = json.loads(text)
+        content = parsed(text)
         found = CommitMark(str(content["application"]), int(content["number"]), int(content["checksum"]))
         whole = content.get("crc32") in (None, _checksum(found))
     except (ValueError, KeyError, TypeError):

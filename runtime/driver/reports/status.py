@@ -6,7 +6,6 @@ happened.
 
 from __future__ import annotations
 
-import json
 import os
 import socket
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from ....errors import HeadwaterError
-from ...dataclass_json import from_plain, to_json
+from ...dataclass_json import from_plain, parsed, to_json
 from ...state.directories.machine import boot_id
 from ...state.directories.process_file import Owner
 from ...tasks.measured import StoreSize
@@ -177,7 +176,7 @@ class RunStatus:
     def of_text(cls, application: str, text: str) -> RunStatus | None:
         """The status in a text of `to_text`; None for what is none. Raises NewerStatusError."""
         try:
-            plain = json.loads(text)
+            plain = parsed(text)
             version = plain["version"]
             if version > VERSION:
                 raise NewerStatusError(application, version)

@@ -7,13 +7,12 @@ of another format is refused, never guessed at.
 
 from __future__ import annotations
 
-import json
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ...dataclass_json import compact, from_plain, to_plain
+from ...dataclass_json import compact, from_plain, parsed, to_plain
 from ..errors import CommitFormatError
 from .descriptions import TopicDeclaration
 from .fed_records import AppendRecord
@@ -161,7 +160,7 @@ def _pieces(body: Json, lists: Mapping[str, Iterable[Any]]) -> Iterator[bytes]:
 def load(data: bytes) -> Json:
     """The inverse of `dump`. Raises CommitFormatError."""
     try:
-        body = json.loads(data)
+        body = parsed(data)
     except ValueError as error:
         raise CommitFormatError(None, FORMAT) from error
     if not isinstance(body, dict) or "format" not in body:

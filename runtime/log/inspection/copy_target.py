@@ -11,6 +11,7 @@ from pathlib import Path
 
 from ....errors import HeadwaterError
 from ....private_files import write_text
+from ...dataclass_json import parsed
 from ..embedded.log import EmbeddedLog
 from ..errors import LogError
 from ..state import LogState
@@ -47,7 +48,7 @@ class CopyMark:
     def of(cls, commits: Path) -> CopyMark:
         """The mark in a folder of commits. An empty one if there is none."""
         try:
-            said = json.loads((commits / _MARK).read_text("utf-8"))
+            said = parsed((commits / _MARK).read_text("utf-8"))
             marks = {str(name): (int(number), int(crc)) for name, (number, crc) in said["commits"].items()}
             return cls(str(said["source"]), marks, tuple(map(str, said["damaged"])))
         except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):

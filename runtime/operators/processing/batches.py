@@ -6,13 +6,13 @@ of each record `_timestamp` (ms), `_headers` (JSON, or null) and `_kind`: 1, or 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ...dataclass_json import parsed
 from ...python_functions.values import UnfitValueError
 from ...records.arrays import Bools, Int8s, Int64s, to_numpy
 from ...records.kinds import Kind
@@ -87,7 +87,7 @@ def _headers(batch: Columns) -> pa.Array:
 
 def _header(text: str) -> str | None:
     """Headers that are given as JSON. Raises ValueError."""
-    found = json.loads(text)
+    found = parsed(text)
     if not isinstance(found, dict):
         raise ValueError(text)
     header_text(found)

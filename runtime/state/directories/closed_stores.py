@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from ...dataclass_json import parsed
 from ...task_id import StoreId
 from ..whole_files import write_whole
 
@@ -30,7 +31,7 @@ def note_closed(directory: Path, positions: Mapping[StoreId, int], place: Callab
 def closed_at(directory: Path, stores: Iterable[StoreId], place: Callable[[StoreId], Path]) -> dict[StoreId, int]:
     """The positions of those of the stores that are as they were when they were closed."""
     try:
-        noted = {(name, partition): (at, files) for name, partition, at, files in json.loads(_read(directory))}
+        noted = {(name, partition): (at, files) for name, partition, at, files in parsed(_read(directory))}
     except (OSError, ValueError, TypeError):
         return {}
     found: dict[StoreId, int] = {}

@@ -22,6 +22,7 @@ from typing import Self
 from ....errors import HeadwaterError
 from ....private_files import make_folder
 from ....unusable_paths import unusable_paths_told
+from ...dataclass_json import parsed
 from ...tasks.errors import LockError
 from ..whole_files import write_whole
 from .machine import boot_id, started_at
@@ -105,7 +106,7 @@ class ProcessFile:
         """
         try:
             with open(f"{directory}/{_NAME}", "rb") as file:  # each epoch of each task asks it
-                content = json.loads(file.read())
+                content = parsed(file.read())
             if content.get("format", 1) not in range(1, FORMAT + 1):
                 raise NewerStateError(directory, content["format"])
             owner = content["owner"]

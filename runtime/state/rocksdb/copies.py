@@ -15,6 +15,7 @@ from typing import IO
 
 from ....errors import MachineError
 from ....private_files import make_folder, opener, write_text
+from ...dataclass_json import parsed
 from ..directories.half_made import beside
 from ..store import CopyDamagedError
 from .database import Settings
@@ -89,7 +90,7 @@ def _write(content: IO[bytes], path: Path) -> None:
 def _facts(folder: Path) -> tuple[int, int]:
     """Position and sequence number of an unpacked copy."""
     try:
-        facts = json.loads((folder / _FACTS).read_text("utf-8"))
+        facts = parsed((folder / _FACTS).read_text("utf-8"))
         (folder / _FACTS).unlink()
         return int(facts["position"]), int(facts["sequence"])
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
