@@ -179,13 +179,17 @@ def _parts(table: pa.Table) -> Iterator[pa.Table]:
     yield from (table.slice(first, end - first) for first, end in pairwise([*starts, len(table)]))
 
 
-def _text_size(value: Any) -> int:
+def _text_size(row: Mapping[str, Any]) -> int:
     """About how many bytes the texts and binary values of a row have, or of a record in record form."""
-    if isinstance(value, str | bytes):
-        return len(value)
-    if isinstance(value, Mapping):
-        return sum(map(_text_size, value.values()))
-    return sum(map(_text_size, value)) if isinstance(value, list | tuple) else 0
+    size, left, seen = 0, list[Any](row.values()), set[int]()
+    while left:
+        value = left.pop()
+        if isinstance(value, str | bytes):
+            size += len(value)
+        elif isinstance(value, list | tuple | Mapping) and id(value) not in seen:  # a list may hold itself
+            seen.add(id(value))
+            left.extend(value.values() if isinstance(value, Mapping) else value)
+    return size
 
 
 def _cut(rows: Iterable[Given], size_of: Callable[[Given], int]) -> Iterator[list[Given]]:
