@@ -103,8 +103,9 @@ def _report_twins(what: str, names: Iterable[Scalar], diagnostics: Diagnostics) 
 def tells_capitals(folder: Path) -> bool:
     """Whether the file system of a folder, or of the nearest one above that is there, tells capitals from others."""
     for path in _existing(folder):
-        other = path.with_name(path.name.swapcase())
-        if other.name != path.name:
+        swapped = path.name.swapcase()
+        if swapped != path.name:  # unlike that of the root, which is empty
+            other = path.with_name(swapped)
             try:
                 return other.is_symlink() or not os.path.samefile(path, other)
             except OSError:

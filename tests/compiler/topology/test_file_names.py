@@ -127,3 +127,8 @@ def test_file_system_that_tells_capitals_is_known_by_a_folder_of_it_or_above(tmp
 
     assert tells_capitals(tmp_path / "one") != (tmp_path / "oNe").exists()
     assert tells_capitals(tmp_path / "one" / "2" / "missing") != (tmp_path / "oNe").exists()
+
+
+def test_folder_of_which_nothing_is_there_but_the_root_tells_capitals() -> None:
+    assert tells_capitals(Path("/missing-here/shop/state"))
+    assert tells_capitals(Path("/"))
