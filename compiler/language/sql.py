@@ -53,9 +53,18 @@ _OPERATORS = frozenset(_BETWEEN_OPERANDS.split())
 
 _AT_OPERANDS = "not case when null true false current_timestamp current_date"
 _BEGIN_OPERANDS = frozenset(_AT_OPERANDS.split())
+_UNFINISHED = frozenset({"not", "case", "when"})
+"""Those of them that are no operand by themselves."""
+
 _BEFORE_OPERANDS = frozenset(
     {TokenType.L_PAREN, TokenType.COMMA, TokenType.DOT, TokenType.PLUS, TokenType.DASH, TokenType.STAR, TokenType.EQ}
 )
+
+_BEHIND_OPERANDS = frozenset(
+    {TokenType.GT, TokenType.LT, TokenType.GTE, TokenType.LTE, TokenType.EQ, TokenType.NEQ, TokenType.SLASH}
+    | {TokenType.COMMA, TokenType.R_PAREN}
+)
+"""Signs in front of which an operand has ended."""
 
 _QUANTIFIED = frozenset({"like", "ilike"})
 """After these words, `any`, `some` and `all` begin a list of patterns."""
@@ -188,15 +197,22 @@ def _not_parsed(sql: Sql, tokens: Sequence[Token], error: ParseError, diagnostic
 def _word_in_place_of_column(tokens: Sequence[Token], end: int) -> str | None:
     """The last word of SQL up to a place that may have been meant as a column; None if there is none.
 
-    A word such as `and` is meant as one only where an operand begins; one such as `from` is meant as one anywhere.
+    A word such as `and` is meant as one only where an operand begins; one such as `from` is meant as one anywhere. One
+    that begins operands, such as `not`, is meant as one behind a point, and in front of a sign that none begins with.
     """
     found = None
-    for before, token in pairwise((None, *tokens)):
+    for before, token, after in zip((None, *tokens), tokens, (*tokens[1:], None), strict=False):
         word = token.text.lower()
         if token.start > end or token.token_type is TokenType.IDENTIFIER:
             continue
         operand = before is None or before.token_type in _BEFORE_OPERANDS or before.text.lower() in _KEYWORDS.split()
-        if word in SQL_WORDS and (operand or word not in _OPERATORS) and word not in _BEGIN_OPERANDS:
+        pointed = before is not None and before.token_type is TokenType.DOT
+        ended = after is not None and after.token_type in _BEHIND_OPERANDS and word in _UNFINISHED
+        if (
+            word in SQL_WORDS
+            and (operand or word not in _OPERATORS)
+            and (word not in _BEGIN_OPERANDS or pointed or ended)
+        ):
             found = token.text
     return found
 
