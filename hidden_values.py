@@ -9,11 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import threading
-import traceback
 from collections.abc import Iterator
-from types import TracebackType
 from urllib.parse import quote, urlsplit
 
 HIDDEN = "***"
@@ -101,12 +98,6 @@ def _pattern(forms: set[str], before: str = "", after: str = "") -> re.Pattern[s
         return None
     either = "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form)))
     return re.compile(f"{before}(?:{either}){after}", re.IGNORECASE)
-
-
-def hidden_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Print an error that nobody explains with its traceback, as `sys.excepthook`, without hidden values."""
-    if sys.stderr is not None:
-        sys.stderr.write(hide("".join(traceback.format_exception(kind, error, trace))))
 
 
 _OF_THE_PROCESS = HiddenValues()

@@ -11,6 +11,9 @@ from __future__ import annotations
 import codecs
 import json
 import re
+import sys
+import traceback
+from types import TracebackType
 from typing import Any
 
 from .hidden_values import hide
@@ -44,6 +47,12 @@ def visible(text: str, *, lines: bool = False) -> str:
 def entry(text: str) -> str:
     """A message as an entry of a log: its further lines are indented, so that none can look like an entry."""
     return _LINE_START.sub("\n  ", text)
+
+
+def readable_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Print an error that nobody explains with its traceback, as `sys.excepthook`, as a text for a message."""
+    if sys.stderr is not None:
+        sys.stderr.write(readable("".join(traceback.format_exception(kind, error, trace))))
 
 
 def json_text(value: Any, *, indent: int | None = None, allow_nan: bool = True) -> str:

@@ -91,6 +91,8 @@ class Project:
         self._files = CheckedFiles(self.root, options, lambda: self._spark)
         self._selection = Selection(self._files)
         self._session = session
+        self.spark_starts: Callable[[str], None] | None = None
+        """Told, in a line for people, before Spark starts for an expression that needs it."""
 
     @classmethod
     def load(
@@ -592,7 +594,7 @@ class Project:
     def _spark(self) -> SparkOnDemand:
         from ..runtime.spark.session.on_demand import SparkOnDemand
 
-        return SparkOnDemand(lambda: self._files.spark, self._session)
+        return SparkOnDemand(lambda: self._files.spark, self._session, self.spark_starts)
 
     @cached_property
     def _code(self) -> GeneratedCode:

@@ -19,7 +19,7 @@ from typing import IO, Any
 import click
 
 from ..errors import INTERRUPTED, HeadwaterError, MachineError
-from ..hidden_values import hidden_traceback
+from ..readable_text import readable_traceback
 from ..version import __version__
 from .leading import LeadingOptions
 from .options import leading_options
@@ -160,7 +160,7 @@ class Commands(LeadingOptions):
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None
         except Exception:
-            sys.excepthook = hidden_traceback
+            sys.excepthook = readable_traceback
             raise
 
 

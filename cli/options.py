@@ -64,7 +64,7 @@ class ProjectOptions:
         directory = self._directory()
         from ..api.project import Project
 
-        return Project.load(
+        project = Project.load(
             directory,
             profile=self.profile,
             target=self.target,
@@ -72,6 +72,8 @@ class ProjectOptions:
             select=self.select,
             without_plugins=self.without_plugins,
         )
+        project.spark_starts = lambda line: tell(line, err=True)
+        return project
 
     def _directory(self) -> Path:
         if self.directory is not None:

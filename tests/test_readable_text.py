@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.printing import as_github, as_json, as_text
 from headwater.errors import HeadwaterError, shortened
-from headwater.readable_text import UNICODE_ESCAPES, entry, json_text, readable, visible
+from headwater.readable_text import UNICODE_ESCAPES, entry, json_text, readable, readable_traceback, visible
 from headwater.runtime.dataclass_json import compact
 
 STEERING = "\x00\x07\x08\x1b\x7f\x9b\x85\u2028\u2029\u202e\u2066\u200f\ufeff\udc80\ud800\U000e0041"
@@ -117,6 +118,14 @@ def test_commands_print_texts_for_people_in_one_place() -> None:
     root = Path(__file__).parents[1] / "cli"
     lines = [line.strip() for file in root.rglob("*.py") for line in file.read_text("utf-8").splitlines()]
 
-    assert [line for line in lines if line.startswith(("click.echo(f", "print("))] == [
+    assert [line for line in lines if re.search(r"\bclick\.echo\(f|(?<![.\w])print\(", line)] == [
         "click.echo(form(results, base), nl=False)"
     ]
+
+
+def test_error_that_nobody_explains_is_printed_without_what_steers_a_terminal(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    error = ValueError("one\x1b[31m\ntwo\r\udc80")
+    readable_traceback(ValueError, error, None)
+    assert capsys.readouterr().err == "ValueError: one\\x1b[31m\ntwo\\r\\udc80\n"

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ...compiler.diagnostics import did_you_mean
 from ...compiler.emit.code_files import code_of
 from ...compiler.emit.job import render_job
+from ...compiler.language.judge import more
 from ...compiler.outcomes import UnknownNameError
 from ...compiler.target_settings import plugins_of
 from ...compiler.testing.alone import alone
@@ -102,6 +103,9 @@ class DrivenProject:
         from ...runtime.spark.clients import has_executors
         from ...runtime.spark.cluster import SparkCluster
 
+        if engine == "task":
+            first, *others = self.kept_on_spark(name)
+            self._spark.because(f"{first.at}: {first.kind}: {first.kept}{more(len(others))}")
         session = self._spark.session()
         if has_executors(session.sparkContext.master):
             raise NotLocalError(session.sparkContext.master)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from ...runtime.dataclass_json import parsed
 from ...runtime.records.names import column_sql
@@ -72,6 +72,14 @@ class Analyzer(Protocol):
 
     def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
         """A verdict for each request, in order. An expression may contain aggregates."""
+
+
+@runtime_checkable
+class StartingAnalyzer(Analyzer, Protocol):
+    """An analyzer that takes long to start, and tells people why it does."""
+
+    def because(self, reason: str) -> None:
+        """Say what the next request needs it for."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +191,21 @@ class Judge:
         known = {request: verdict for request in requests if (verdict := self._cache.get(request)) is not None}
         missing = [request for request in dict.fromkeys(requests) if request not in known]
         if self._analyzer is not None and missing:
+            if isinstance(self._analyzer, StartingAnalyzer):
+                self._analyzer.because(self._reason(missing))
             for request, verdict in zip(missing, self._analyzer.analyze(missing), strict=True):
                 self._cache.put(request, verdict)
                 known[request] = verdict
         return known
+
+    def _reason(self, requests: Sequence[Request]) -> str:
+        """What types only Spark knows: of the first expression, and how many more there are."""
+        left = sorted((self._left[each] for each in requests if each in self._left), key=lambda each: each.position)
+        if not left:
+            return f"the types of {len(requests)} expressions that it has not judged yet"
+        first = left[0]
+        at = f"{first.position.file}:{first.position.line}:{first.position.column}"
+        return f"{at}: {first.sql}: {first.reason}{more(len(left) - 1)}"
 
     def _settle(self, expression: Expression, scope: Scope, verdict: Verdict | None) -> str | None:
         if verdict is not None and not isinstance(verdict, str):
@@ -208,6 +227,11 @@ class Judge:
                 hint = "For milliseconds write `unix_millis(a) - unix_millis(b)`; or cast it, to a string for example."
             self._diagnostics.add("HW411", position, message, hint)
             return None
+
+
+def more(count: int) -> str:
+    """How many there are beside the first one, as the end of a list."""
+    return f", and {count} more" if count else ""
 
 
 def _each(verdict: Refused) -> tuple[Refused, ...]:

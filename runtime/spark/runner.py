@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from ...errors import INTERRUPTED, HeadwaterError, MachineError
-from ...hidden_values import hidden_traceback
+from ...readable_text import readable_traceback, visible
 from ..topology import ExpressionEngine, PluginRef, Settings, Topology
 
 if TYPE_CHECKING:
@@ -50,13 +50,13 @@ def _main(
     except (HeadwaterError, OSError, MemoryError, KeyboardInterrupt) as failed:
         return _told(failed, log)
     except Exception:
-        sys.excepthook = hidden_traceback
+        sys.excepthook = readable_traceback
         raise
     if log is not None:
         log.ended(results)
     for result in results.applications:
         if result.error:
-            print(f"error: {result.error}", file=sys.stderr)
+            _print_error(result.error)
     return 1 if results.failed else 0
 
 
@@ -69,8 +69,12 @@ def _told(failed: BaseException, log: JsonLines | None) -> int:
     if isinstance(failed, KeyboardInterrupt):  # while Spark starts
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    print(f"error: {failed}", file=sys.stderr)
+    _print_error(failed)
     return failed.exit_code if isinstance(failed, HeadwaterError) else 1
+
+
+def _print_error(error: object) -> None:
+    print(visible(f"error: {error}", lines=True), file=sys.stderr)
 
 
 @contextmanager

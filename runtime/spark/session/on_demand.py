@@ -18,12 +18,21 @@ if TYPE_CHECKING:
 class SparkOnDemand:
     """The compiler's analyzer and the session of a run. `given`: a session of the caller.
 
+    `starting`: told before Spark starts for what only it computes, in a line that says what this is.
+
     A given session stays open, and so does one that this process had before.
     """
 
-    def __init__(self, settings: Callable[[], Mapping[str, Any]], given: SparkSession | None = None) -> None:
+    def __init__(
+        self,
+        settings: Callable[[], Mapping[str, Any]],
+        given: SparkSession | None = None,
+        starting: Callable[[str], None] | None = None,
+    ) -> None:
         self._settings = settings
         self._given = given
+        self._starting = starting
+        self._because = ""
         self._started: SparkSession | None = None
         self._begun: BegunStart | None = None
         self._analyzer: SparkAnalyzer | None = None
@@ -46,6 +55,10 @@ class SparkOnDemand:
                 self._begun.end()
                 self._begun = None
 
+    def because(self, reason: str) -> None:
+        """Say what Spark is needed for, before it is asked for."""
+        self._because = reason
+
     def session(self) -> SparkSession:
         """The session. Raises JavaError, SettingError, ConnectError, SessionError."""
         from .session import start_session
@@ -58,6 +71,8 @@ class SparkOnDemand:
             from pyspark import SparkContext
 
             shared = SparkContext._active_spark_context is not None
+            if self._because and self._starting is not None and not shared:
+                self._starting(f"Spark starts for {self._because}")
             begun, self._begun = self._begun, None
             session = start_session(self._settings(), begun=begun)
             if shared:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from verdicts import recorded
 
+from headwater.compiler.diagnostics import Diagnostics, Position
+from headwater.compiler.language.expressions import Scope
+from headwater.compiler.language.judge import Judge, Request, Verdict, VerdictCache
 from headwater.compiler.language.stand_in import Unjudged
+from headwater.compiler.language.udfs.calls import read
+from headwater.compiler.reading.nodes import FixedOrigin, Scalar
 from headwater.runtime.records.unknown_types import UNKNOWN_TYPES
 
 
@@ -16,3 +23,31 @@ def test_type_is_that_of_spark_or_is_not_known() -> None:
     known = {request: type_ for request, type_ in found.items() if type_ not in UNKNOWN_TYPES}
     assert {request: judged[request] for request in known} == known
     assert len(known) > len(judged) / 3
+
+
+class Starting:
+    """An analyzer that is told why it starts."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def because(self, reason: str) -> None:
+        self.told.append(reason)
+
+    def analyze(self, requests: Sequence[Request]) -> list[Verdict]:
+        return ["string" for _ in requests]
+
+
+def test_analyzer_is_told_the_first_expression_that_needs_it_and_how_many_more() -> None:
+    scope, analyzer, diagnostics = Scope({}, {"t": "string"}), Starting(), Diagnostics()
+    judge = Judge(analyzer, VerdictCache(None), diagnostics)
+    asked = []
+    for line, sql in ((7, "soundex(t)"), (3, "xxhash64(t)"), (5, "upper(t)"), (9, "xxhash64(t, t)")):
+        at = Position("f.yml", line, 2)
+        expression = read(Scalar(sql, sql, at, FixedOrigin(at)), scope, diagnostics)
+        assert expression is not None
+        asked.append((expression, scope))
+    judge.types(asked[2:3])
+    assert analyzer.told == []
+    judge.types(asked)
+    assert analyzer.told == ["f.yml:3:2: xxhash64(t): the type of `xxhash64` is only known to Spark, and 2 more"]

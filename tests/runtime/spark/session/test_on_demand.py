@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JNetworkError
 
+from headwater.errors import HeadwaterError
 from headwater.runtime.spark.session.on_demand import SparkOnDemand
 
 
@@ -18,3 +19,17 @@ def test_session_whose_jvm_was_killed_can_be_closed(monkeypatch: pytest.MonkeyPa
     spark = SparkOnDemand(dict)
     spark.session()
     spark.close()
+
+
+def test_session_that_starts_for_an_expression_says_so_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_settings: object, begun: object) -> None:
+        raise HeadwaterError("no Java")
+
+    monkeypatch.setattr("headwater.runtime.spark.session.session.start_session", fails)
+    told: list[str] = []
+    spark = SparkOnDemand(dict, starting=told.append)
+    for reason in ("", "a.yml:1:2: soundex(t): only Spark knows it"):
+        spark.because(reason)
+        with pytest.raises(HeadwaterError, match="no Java"):
+            spark.session()
+    assert told == ["Spark starts for a.yml:1:2: soundex(t): only Spark knows it"]
