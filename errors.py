@@ -26,6 +26,7 @@ _WAYS_OUT = {
     errno.EIO: "look at the disk: the log of the system says what is wrong with it",
     errno.ENOMEM: "close other programs or give the machine more memory, or take smaller epochs (`max_bytes` and "
     "`max_records` under `epoch` in the profile)",
+    errno.ENOLINK: "mount or make what it leads to, or correct the link",
     errno.ELOOP: "look at the symbolic links in that path: they lead in a circle",
     errno.EILSEQ: "rename it, or have the log and the state elsewhere (`log` and `state_dir` in the profile)",
     errno.EISDIR: "move it away: there is a folder where a file belongs",

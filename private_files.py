@@ -26,11 +26,22 @@ def make_folder(path: Path) -> list[Path]:
     try:
         path.mkdir(FOLDER)
     except FileExistsError:
-        if not stat.S_ISDIR(path.stat().st_mode):  # for a symbolic link to nothing this raises
+        refuse_dangling(path)
+        if not stat.S_ISDIR(path.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         return made  # another process has made it first
     path.chmod(FOLDER)
     return [*made, path]
+
+
+def refuse_dangling(path: Path) -> None:
+    """Raise an OSError (ENOLINK) if a path, or a folder above it, is a symbolic link to something that is not there.
+
+    To the system that is the same as a missing file. But it was meant to be something: a disk that is not mounted.
+    """
+    for each in (path, *path.parents):
+        if each.is_symlink() and not each.exists():
+            raise OSError(errno.ENOLINK, f"it is a symbolic link to {os.readlink(each)}, which is not there", str(each))
 
 
 def opener(path: str, flags: int) -> int:

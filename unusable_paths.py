@@ -20,8 +20,17 @@ Given = ParamSpec("Given")
 Found = TypeVar("Found")
 
 _TOLD = frozenset(
-    {errno.EISDIR, errno.ENOTDIR, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG}
-    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
+    {
+        errno.EISDIR,
+        errno.ENOTDIR,
+        errno.ELOOP,
+        errno.ENOLINK,
+        errno.EACCES,
+        errno.EPERM,
+        errno.EROFS,
+        errno.ENAMETOOLONG,
+    }
+    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOLINK}
 )
 """Errors that no caller handles. Callers do handle others, such as a file that exists already."""
 

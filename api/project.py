@@ -461,6 +461,10 @@ class Project:
         """
         return self._logs.contents(topics)
 
+    def log_place(self) -> str:
+        """The log's folder or URI, for messages. Raises InvalidProjectError."""
+        return self._target.log_place()
+
     def verify_log(self, progress: Callable[[int, int], None] = lambda _, __: None) -> tuple[VerifiedApplication, ...]:
         """Read all that commits list, and compare it with its checksums: what each application has, and its `damages`.
 

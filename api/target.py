@@ -40,6 +40,11 @@ class Target:
         """The log for reading. Raises InvalidProjectError, OtherLogError."""
         return self._log(self.settings_to_read())
 
+    def log_place(self) -> str:
+        """The log's folder or URI, for messages. Raises InvalidProjectError."""
+        log = self.settings_to_read().log
+        return place_of(log.name, log.options)
+
     def state_dir(self) -> Path | None:
         """The folder of the stores, see `local_state`. Raises InvalidProjectError."""
         return local_state(self.settings_to_read())
@@ -52,6 +57,5 @@ class Target:
         """Raises OtherLogError if stores on this machine were made of another log."""
         log, state_dir = log_of(settings), local_state(settings)
         if state_dir is not None:
-            place = place_of(settings.log.name, settings.log.options)
-            check_known_by(state_dir, self._files.applications(), log.identity(), place)
+            check_known_by(state_dir, self._files.applications(), log.identity(), self.log_place())
         return log

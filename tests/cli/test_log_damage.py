@@ -35,8 +35,11 @@ def segment(headwater: Headwater, shop: Path) -> Path:
     return path
 
 
-def test_whole_log_is_said_to_be_whole(headwater: Headwater) -> None:
-    assert headwater("log", "verify").stdout == "nothing was committed to the log yet\n"
+def test_whole_log_is_said_to_be_whole(headwater: Headwater, shop: Path) -> None:
+    nothing = headwater("log", "verify")
+    assert nothing.stdout == "nothing was committed to the log yet\n"
+    assert nothing.stderr == headwater("log", "ls").stderr
+    assert nothing.stderr.startswith(f"looked at {shop / '.headwater' / 'log'}: it lists no commits, and no files of ")
     headwater("seed")
     result = headwater("log", "verify")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -208,3 +211,45 @@ def test_copy_of_a_damaged_log_tells_the_file(headwater: Headwater, shop: Path, 
     damaged = headwater("log", "copy", str(tmp_path / "copy"))
     assert damaged.exit_code == 1
     assert f"error: {segment.relative_to(shop / '.headwater' / 'log')} is " in damaged.stderr
+
+
+def test_files_without_any_commit_are_not_said_to_be_whole(headwater: Headwater, shop: Path) -> None:
+    headwater("seed")
+    log = shop / ".headwater" / "log"
+    for folder in ("commits", "applications"):
+        shutil.rmtree(log / folder)
+
+    said = headwater("log", "verify").stdout
+
+    assert said.startswith(
+        "shop-seed: nothing was committed: 0 commits, 0 snapshots, 0 segments with 0 records (0 B)\n"
+    )
+    assert (
+        "  1 file (2.6 kB) that no commit lists: they are left of what was killed before its first commit, or" in said
+    )
+    assert "put `commits` and `applications` of the log back from a copy before anything runs" in said
+    jsonschema.validate(json.loads(headwater("log", "verify", "--format", "json").stdout), schema("log_verification"))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *(["log", "ls"], ["log", "verify"], ["log", "copy", "copied"], ["log", "repair", "--drop-unreadable"]),
+        *(["seed"], ["read", "orders"], ["query", "sales_by_day"], ["tasks"], ["run"], ["build"]),
+    ],
+)
+@pytest.mark.parametrize("link", [".headwater", ".headwater/log"])
+def test_log_behind_a_link_to_nothing_is_a_sentence_with_a_way_out(
+    headwater: Headwater, shop: Path, command: list[str], link: str
+) -> None:
+    path = shop / link
+    path.parent.mkdir(exist_ok=True)
+    path.symlink_to("/nowhere/mounted")
+
+    said = headwater(*command)
+
+    assert said.exit_code == 1
+    assert said.stderr.endswith(
+        f"error: {path}: it is a symbolic link to /nowhere/mounted, which is not there\n"
+        "  hint: mount or make what it leads to, or correct the link\n"
+    )

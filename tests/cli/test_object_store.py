@@ -97,3 +97,17 @@ def test_option_that_is_misspelt_is_reported_at_its_place(
     assert "profiles.yml:11:9: error HW2" in headwater("compile").output
     path.write_text(path.read_text().replace("        uri:", "        # uri:"))
     assert "'uri' is a required property" in headwater("compile").output
+
+
+def test_empty_prefix_is_told_with_the_place_that_was_looked_at(
+    headwater: Callable[..., Result], on_s3: Callable[..., None], s3: S3Server
+) -> None:
+    headwater("seed")
+    on_s3(uri=s3.uri("another-prefix"))
+
+    for said in (headwater("log", "verify"), headwater("log", "ls")):
+        assert said.stdout == "nothing was committed to the log yet\n"
+        assert said.stderr.startswith(
+            f"looked at {s3.uri('another-prefix')}: it lists no commits, and no files of this"
+        )
+        assert "correct `log:` in profiles.yml" in said.stderr

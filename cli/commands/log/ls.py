@@ -13,6 +13,7 @@ from ...printing import tables
 from ...printing.cells import size_text, time_text
 from ...printing.findings import warn_of_call
 from ...printing.terminal import ERROR, named, say, tell
+from .verify import looked_at
 
 if TYPE_CHECKING:
     from ....runtime.log.cleaning.held import HeldBack
@@ -40,6 +41,9 @@ def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
     found = project.log_contents(topics)
     if style == "json":
         click.echo(json_text({"applications": [_json(each, found) for each in found]}, indent=2))
+    elif not found:
+        tell("nothing was committed to the log yet")
+        tell(looked_at(project), err=True)
     else:
         _print(found, partitions=bool(topics))
     for each in found:
@@ -52,9 +56,6 @@ def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
 
 
 def _print(found: Sequence[ApplicationContents], *, partitions: bool) -> None:
-    if not found:
-        tell("nothing was committed to the log yet")
-        return
     topics = [(each, topic) for each in found for topic in each.topics]
     if partitions:
         for number, (each, topic) in enumerate(topics):

@@ -17,10 +17,17 @@ from ...printing.findings import warn_of_call
 from ...printing.terminal import ERROR, console, is_terminal, say, tell
 
 if TYPE_CHECKING:
+    from ....api.project import Project
     from ....runtime.log.inspection.verification import Damage, Progress, VerifiedApplication
 
 _EVERY_SECONDS = 10.0
 """How often a line says how far it is, where that is not shown on a terminal."""
+
+
+_WITHOUT_COMMITS = (
+    "they are left of what was killed before its first commit, or the commits are lost; if they are, put `commits` and "
+    "`applications` of the log back from a copy before anything runs, because runs remove such files in time"
+)
 
 
 @click.command(short_help="Compare all of the log with its checksums.")
@@ -41,12 +48,21 @@ def command(options: ProjectOptions, style: str) -> None:
     else:
         if not found:
             tell("nothing was committed to the log yet")
+            tell(looked_at(project), err=True)
         for each in found:
             tell(headline(each))
         for damage in (damage for each in found for damage in each.damages):
             _show(damage)
     if any(each.damages for each in found):
         raise SystemExit(1)
+
+
+def looked_at(project: Project) -> str:
+    """Where a log was looked for in which nothing was found. It may be another one than the user believes."""
+    return (
+        f"looked at {project.log_place()}: it lists no commits, and no files of this project's applications; if "
+        "records were written, correct `log:` in profiles.yml, or mount or put back what should be there"
+    )
 
 
 def headline(each: VerifiedApplication) -> str:
@@ -58,11 +74,14 @@ def headline(each: VerifiedApplication) -> str:
     ]
     if each.store_copies:
         counts.append(counted(each.store_copies, "copy of a store", "copies of stores"))
-    verdict = counted(len(each.damages), "damage") if each.damages else "whole"
+    verdict = "whole" if each.commits else "nothing was committed"
+    if each.damages:
+        verdict = counted(len(each.damages), "damage")
     said = f"{each.application}: {verdict}: {', '.join(counts)}"
     if each.unlisted:
         size = size_text(sum(file.size for file in each.unlisted))
-        said += f"\n  {counted(len(each.unlisted), 'file')} ({size}) that no commit lists: runs remove them in time"
+        said += f"\n  {counted(len(each.unlisted), 'file')} ({size}) that no commit lists: "
+        said += "runs remove them in time" if each.commits else _WITHOUT_COMMITS
     return said
 
 

@@ -6,6 +6,7 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from ....private_files import refuse_dangling
 from ..durable_files import link, sync_directory, write_durably
 from ..log_id import NAME, id_in, new_id
 
@@ -13,12 +14,15 @@ from ..log_id import NAME, id_in, new_id
 def identity_of(root: Path) -> str:
     """The id of the log in a directory. Empty if there is no log, or one of a version without ids.
 
-    Raises LogFileError.
+    Raises LogFileError, OSError if the directory is a symbolic link to nothing.
     """
     path = root / NAME
     try:
         content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
+    except FileNotFoundError:
+        refuse_dangling(root)
+        return ""
+    except NotADirectoryError:
         return ""
     return id_in(content, path)
 

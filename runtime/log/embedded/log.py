@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ....private_files import make_folder, opener, write_text
+from ....private_files import make_folder, opener, refuse_dangling, write_text
 from ....unusable_paths import in_utf8, unusable_paths_told
 from ..durable_files import check_directory, make_directory, sync_directory, sync_file, write_durably
 from ..errors import CorruptSegmentError, RangeMissingError, SavedFileError
@@ -76,6 +76,7 @@ class EmbeddedLog:
         try:
             names = os.listdir(self.root / "commits")
         except FileNotFoundError:
+            refuse_dangling(self.root)
             return []
         return sorted(name for name in names if not name.startswith("."))
 

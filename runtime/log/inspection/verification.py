@@ -99,7 +99,7 @@ class Verification:
         verified = [self._application(name, found, losses) for name, found in walked.items()]
         unknown = {name: tuple(_of_sources(state, states)) for name, state in states.items()}
         told = (replace(each, damages=(*each.damages, *unknown.get(each.application, ()))) for each in verified)
-        return tuple(each for each in told if each.commits or each.damages)
+        return tuple(each for each in told if each.commits or each.damages or each.unlisted)
 
     def _walked(self, name: str) -> WalkedCommits:
         try:
