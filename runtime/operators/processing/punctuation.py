@@ -11,7 +11,7 @@ on with its time, or stays cancelled; of one that is made later the name of the 
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -122,6 +122,7 @@ class Schedules:
         self._now = now
         self._held = held
         self._all: list[Cancellable] = []
+        self._by_method: defaultdict[str, list[Cancellable]] = defaultdict(list)
         self._queue: list[tuple[Position, Cancellable]] = []
         self._made: Counter[tuple[str, int]] = Counter()
         self._next_number = max((each.number for each in self._before if each.callback), default=-1) + 1
@@ -188,7 +189,9 @@ class Schedules:
 
     def running(self, method: str) -> list[Cancellable]:
         """Those of a method that are not cancelled, in the order in which they were made."""
-        return [each for each in self._all if getattr(each.callback, "__name__", "") == method and not each.cancelled]
+        found = [each for each in self._by_method[method] if not each.cancelled]
+        self._by_method[method] = found  # one that is cancelled stays so
+        return [*found]
 
     def due(self, until: Position | None = None) -> Iterator[Due]:
         """Those to run before what happens at `until`; None: to the end of the epoch. Each is asked for when the one
@@ -234,6 +237,7 @@ class Schedules:
         # Those of `init` are made in the same order in every epoch, and the others follow by their numbers.
         schedule.place = len(self._all)
         self._all.append(schedule)
+        self._by_method[getattr(schedule.callback, "__name__", "")].append(schedule)
         if not schedule.cancelled:
             self._enter(schedule)
 

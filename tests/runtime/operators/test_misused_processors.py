@@ -445,6 +445,33 @@ def test_schedules_of_init_are_found_without_going_through_all(application):
     assert Counted.compared <= 4 * count
 
 
+class Named:
+    """What a schedule calls, which counts how often its name is asked for."""
+
+    asked = 0
+
+    def __init__(self, name):
+        self.name = name
+
+    def __call__(self, time):
+        pass
+
+    @property
+    def __name__(self):
+        Named.asked += 1
+        return self.name
+
+
+def test_schedules_of_a_method_are_found_without_going_through_those_of_others():
+    schedules = Schedules("p", 0, [], Origins(0, np.array([5, 6])), 0, lambda: None)
+    made = [schedules.of_init("1s", "stream_time", Named(f"m{number % 100}")) for number in range(1_000)]
+    made[7].cancel()
+    Named.asked = 0
+    assert schedules.running("m7") == made[107::100]
+    assert schedules.running("m8") == made[8::100]
+    assert Named.asked <= 20
+
+
 @pytest.mark.parametrize("time", [2**62, 253_402_300_800_000, -1])
 def test_record_of_a_topic_with_a_time_that_no_record_has_fails_and_moves_no_time(application, time):
     line = "self.context.forward(Record(record.key, {'n': self.context.stream_time, 'text': None}, record.timestamp))"
