@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import signal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from opcode import opname
 from pathlib import Path
-from traceback import extract_tb
+from traceback import extract_tb, walk_tb
 
 import pluggy
 
@@ -62,6 +64,22 @@ class PluginImportError(PluginError):
 
 class InvalidPluginError(PluginError):
     """A plugin that does not fit the hooks: an unknown hook, an unknown argument of one, an invalid schema."""
+
+
+def is_of_the_machine(error: BaseException) -> bool:
+    """Whether what ends a call is no error of the code that was called: want of memory, or Ctrl-C.
+
+    Python raises Ctrl-C between any two instructions, or in the signal's handler, as with a SparkContext, which sets
+    its own. A KeyboardInterrupt of another `raise` statement is the code's own.
+    """
+    if not isinstance(error, KeyboardInterrupt):
+        return isinstance(error, MemoryError)
+    frames = list(walk_tb(error.__traceback__))
+    handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
+    if not frames or any(frame.f_code is handler for frame, _ in frames):
+        return True
+    last = frames[-1][0]
+    return opname[last.f_code.co_code[last.f_lasti]] != "RAISE_VARARGS"
 
 
 def named(error: BaseException) -> str:

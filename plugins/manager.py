@@ -15,7 +15,7 @@ from typing import Any
 
 import pluggy
 
-from .errors import InvalidPluginError, PluginError, PluginImportError, told
+from .errors import InvalidPluginError, PluginError, PluginImportError, is_of_the_machine, told
 from .hookspecs import Hooks
 from .local_modules import import_from
 from .registry import Registry
@@ -101,7 +101,9 @@ class PluginManager:
             hook(register=registry.register)
         except PluginError:
             raise
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             raise InvalidPluginError(f"a plugin fails in {hook.name}: {told(error)}") from error
         return registry
 
@@ -110,7 +112,9 @@ class PluginManager:
             if not self.pluggy.is_blocked(entry_point.name):
                 try:
                     plugin = entry_point.load()
-                except (Exception, SystemExit) as error:
+                except BaseException as error:
+                    if is_of_the_machine(error):
+                        raise
                     raise PluginImportError(entry_point.name, error) from error
                 self.register(plugin, entry_point.name)
 
@@ -118,7 +122,9 @@ class PluginManager:
         if not self.pluggy.is_blocked(module):
             try:
                 plugin = import_from(directory, module)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                if is_of_the_machine(error):
+                    raise
                 raise PluginImportError(module, error, local=True) from error
             self.register(plugin, module)
 

@@ -10,7 +10,15 @@ from importlib.util import find_spec
 from inspect import signature
 from typing import TYPE_CHECKING, Any
 
-from .errors import InvalidPluginError, OptionProblem, PluginConflictError, PluginOptionsError, UnknownPluginError, told
+from .errors import (
+    InvalidPluginError,
+    OptionProblem,
+    PluginConflictError,
+    PluginOptionsError,
+    UnknownPluginError,
+    is_of_the_machine,
+    told,
+)
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
@@ -63,7 +71,9 @@ class Registration:
             )
         try:
             return getattr(import_module(module), attribute)
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be loaded: {told(error)}") from error
 
     def problems(self, options: Mapping[str, Any]) -> list[OptionProblem]:
@@ -124,7 +134,11 @@ class Registration:
     def _made(self, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
         try:
             return factory(**options)
-        except SystemExit as error:
+        except Exception:
+            raise
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be made: {told(error)}") from error
 
 

@@ -12,10 +12,9 @@ from traceback import extract_tb
 from typing import Any
 
 from ...errors import HeadwaterError
-from ...plugins.errors import named
+from ...plugins.errors import is_of_the_machine, named
 from ...plugins.local_modules import import_from
 from ..log.errors import SeedError
-from ..python_functions.errors import is_of_the_machine
 from ..python_functions.loading import is_of_a_version
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from ...plugins.errors import is_of_the_machine
 from ..records.types import arrow_type
 from .code import PythonFunction
 from .errors import (
@@ -18,7 +19,6 @@ from .errors import (
     FunctionInputError,
     FunctionRaisedError,
     FunctionResultError,
-    is_of_the_machine,
     shown,
 )
 from .loading import load

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Mapping, Sequence
-from opcode import opname
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
-from ...plugins.errors import named
+from ...plugins.errors import is_of_the_machine, named
 from .code import PythonFunction
 
 if TYPE_CHECKING:
@@ -17,22 +15,6 @@ if TYPE_CHECKING:
 
 _MOST_LINES = 8
 """The most lines of a traceback that are shown; of a deep one the last."""
-
-
-def is_of_the_machine(error: BaseException) -> bool:
-    """Whether what ends a call is no error of the function: want of memory, or Ctrl-C.
-
-    Python raises Ctrl-C between any two instructions, or in the signal's handler, as with a SparkContext, which sets
-    its own. A KeyboardInterrupt of another `raise` statement is the function's own.
-    """
-    if not isinstance(error, KeyboardInterrupt):
-        return isinstance(error, MemoryError)
-    frames = list(walk_tb(error.__traceback__))
-    handler = getattr(signal.getsignal(signal.SIGINT), "__code__", None)
-    if not frames or any(frame.f_code is handler for frame, _ in frames):
-        return True
-    last = frames[-1][0]
-    return opname[last.f_code.co_code[last.f_lasti]] != "RAISE_VARARGS"
 
 
 class ProcessExitError(BaseException):

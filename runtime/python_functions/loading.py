@@ -18,8 +18,9 @@ from threading import RLock
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
+from ...plugins.errors import is_of_the_machine
 from .code import FOLDER, PythonCode, PythonFunction
-from .errors import FunctionLoadError, ProcessExitError, is_of_the_machine
+from .errors import FunctionLoadError, ProcessExitError
 
 _OF_A_VERSION = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")
 _LOADING = RLock()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from ...plugins.errors import PluginError, told
+from ...plugins.errors import PluginError, is_of_the_machine, told
 from ..state.restore_listener import RestoreListener, Suspended
 from ..task_id import StoreId
 from ..tasks.state import TaskType
@@ -50,5 +50,7 @@ class Listeners:
         for name, listener in self._plugins.items():
             try:
                 tell(listener)
-            except (Exception, SystemExit) as error:
+            except BaseException as error:
+                if is_of_the_machine(error):
+                    raise
                 raise RestoreListenerError(name, event, error) from error

@@ -27,7 +27,9 @@ def test_import_that_failed_is_told_with_its_place(load: Load) -> None:
         load({"plugins.bad": "x = 1\nx / 0"})
 
 
-@pytest.mark.parametrize("fault", ["1 / 0", "raise SystemExit(0)", "register('x')"])
+@pytest.mark.parametrize(
+    "fault", ["1 / 0", "raise SystemExit(0)", "raise GeneratorExit", "raise KeyboardInterrupt", "register('x')"]
+)
 def test_hook_that_fails_is_told_with_its_place(load: Load, fault: str) -> None:
     manager = load({"bad": f"@hookimpl\ndef headwater_register_assignors(register):\n    {fault}"})
 
@@ -72,6 +74,7 @@ def test_factory_whose_module_fails_is_refused_when_used(load: Load, tmp_path: P
         ("3", "3 is no function or class"),
         ("lambda needed: 1", "missing a required argument: 'needed'"),
         ("lambda: exit(0)", "SystemExit: 0"),
+        ("lambda: (_ for _ in ()).throw(__import__('asyncio').CancelledError())", "CancelledError"),
     ],
 )
 def test_factory_that_makes_nothing_is_refused_when_used(load: Load, factory: str, said: str) -> None:

@@ -10,6 +10,7 @@ from operator import attrgetter, index
 from typing import Any, Protocol
 
 from ....errors import HeadwaterError
+from ....plugins.errors import is_of_the_machine
 from ...task_id import TaskId
 from ...tasks.state import TaskType as TaskType  # a name of KIP-924 too, for projects
 from .cluster import ApplicationState, ProcessId
@@ -180,7 +181,11 @@ def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[Ta
         # Kafka Streams, too, passes an empty assignment if a task is unknown.
         told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given
         assignor.on_assignment_computed(told, error)
-    except SystemExit as end:  # else it would end this process, and look like success
+    except Exception:
+        raise
+    except BaseException as end:  # else it would end this process, and perhaps look like success
+        if is_of_the_machine(end):
+            raise
         raise NotAnAssignmentError(f"wants to end the process: {end!r}", None) from end
     return answer, error, subject
 

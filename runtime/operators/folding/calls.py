@@ -8,8 +8,9 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from ....plugins.errors import is_of_the_machine
 from ...python_functions.code import PythonFunction
-from ...python_functions.errors import FunctionRaisedError, FunctionResultError, is_of_the_machine, shown
+from ...python_functions.errors import FunctionRaisedError, FunctionResultError, shown
 from ...python_functions.loading import load
 from ...python_functions.objects import Row, RowType, copied
 from ...python_functions.values import UnfitValueError

@@ -13,7 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ...python_functions.errors import FunctionRaisedError, is_of_the_machine
+from ....plugins.errors import is_of_the_machine
+from ...python_functions.errors import FunctionRaisedError
 from ...python_functions.loading import load
 from ...python_functions.objects import RowType, UnfitRowError
 from ...python_functions.values import UnfitValueError

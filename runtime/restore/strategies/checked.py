@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ....plugins.errors import PluginError, told
+from ....plugins.errors import PluginError, is_of_the_machine, told
 from ...state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy, Save, SavingStrategy, Step, Unsaved
 
 Found = TypeVar("Found")
@@ -54,7 +54,9 @@ class CheckedStrategy:
     def _asked(self, method: str, ask: Callable[[], Found]) -> Found:
         try:
             return ask()
-        except (Exception, SystemExit) as error:
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
             raise RestoreStrategyError(self.name, method, told(error)) from error
 
 

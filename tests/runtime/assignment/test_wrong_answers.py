@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from typing import Any
 
 import pytest
@@ -67,3 +68,8 @@ def test_assignor_that_ends_the_process_is_an_error(assignor: Says) -> None:
 def test_assignor_without_its_methods_is_an_error_that_names_them() -> None:
     with pytest.raises(NotAnAssignmentError, match="has no method assign: it is of <class 'object'>"):
         ask(object(), STATE)  # type: ignore[arg-type]
+
+
+def test_assignor_that_raises_what_no_plugin_should_is_an_error() -> None:
+    with pytest.raises(NotAnAssignmentError, match=r"wants to end the process: CancelledError\('stop'\)"):
+        ask(Says(CancelledError("stop")), STATE)
