@@ -33,6 +33,7 @@ LONGEST = (
     "runtime/driver/test_signals.py",
     "runtime/cuts/test_cuts.py",
     "projects/test_flights.py",
+    "projects/test_tutorial.py",
     "projects/test_killed_examples.py",
     "test_extras.py",
     "runtime/local/test_recomputed_topology.py",
