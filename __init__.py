@@ -9,12 +9,12 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from .api.project import Project
-    from .api.testing.driver import TopologyTestDriver
-    from .api.testing.results import TestsFailedError
+    from .api.project_tests import TestsFailedError
+    from .api.topology_test_driver import TopologyTestDriver
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
-    from .runtime.driver.reports.results import RunFailedError
-    from .runtime.operators.processing.record import Record
+    from .runtime.driver.results import RunFailedError
+    from .runtime.engine.operators.processing.batches import Record
 
 __all__ = [
     "HeadwaterError",
@@ -32,10 +32,10 @@ _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
     "Project": ".api.project",
-    "Record": ".runtime.operators.processing.record",
-    "RunFailedError": ".runtime.driver.reports.results",
-    "TestsFailedError": ".api.testing.results",
-    "TopologyTestDriver": ".api.testing.driver",
+    "Record": ".runtime.engine.operators.processing.batches",
+    "RunFailedError": ".runtime.driver.results",
+    "TestsFailedError": ".api.project_tests",
+    "TopologyTestDriver": ".api.topology_test_driver",
     "UnknownNameError": ".compiler.outcomes",
 }
 

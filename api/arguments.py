@@ -44,7 +44,7 @@ def check_names(name: str, given: Any) -> None:
 
 def check_engine(given: Any) -> None:
     """Require None or what can compute expressions. Raises ArgumentError."""
-    from ..runtime.topology import ExpressionEngine
+    from ..runtime.ir.topology import ExpressionEngine
 
     engines = get_args(ExpressionEngine)
     if given is not None and given not in engines:

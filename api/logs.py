@@ -1,27 +1,31 @@
-"""Looks after the log of the target: what is in it, whether it is whole, and how to go on if it is not."""
+"""Looking after the log, and removing what was generated."""
 
 from __future__ import annotations
 
+import shutil
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from ..errors import HeadwaterError
-from ..runtime.log.cleaning.complete import CleanedApplication, clean_completely
-from ..runtime.log.cleaning.policies import policies_of, policies_of_fed, policy_of
+from ..runtime.cluster.spark.job import local_state
+from ..runtime.log.cleaning.cleaner import CleanedApplication, clean_completely
+from ..runtime.log.cleaning.deletions import policies_of, policies_of_fed, policy_of
 from ..runtime.log.inspection.contents import ApplicationContents, contents
 from ..runtime.log.inspection.copying import CopiedLog, copy_log
 from ..runtime.log.inspection.repair import Repair, plan_repair, repair
 from ..runtime.log.inspection.verification import Progress, Verification, VerifiedApplication
-from ..runtime.progress.resets.full_refresh import held
+from ..runtime.progress.resets import forget_state, held
 from ..runtime.records.schema import changelog_topic
+from ..runtime.state.directory import StateDirectory, found_with_beside
 from ..suggestions import guess
-from .applications.running import refuse_running
 from .arguments import check_names
-from .code import GeneratedCode
-from .files import CheckedFiles
-from .target import Target
+from .files import CheckedFiles, Selection
+from .runs import refuse_running
+from .target import TARGET, GeneratedCode, Target
+
+# Looks after the log of the target: what is in it, whether it is whole, and how to go on if it is not.
 
 
 class NotInLogError(HeadwaterError):
@@ -157,3 +161,45 @@ class Logs:
             raise NothingWrittenError(name, "store" if of_store else "topic")
         stores, topics = resources.of("store"), resources.of("topic")
         raise NotInLogError(name, sorted({*known, *(each.name for each in (*stores, *topics))}))
+
+
+# Removes what Headwater has made of a project: generated code, and the stores on this machine.
+
+
+class Cleaning:
+    """Cleans the selected topologies; without a selection, all that this project has or had."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
+        self._files = files
+        self._selection = selection
+        self._target = target
+
+    def cleanable(self, *, state: bool) -> tuple[Path, ...]:
+        """See `Project.cleanable`."""
+        generated = [self._files.root / TARGET]
+        if self._selection.narrows:
+            generated = [self._files.root / TARGET / topology for topology in self._selection.topologies()]
+        found = [path for path in generated if path.exists()]
+        return (*found, *(directory.path for directory in (self._state_directories() if state else ())))
+
+    def clean(self, *, state: bool) -> tuple[Path, ...]:
+        """See `Project.clean`."""
+        doomed = self.cleanable(state=state)
+        directories = self._state_directories() if state else []
+        forget_state(directories)
+        for path in set(doomed) - {directory.path for directory in directories}:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+        return doomed
+
+    def _state_directories(self) -> list[StateDirectory]:
+        state_dir, project = local_state(self._target.settings()), self._files.name
+        topologies = self._selection.topologies() if self._selection.narrows else ("*",)
+        return [
+            directory
+            for here in ([] if state_dir is None else [state_dir])
+            for topology in topologies
+            for directory in found_with_beside(here, f"{project}-{topology}")
+        ]

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..compiler.outcomes import Compiled, Parsed
 from ..compiler.resources import Resource
 from .arguments import check_engine, check_methods, check_names
-from .files import CheckedFiles, Options
-from .selection import Selection
+from .files import CheckedFiles, Options, Selection
 
 if TYPE_CHECKING:
     import os
@@ -21,45 +20,36 @@ if TYPE_CHECKING:
 
     from ..compiler.topology.engines import StepEngine
     from ..plugins.registry import Registry
-    from ..runtime.changes.plans.plan import Orphan, Plan
-    from ..runtime.changes.plans.recomputation import Recomputation
-    from ..runtime.changes.plans.store_reset import StoreReset
-    from ..runtime.driver.reports.events import Observer
-    from ..runtime.driver.reports.results import RunResults
-    from ..runtime.ingest.append import AppendResult
-    from ..runtime.ingest.appended import SeedReplacement
+    from ..runtime.changes.plan import Orphan, Plan
+    from ..runtime.changes.planning import Recomputation, StoreReset
+    from ..runtime.cluster.spark.on_demand import SparkOnDemand
+    from ..runtime.driver.events import Observer
+    from ..runtime.driver.results import RunResults
+    from ..runtime.ingest.append import AppendResult, SeedReplacement
     from ..runtime.ingest.retry import RetryResult
     from ..runtime.ingest.seeds import SeedResult
-    from ..runtime.log.cleaning.complete import CleanedApplication
+    from ..runtime.ir.topology import ExpressionEngine, Settings
+    from ..runtime.log.cleaning.cleaner import CleanedApplication
     from ..runtime.log.inspection.contents import ApplicationContents
     from ..runtime.log.inspection.copying import CopiedLog
     from ..runtime.log.inspection.repair import Repair
     from ..runtime.log.inspection.verification import VerifiedApplication
     from ..runtime.log.log import Log
-    from ..runtime.progress.resets.removal import Removal
-    from ..runtime.progress.resets.rewinding import Rewind
-    from ..runtime.progress.seeking import Whence
-    from ..runtime.query.frames import Rows
-    from ..runtime.query.rows import Row
-    from ..runtime.records.texts.record_json import Record
+    from ..runtime.observe.tracing import Trace
+    from ..runtime.progress.resets import Removal
+    from ..runtime.progress.rewinding import Rewind, Whence
+    from ..runtime.query.rows import Row, Rows
+    from ..runtime.records.record_json import Record
     from ..runtime.simulation.report import Simulation
-    from ..runtime.simulation.scenario import Scenario
-    from ..runtime.spark.session.on_demand import SparkOnDemand
-    from ..runtime.topology import ExpressionEngine, Settings
-    from ..runtime.tracing.trace import Trace
-    from .applications.pauses import ApplicationPause, Pauses
-    from .applications.plans import Plans
-    from .applications.removals import Removals
-    from .applications.runs import Runs
-    from .applications.store_resets import StoreResets
-    from .applications.tasks import ApplicationTasks, Tasks
-    from .cleaning import Cleaning
-    from .code import GeneratedCode
-    from .logs import Logs
+    from ..runtime.simulation.rounds import Scenario
+    from .logs import Cleaning, Logs
+    from .plans import Plans
+    from .project_tests import CaseResult, CaseResults, Testing
+    from .removals import Removals, StoreResets
+    from .runs import Runs
     from .stores import Stores
-    from .target import Target
-    from .testing.cases import Testing
-    from .testing.results import CaseResult, CaseResults
+    from .target import GeneratedCode, Target
+    from .tasks import ApplicationPause, ApplicationTasks, Pauses, Tasks
     from .topics import Topics
 
 
@@ -156,7 +146,7 @@ class Project:
 
         Where there are several, a comment says which one follows.
         """
-        from ..compiler.topology.topology_description import describe, mermaid
+        from ..compiler.topology.description import describe, mermaid
 
         show, comment = (mermaid, "%%") if style == "mermaid" else (describe, "#")
         graphs = self._selection.graphs()
@@ -367,7 +357,7 @@ class Project:
 
         Raises InvalidProjectError, EventError, UnknownPluginError, and what an assignor raises.
         """
-        from ..runtime.simulation.scenario import Scenario, simulate
+        from ..runtime.simulation.rounds import Scenario, simulate
 
         topologies, assignors = self._code.topologies(), self.assignors()
         log = self._target.plugins().log(self.settings().log)
@@ -596,13 +586,13 @@ class Project:
 
     @cached_property
     def _spark(self) -> SparkOnDemand:
-        from ..runtime.spark.session.on_demand import SparkOnDemand
+        from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
         return SparkOnDemand(lambda: self._files.spark, self._session, self.spark_starts)
 
     @cached_property
     def _code(self) -> GeneratedCode:
-        from .code import GeneratedCode
+        from .target import GeneratedCode
 
         return GeneratedCode(self._files, self._selection)
 
@@ -626,43 +616,43 @@ class Project:
 
     @cached_property
     def _runs(self) -> Runs:
-        from .applications.runs import Runs
+        from .runs import Runs
 
         return Runs(self._files, self._selection, self._code, self._target, self._spark)
 
     @cached_property
     def _testing(self) -> Testing:
-        from .testing.cases import Testing
+        from .project_tests import Testing
 
         return Testing(self._files, self._selection, self._spark)
 
     @cached_property
     def _plans(self) -> Plans:
-        from .applications.plans import Plans
+        from .plans import Plans
 
         return Plans(self._files, self._selection, self._target)
 
     @cached_property
     def _tasks(self) -> Tasks:
-        from .applications.tasks import Tasks
+        from .tasks import Tasks
 
         return Tasks(self._files, self._selection, self._target)
 
     @cached_property
     def _pauses(self) -> Pauses:
-        from .applications.pauses import Pauses
+        from .tasks import Pauses
 
         return Pauses(self._files, self._selection, self._target)
 
     @cached_property
     def _removals(self) -> Removals:
-        from .applications.removals import Removals
+        from .removals import Removals
 
         return Removals(self._files, self._selection, self._target)
 
     @cached_property
     def _store_resets(self) -> StoreResets:
-        from .applications.store_resets import StoreResets
+        from .removals import StoreResets
 
         return StoreResets(self._selection, self._target, self._plans)
 
@@ -674,6 +664,6 @@ class Project:
 
     @cached_property
     def _cleaning(self) -> Cleaning:
-        from .cleaning import Cleaning
+        from .logs import Cleaning
 
         return Cleaning(self._files, self._selection, self._target)

@@ -13,12 +13,9 @@ from ..runtime.log.commit.descriptions import StoreDescription
 from ..runtime.log.declared_topics import check_writers
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
-from ..runtime.progress.renaming import former_names
-from ..runtime.query.frames import Rows
-from ..runtime.query.global_tables import GlobalQuery
-from ..runtime.query.rows import Row, table_schema
-from ..runtime.query.stores import StoreQuery
-from ..runtime.query.written_stores import WrittenStore, written_store
+from ..runtime.progress.committer import former_names
+from ..runtime.query.rows import GlobalQuery, Row, Rows, table_schema
+from ..runtime.query.stores import StoreQuery, WrittenStore, written_store
 from .arguments import ArgumentError, check_name, check_number
 from .files import CheckedFiles
 from .target import Target
@@ -27,8 +24,8 @@ from .topics import Topics
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..runtime.spark.session.on_demand import SparkOnDemand
-    from ..runtime.topology import Store
+    from ..runtime.cluster.spark.on_demand import SparkOnDemand
+    from ..runtime.ir.topology import Store
 
 
 class Stores:

@@ -1,15 +1,22 @@
-"""The chosen target of profiles.yml: its settings, its log, and the place of its stores."""
+"""The chosen target with its log and state directory, and the generated code."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from ..compiler.emit.manifest import manifest
+from ..compiler.emit.target import emit
+from ..compiler.outcomes import Compiled, InvalidProjectError, Parsed
+from ..compiler.target_settings import settings_of
 from ..runtime.chosen_plugins import ChosenPlugins, log_of, origin_of
-from ..runtime.log.placed.log import PlacedLog
-from ..runtime.spark.clients import local_state
-from ..runtime.state.directories.known_log import check_known_by, place_of
-from ..runtime.topology import Settings
-from .files import CheckedFiles
+from ..runtime.cluster.spark.job import local_state
+from ..runtime.generated_code import load_runner
+from ..runtime.ir.topology import Settings, Topology
+from ..runtime.log.placed_log import PlacedLog
+from ..runtime.state.directory import check_known_by, place_of
+from .files import CheckedFiles, Selection
+
+# The chosen target of profiles.yml: its settings, its log, and the place of its stores.
 
 
 class Target:
@@ -59,3 +66,35 @@ class Target:
         if state_dir is not None:
             check_known_by(state_dir, self._files.applications(), log.identity(), self.log_place())
         return log
+
+
+# The generated code of the selected topologies, in `target/`.
+
+TARGET = "target"
+
+
+class GeneratedCode:
+    """Generates code. It is written again at each call."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection) -> None:
+        self._files = files
+        self._selection = selection
+
+    def compile(self, *, check: bool = True) -> Compiled:
+        """See `Project.compile`."""
+        if not self._files.untyped.diagnostics.has_errors:
+            _ = self._selection.ids  # an unknown selector is reported before Spark is started
+        checked = self._files.typed
+        found = self._files.found()
+        left = checked.left_to_spark
+        if checked.diagnostics.has_errors:
+            if check:
+                raise InvalidProjectError(Parsed(**found))
+            return Compiled(**found, left_to_spark=left)
+        content = manifest(checked.loaded, self._files.resources, checked.topologies)
+        written = emit(self._files.root / TARGET, self._selection.graphs(), settings_of(checked.loaded), content)
+        return Compiled(**found, graphs=checked.topologies, emitted=written, manifest=content, left_to_spark=left)
+
+    def topologies(self) -> list[Topology]:
+        """The selected topologies as their code declares them. Raises what `compile` does."""
+        return [load_runner(emitted.runner).topology for emitted in self.compile().emitted]

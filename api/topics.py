@@ -10,34 +10,29 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from ..compiler.outcomes import UnknownNameError
-from ..compiler.reading.nodes import without_notes
+from ..compiler.reading.source import without_notes
 from ..errors import HeadwaterError
-from ..runtime.changes.refreshed import as_if_begun_again
-from ..runtime.ingest.append import AppendResult, append
-from ..runtime.ingest.appended import SeedReplacement, replacement
+from ..runtime.changes.found import as_if_begun_again
+from ..runtime.ingest.append import AppendResult, SeedReplacement, append, replacement
 from ..runtime.ingest.incoming import from_python
 from ..runtime.ingest.retry import RetryResult, check_letters, retry
-from ..runtime.ingest.seed_files import SeedFiles
-from ..runtime.ingest.seeds import SeedResult, SeedSpec, check_again, seed, seed_digest
+from ..runtime.ingest.seeds import SeedFiles, SeedResult, SeedSpec, check_again, seed, seed_digest
+from ..runtime.ir.topology import Topic
 from ..runtime.log.commit.descriptions import FedTopic, declaration_text
 from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
-from ..runtime.progress.resets.full_refresh import held, readers, refresh_fully
-from ..runtime.progress.resets.removal import Removal, plan_application_removal
-from ..runtime.query.frames import Rows
-from ..runtime.query.topic_table import read_table, table_schema
-from ..runtime.query.topics import TopicReader
-from ..runtime.records.texts.record_json import Record
-from ..runtime.records.texts.values import from_json
-from ..runtime.topology import Topic
+from ..runtime.progress.resets import Removal, held, plan_application_removal, readers, refresh_fully
+from ..runtime.query.rows import Rows
+from ..runtime.query.topics import TopicReader, read_table, table_schema
+from ..runtime.records.record_json import Record
+from ..runtime.records.values import from_json
 from .arguments import check_name, check_names, check_number
-from .files import CheckedFiles
-from .selection import Selection
+from .files import CheckedFiles, Selection
 from .target import Target
 
 if TYPE_CHECKING:
-    from ..runtime.spark.session.on_demand import SparkOnDemand
+    from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
 _FOLLOW_SECONDS = 0.2
 """The time between two reads of a log that is followed."""

@@ -16,8 +16,8 @@ from dataclasses import replace
 from itertools import cycle
 from statistics import median
 
-from headwater.runtime.assignment.api.assignor import TaskAssignment, TaskAssignor, TaskType
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.assignor import TaskAssignment, TaskAssignor, TaskType
+from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,
@@ -26,9 +26,8 @@ from headwater.runtime.assignment.api.cluster import (
     TaskInfo,
     TaskTopicPartition,
 )
-from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.assignment.sticky import Sticky
+from headwater.runtime.assignment.sticky import Fallback, Sticky
 from headwater.runtime.task_id import TaskId
 
 SIZES = ((10_000, 200), (10_000, 50), (1_000, 200))

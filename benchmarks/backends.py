@@ -23,7 +23,7 @@ from pathlib import Path
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
-from headwater.runtime.tasks.checkpoints import MOST_UNWRITTEN
+from headwater.runtime.tasks.errors import MOST_UNWRITTEN
 
 from .restore import ENTRIES, links_of, measured, write_changelog
 

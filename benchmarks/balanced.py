@@ -23,8 +23,9 @@ from dataclasses import dataclass
 from math import isnan, nan
 from statistics import fmean, median
 
-from headwater.runtime.assignment.api.assignor import TaskAssignor
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.assignor import TaskAssignor
+from headwater.runtime.assignment.balanced import Balanced
+from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,
@@ -33,11 +34,9 @@ from headwater.runtime.assignment.api.cluster import (
     TaskInfo,
     TaskTopicPartition,
 )
-from headwater.runtime.assignment.balanced.assignor import Balanced
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.simulation.events import parse_events
-from headwater.runtime.simulation.model import Application, Assumptions, SimulatedTask, Size, members
-from headwater.runtime.simulation.quantities import Rate
+from headwater.runtime.simulation.fleet import parse_events
+from headwater.runtime.simulation.model import Application, Assumptions, Rate, SimulatedTask, Size, members
 from headwater.runtime.simulation.report import Round, Simulation
 from headwater.runtime.simulation.rounds import Simulator
 from headwater.runtime.task_id import TaskId

@@ -28,12 +28,10 @@ import pyarrow as pa
 import yaml
 
 from headwater import Project
-from headwater.runtime.driver.reports.counters import EPOCH_PHASES
-from headwater.runtime.driver.reports.epoch_trace import EpochTrace
-from headwater.runtime.driver.reports.events import EpochTraced, Event
-from headwater.runtime.tracing.shares import Shares
-from headwater.runtime.tracing.slices import slices
-from headwater.runtime.tracing.trace import Trace
+from headwater.runtime.driver.counters import EPOCH_PHASES
+from headwater.runtime.driver.epoch_reports import EpochTrace
+from headwater.runtime.driver.events import EpochTraced, Event
+from headwater.runtime.observe.tracing import Shares, Trace, slices
 
 from .records import PARTITIONS
 

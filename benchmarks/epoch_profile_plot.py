@@ -17,7 +17,7 @@ import matplotlib
 matplotlib.use("svg")
 from matplotlib import pyplot
 
-from headwater.runtime.driver.reports.counters import EPOCH_PHASES
+from headwater.runtime.driver.counters import EPOCH_PHASES
 
 COLOURS = dict(
     zip(

@@ -20,7 +20,7 @@ import numpy as np
 import pyarrow as pa
 
 from headwater import Project
-from headwater.runtime.spark.session.session import start_session
+from headwater.runtime.cluster.spark.session import start_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -33,7 +33,7 @@ import psutil
 import pyarrow as pa
 
 from headwater.runtime import Agg, Aggregate, Pipe, Sink, Source, Store, Topic, Topology, subtopology
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.events import (
     ClientLost,
     EpochCommitted,
     Event,
@@ -42,17 +42,17 @@ from headwater.runtime.driver.reports.events import (
     TasksPlaced,
 )
 from headwater.runtime.driver.runs import run_topologies
+from headwater.runtime.engine.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.keyed.stored_rows import stored_columns
-from headwater.runtime.records.keys.encoding import encode_keys
+from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Assignment, PluginRef, Settings
 
 PARTITIONS = 4
 MASTER = "local-cluster[2,2,1024]"
@@ -139,7 +139,7 @@ class Failover:
     """One run on two executors, one of which is killed."""
 
     def __init__(self, session: Any, root: Path, keys: int, standbys: int) -> None:
-        from headwater.runtime.spark.cluster import SparkCluster
+        from headwater.runtime.cluster.spark.cluster import SparkCluster
 
         self.log = EmbeddedLog(root / "log")
         self.keys = keys
@@ -260,7 +260,7 @@ def _is_a(kind: type[Event], event: Event) -> bool:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    from headwater.runtime.spark.session.session import start_session
+    from headwater.runtime.cluster.spark.session import start_session
 
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("entries", nargs="*", default=["failover_0", "failover_1"])
@@ -289,7 +289,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def wait_for_executors(session: Any) -> None:
     """Spark starts another executor for each that was killed."""
-    from headwater.runtime.spark.placed_rows import executors
+    from headwater.runtime.cluster.spark.engine import executors
 
     while len(executors(session)) < 2:
         time.sleep(0.1)

@@ -22,19 +22,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.engine.building import repartition_topics
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, PluginRef, Settings, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import topic_schema
-from headwater.runtime.stages.building import repartition_topics
-from headwater.runtime.topology import Agg, PluginRef, Settings, Store, Subtopology, Topic, Topology
+from headwater.runtime.records.types import Kind
 
 APPLICATION = "bench-sums"
 SUMS = "sums"

@@ -24,11 +24,11 @@ from statistics import median
 import numpy as np
 import pyarrow as pa
 
-from headwater.runtime.driver.upkeep.removal import FileRemoval
-from headwater.runtime.log.cleaning.cleaner import Cleaner
-from headwater.runtime.log.cleaning.commits import commit_cleaned
-from headwater.runtime.log.cleaning.merging import LIMITS
-from headwater.runtime.log.cleaning.policies import policies_of
+from headwater.runtime.driver.removal import FileRemoval
+from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
+from headwater.runtime.log.cleaning.cleaner import Cleaner, commit_cleaned
+from headwater.runtime.log.cleaning.compaction import LIMITS
+from headwater.runtime.log.cleaning.deletions import policies_of
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import (
     EpochRecord,
@@ -39,13 +39,11 @@ from headwater.runtime.log.commit.records import (
     TaskCommit,
 )
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.listed import Listed
-from headwater.runtime.log.log import epoch_file_name
+from headwater.runtime.log.log import Listed, epoch_file_name
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic, topic_schema
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
 from .log_figures import measured
 

@@ -32,15 +32,16 @@ from urllib.request import urlopen
 import yaml
 
 from headwater import Project
-from headwater.runtime.driver.reports import counters, epochs, status_writer
-from headwater.runtime.driver.reports.events import EpochCommitted, Event, Observer
-from headwater.runtime.driver.reports.json_lines import JsonLines
-from headwater.runtime.driver.reports.results import RunResults
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver import counters, status_writer
+from headwater.runtime.driver import epoch_reports as epochs
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
+from headwater.runtime.driver.json_lines import JsonLines
+from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.lineage.observer import lineage_told
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.metrics.endpoint import served
+from headwater.runtime.observe.lineage import lineage_told
+from headwater.runtime.observe.metrics import served
 
 from . import unmeasured
 from .headwater_epochs import append_epochs, write_project

@@ -22,22 +22,21 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry, generate_latest
 
 from headwater.runtime.dataclass_json import from_json, to_json
-from headwater.runtime.driver.reports.counters import Counters, EpochCounts, EpochTimes, TaskCounts
-from headwater.runtime.driver.reports.epoch_trace import EpochTrace, TaskTrace
-from headwater.runtime.driver.reports.events import EpochCommitted, EpochTraced, StatusTaken
-from headwater.runtime.driver.reports.json_lines import JsonLines
-from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus
+from headwater.runtime.driver.counters import Counters, EpochCounts, EpochTimes, TaskCounts
+from headwater.runtime.driver.epoch_reports import EpochTrace, TaskTrace
+from headwater.runtime.driver.events import EpochCommitted, EpochTraced, StatusTaken
+from headwater.runtime.driver.json_lines import JsonLines
+from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus
+from headwater.runtime.engine.stopwatch import Stopwatch
 from headwater.runtime.log.commit.records import TaskCommit
-from headwater.runtime.metrics.endpoint import LastStatuses
-from headwater.runtime.stages.stopwatch import Stopwatch
+from headwater.runtime.observe.metrics import LastStatuses
+from headwater.runtime.observe.tracing import Trace
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.store import size_of
 from headwater.runtime.task_id import TaskId, TaskKey
-from headwater.runtime.tasks.measured import Measured, Seconds, StoreSize, Volume
-from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.tasks.measured import Measured, Seconds, StoreSize, TaskOutcome, Volume
 from headwater.runtime.tasks.plan import EpochPlan, TaskPlan
 from headwater.runtime.timed_parts import now, timed
-from headwater.runtime.tracing.trace import Trace
 
 TASKS = 4
 

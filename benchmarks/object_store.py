@@ -23,7 +23,7 @@ from typing import Any
 import yaml
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
 
 from .real_epochs import NAME, PARTITIONS, PER_PARTITION, append, write_project
 

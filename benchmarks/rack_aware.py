@@ -11,7 +11,7 @@ import random
 import time
 from statistics import median
 
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.cluster import (
     ApplicationState,
     AssignmentConfigs,
     ClientState,
@@ -20,7 +20,7 @@ from headwater.runtime.assignment.api.cluster import (
     TaskTopicPartition,
 )
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.assignment.racks.tasks import active_cost, optimize_actives, optimize_standbys, standby_cost
+from headwater.runtime.assignment.racks import active_cost, optimize_actives, optimize_standbys, standby_cost
 from headwater.runtime.task_id import TaskId
 
 RUNS = 5

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
 
 from .log_figures import measured
 

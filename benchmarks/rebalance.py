@@ -22,21 +22,20 @@ from functools import cache
 from pathlib import Path
 
 from headwater.runtime.assignment.high_availability import HighAvailability
+from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.assigned import Assigned
-from headwater.runtime.placing.client import Client
-from headwater.runtime.placing.place import Member, place
+from headwater.runtime.placing.place import Client, Member, place
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
 from headwater.runtime.restore.store_changelog_reader import Errors, StoreChangelogReader
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
-from headwater.runtime.tasks.client.task_manager import DeclaredTask, TaskManager
-from headwater.runtime.topology import Store, Subtopology, Topic, Topology
+from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
 from .restore import NoCommits
 

@@ -32,26 +32,25 @@ import numpy as np
 import psutil
 import pyarrow as pa
 
+from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, SnapshotRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
-from headwater.runtime.records.keys.encoding import encode_keys
+from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
-from headwater.runtime.restore.holding import hold
+from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import InDriver, StateLink, hold
 from headwater.runtime.restore.requests import StateLocation
-from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
-from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
+from headwater.runtime.restore.strategies import SnapshotRestore
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.task_id import TaskId, TopicPartition
-from headwater.runtime.tasks.client.task_manager import DeclaredTask, TaskManager
-from headwater.runtime.topology import Store, Subtopology, Topic, Topology
+from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
 PARTITIONS = 4
 CLIENTS = 2
@@ -172,8 +171,8 @@ def links_of(kind: str) -> Iterator[list[StateLink]]:
     if kind == "driver":
         yield [InDriver() for _ in range(CLIENTS)]
         return
-    from headwater.runtime.spark.executor_link import OnExecutor
-    from headwater.runtime.spark.session.session import start_session
+    from headwater.runtime.cluster.spark.cluster import OnExecutor
+    from headwater.runtime.cluster.spark.session import start_session
 
     session = start_session({"master": f"local[{CLIENTS}]"})
     try:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
 
 from .headwater_epochs import append_epochs, write_project
 from .records import PER_EPOCH

@@ -10,7 +10,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
-from headwater.runtime.stages import stage, stopwatch
+from headwater.runtime.engine import stage, stopwatch
 from headwater.runtime.tasks.measured import Measured, Volume
 
 BLOCK = 2

@@ -1,19 +1,23 @@
-"""Files that arguments name: what is no file is refused, and nothing is waited for without a word.
-
-A pipe is read (`--against <(curl ...)`), but it may have no writer yet, and a terminal waits for somebody to type.
-"""
+"""Files, pipes and JSON that a command is given."""
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 import sys
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ..errors import HeadwaterError
 from ..unusable_paths import kind_of
 from .printing.terminal import tell
+
+# Files that arguments name: what is no file is refused, and nothing is waited for without a word.
+#
+# A pipe is read (`--against <(curl ...)`), but it may have no writer yet, and a terminal waits for somebody to type.
 
 
 class GivenPath(click.Path):
@@ -83,3 +87,29 @@ def _ends(path: str | bytes | os.PathLike[str]) -> bool:
         os.close(handle)
     tell(f"{os.fsdecode(path)} is a terminal: Ctrl-D ends what is read from it", err=True)
     return True
+
+
+# Records from a file of JSON lines.
+
+
+def records_of(source: Any) -> list[dict[str, Any]]:
+    """JSON objects, one a line, in the form that `headwater read --format json` prints. Raises HeadwaterError."""
+    from ..runtime.ingest.incoming import numbered_lines  # load Arrow, which help does without
+    from ..runtime.records.values import parse_json
+
+    records = []
+    name = Path(getattr(source, "name", "<stdin>")).name
+    for number, line in numbered_lines(source, name):
+        if not line.strip():
+            continue
+        try:
+            record = parse_json(line.decode("utf-8"))
+        except UnicodeDecodeError as error:
+            raise HeadwaterError(f"{name}:{number}: this is not UTF-8", "write the records in UTF-8") from error
+        except (ValueError, RecursionError) as error:
+            reason = error.msg if isinstance(error, json.JSONDecodeError) else error
+            raise HeadwaterError(f"{name}:{number}: this is not JSON: {reason}", "give one object a line") from error
+        if not isinstance(record, dict):
+            raise HeadwaterError(f"{name}:{number}: a record is a JSON object", "give one object a line")
+        records.append(record)
+    return records

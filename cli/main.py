@@ -21,11 +21,9 @@ import click
 from ..errors import INTERRUPTED, HeadwaterError, MachineError
 from ..readable_text import readable_traceback
 from ..version import __version__
-from .leading import LeadingOptions
-from .options import leading_options
+from .options import LeadingOptions, leading_options
 from .printing.findings import show
-from .printing.standard_output import leave_standard_output, name_standard_output
-from .printing.terminal import ERROR, say
+from .printing.terminal import ERROR, leave_standard_output, name_standard_output, say
 
 COMMANDS = (
     "init",

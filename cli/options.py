@@ -1,11 +1,13 @@
-"""The options that every command on a project takes, and what they come to."""
+"""The options that commands share, and where they may stand."""
 
 from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +15,14 @@ import click
 
 from ..errors import HeadwaterError
 from ..runtime.environment import PROJECT_DIR
-from ..suggestions import did_you_mean
+from ..suggestions import did_you_mean, guess
 from .printing.terminal import tell
 
 if TYPE_CHECKING:
     from ..api.project import Project
+
+
+# The options that every command on a project takes, and what they come to.
 
 _PROJECT_FILES = ("headwater.yml", "headwater.yaml")
 
@@ -106,7 +111,7 @@ class Variables(click.ParamType[dict[str, Any]]):
             return {}
         from ..compiler.diagnostics import Diagnostics
         from ..compiler.reading.source import SourceFile
-        from ..compiler.reading.strict_yaml.loader import read_yaml
+        from ..compiler.reading.yaml_loader import read_yaml
 
         found = Diagnostics()
         read = read_yaml(SourceFile("--vars", value), found)
@@ -220,3 +225,69 @@ continue_option: Callable[..., Any] = click.option(
     is_flag=True,
     help="Compute no result again for a change that may count from the next record on.",
 )
+
+
+# Groups of commands that take a project's options before the command as well as after it.
+
+
+class LeadingOptions(click.Group):
+    """`headwater -s sales run` is `headwater run -s sales`; the group has the options by `leading_options`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does; keeps the options before the command for `resolve_command`."""
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        ctx.meta[self._key] = {name: given[name] for name in NAMES if name in given}
+        return super().parse_args(ctx, args)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command and its arguments, after the options that stood before it: of two values the last one counts."""
+        if not ctx.resilient_parsing and args[0][:1] != "-" and self.get_command(ctx, args[0]) is None:
+            more = f"`{_named(ctx)} --help` lists the commands."
+            hint = guess(args[0], self.list_commands(ctx), more)
+            raise click.UsageError(f"There is no command {args[0]!r}; {hint}", ctx)
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command, rest if command is None else [*self._moved(ctx, name, command), *rest]
+
+    def _moved(self, ctx: click.Context, name: str | None, command: click.Command) -> Iterator[str]:
+        taken = {name for parameter in command.params for name in parameter.opts}
+        for parameter in self.params:
+            values = ctx.meta[self._key].get(parameter.name, ())
+            option = parameter.opts[-1]
+            if values and option not in taken and parameter.name != "without_plugins":  # which the group itself heeds
+                raise click.UsageError(f"The command {name!r} has no option {option!r}.", ctx)
+            for value in [values] if isinstance(values, str) else values:
+                yield from (option, value) if option in taken else ()
+
+    @property
+    def _key(self) -> str:
+        """The key under which a context, which groups inside of each other share, keeps the options."""
+        return f"{__name__}.{self.name}"
+
+
+def _named(ctx: click.Context) -> str:
+    """`headwater` or `headwater log`, by whatever name the program was started."""
+    inner = ctx.command_path.split()[1:]
+    return " ".join(("headwater", *inner))
+
+
+# Times on a command line.
+
+
+class Moment(click.ParamType[int]):
+    """Milliseconds since 1970, or an ISO 8601 time, in UTC if it has no zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The milliseconds."""
+        text = str(value)
+        if re.fullmatch("-?[0-9]{1,18}", text):
+            return int(text)
+        try:
+            moment = datetime.fromisoformat(text)
+        except ValueError:
+            self.fail(f"{text!r} is neither milliseconds nor a time such as 2024-05-01T08:00:00Z", param, ctx)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1000)

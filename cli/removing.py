@@ -1,20 +1,26 @@
-"""What `reset` and `remove` say before they remove anything, and the question that they ask."""
+"""Questions before something is removed or rebuilt."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ..readable_text import json_text
-from ..runtime.driver.reports.event_texts import counted
+from ..runtime.driver.event_texts import counted
 from .printing import tables
-from .printing.cells import size_text
-from .printing.terminal import WARNING, named, say, tell
+from .printing.tables import size_text
+from .printing.terminal import WARNING, is_terminal, named, say, tell
 
 if TYPE_CHECKING:
-    from ..runtime.progress.resets.removal import Removal
+    from ..runtime.ingest.append import SeedReplacement
+    from ..runtime.progress.resets import Removal
+
+
+# What `reset` and `remove` say before they remove anything, and the question that they ask.
 
 _HEADER = ("application", "topic", "", "records", "size")
 
@@ -75,3 +81,45 @@ def _rows(each: Removal) -> Iterator[list[str]]:
 
 def _inner(each: Removal, topic: str) -> bool:
     return topic.startswith(f"{each.application}-")
+
+
+# What `--full-refresh` says before it removes anything, and whether it asks.
+
+yes_option: Callable[..., Any] = click.option(
+    "--yes", is_flag=True, help="Do not ask before --full-refresh removes anything."
+)
+
+
+def check_going_on(go_on: bool, full_refresh: bool) -> None:
+    """Raises click.UsageError if a run is to go on and to start again."""
+    if go_on and full_refresh:
+        raise click.UsageError("--continue goes on from what is committed, which --full-refresh forgets")
+
+
+def agreed(
+    removals: Sequence[Removal], seeds: Sequence[SeedReplacement], *, yes: bool, drop_appended: bool = False
+) -> None:
+    """Say on stderr what goes, and ask on a terminal. A no ends the command.
+
+    A script is not asked: what goes is computed or seeded again, and appended records stay. With `drop_appended` they
+    do not, so then it has to say `yes`.
+    """
+    if not removals and not seeds:
+        return
+    with redirect_stdout(sys.stderr):
+        show(removals)
+        for each in seeds:
+            tell(_said(each, drop_appended))
+    lost = drop_appended and any(each.appended != 0 for each in seeds)
+    if not yes and (lost or (is_terminal(err=True) and sys.stdin is not None and sys.stdin.isatty())):
+        click.confirm("Remove this for good, and start again?", abort=True, err=True)
+
+
+def _said(seed: SeedReplacement, drop_appended: bool) -> str:
+    starts = f"topic {seed.topic} starts again with its seed"
+    if seed.appended is None:
+        return f"{starts}: which of its {counted(seed.records, 'record')} were appended is not known"
+    goes = f"{starts}: in place of {counted(seed.records - seed.appended, 'record')} of before"
+    appended = counted(seed.appended, "appended record")
+    fate = f"; it loses {appended}" if drop_appended else f"; it keeps {appended}, behind it"
+    return f"{goes}{fate}" if seed.appended else goes

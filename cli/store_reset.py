@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 import click
 
 from ..readable_text import json_text
-from ..runtime.driver.reports.event_texts import counted
-from .commands.plan.texts import lacking_room, room_text
+from ..runtime.driver.event_texts import counted
 from .printing import tables
-from .printing.cells import size_text
+from .printing.plan_texts import lacking_room, room_text
+from .printing.tables import size_text
 from .printing.terminal import WARNING, say, tell
 from .removing import confirmed
 
 if TYPE_CHECKING:
     from ..api.project import Project
-    from ..runtime.changes.plans.store_reset import StoreReset
+    from ..runtime.changes.planning import StoreReset
 
-_HEADER = ("application", "reads again", "records", "size")
+_STORES_HEADER = ("application", "reads again", "records", "size")
 
 
 def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: bool, style: str) -> None:
     """Tell what was planned, and do it once that is confirmed."""
     if style == "json":
-        click.echo(json_text(_json(planned, dry_run), indent=2))
+        click.echo(json_text(_stores_json(planned, dry_run), indent=2))
     else:
         _show(planned)
     if planned.is_done:
@@ -57,7 +57,7 @@ def _show(planned: StoreReset) -> None:
         for name, read in planned.reads.items()
         for each in read
     ]
-    tables.show(_HEADER, rows, right=(2, 3))
+    tables.show(_STORES_HEADER, rows, right=(2, 3))
     readers = [name for name in planned.reads if name != planned.application]
     also = f", and so are those of {', '.join(readers)}, which read it" if readers else ""
     tell(
@@ -72,7 +72,7 @@ def _show(planned: StoreReset) -> None:
         tell("this was asked for already: `headwater run` does it")
 
 
-def _json(planned: StoreReset, dry_run: bool) -> dict[str, object]:
+def _stores_json(planned: StoreReset, dry_run: bool) -> dict[str, object]:
     """In the form published as `schemas/store_reset.json`."""
     return {
         "dry_run": dry_run,

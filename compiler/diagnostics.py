@@ -1,19 +1,25 @@
-"""Diagnostics, the errors and warnings of the compiler. Stages add them to one collector; `printing` shows them.
-
-    diagnostics.add("HW301", node.position, "There is no topic 'flihgts'.", hint="Did you mean 'flights'?")
-
-The code must be in `codes.CODES`, which also has its severity, meaning and way out. A message is one sentence with a
-full stop, with names in single quotes. A hint is one sentence that says what to do.
-"""
+"""Findings of the compiler with their positions, and how they are printed."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
-from ..readable_text import readable
+from rich.cells import cell_len
+from rich.text import Text
+
+from ..readable_text import json_text, readable, visible
 from ..suggestions import did_you_mean
 from .codes import CODES, Code, Severity
+
+# Diagnostics, the errors and warnings of the compiler. Stages add them to one collector; `printing` shows them.
+#
+#     diagnostics.add("HW301", node.position, "There is no topic 'flihgts'.", hint="Did you mean 'flights'?")
+#
+# The code must be in `codes.CODES`, which also has its severity, meaning and way out. A message is one sentence with a
+# full stop, with names in single quotes. A hint is one sentence that says what to do.
 
 __all__ = ["CODES", "Code", "Diagnostic", "Diagnostics", "Position", "Severity", "did_you_mean"]
 
@@ -105,3 +111,131 @@ class Diagnostics:
 def _order(found: Diagnostic) -> tuple[str, int, int, str, str]:
     position = found.position
     return position.file, position.line, position.column, found.code, found.message
+
+
+# Shows diagnostics as text for people, as JSON for programs and as annotations for GitHub.
+
+_LINE_BREAK = re.compile(r"\r\n|\n|\r")
+_WIDEST = 160
+
+
+def as_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> str:
+    """Each finding as `file:line:col: error HW012: message`, its line with a caret, and its hint; then a count.
+
+    `sources` is `LoadedProject.sources`. `base` is put before each file name: the path to the project's folder from the
+    reader's directory.
+    """
+    return styled(diagnostics, sources, base=base).plain
+
+
+def styled(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> Text:
+    """The same text with rich's styles, for terminals."""
+    found = list(diagnostics)
+    files = {item.position.file for item in found}
+    texts = {name: _LINE_BREAK.split(sources[name]) for name in files if name in sources}
+    lines = [line for item in found for line in _entry(item, texts, base)]
+    if found:
+        lines.append(Text(_count(found)))
+    return Text("\n").join([*lines, Text()])
+
+
+def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
+    """One JSON object: the list `diagnostics`, and the numbers of `errors` and `warnings`."""
+    found = list(diagnostics)
+    errors = sum(item.severity is Severity.ERROR for item in found)
+    content: dict[str, Any] = {
+        "diagnostics": [
+            {
+                "code": item.code,
+                "severity": item.severity.value,
+                "file": _file(base, item),
+                "line": item.position.line if item.position.in_file else None,
+                "column": item.position.column if item.position.in_file else None,
+                "end_column": item.position.end_column,
+                "message": item.message,
+                "hint": item.hint,
+            }
+            for item in found
+        ],
+        "errors": errors,
+        "warnings": len(found) - errors,
+    }
+    return json_text(content, indent=2) + "\n"
+
+
+def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
+    """Workflow commands, one on each line, which GitHub shows at the lines of a pull request.
+
+    The escapes are those of GitHub's toolkit: `%`, carriage return and line feed everywhere, `:` and `,` also in
+    properties.
+    """
+    lines = []
+    for item in diagnostics:
+        properties = {
+            "file": _file(base, item),
+            "line": item.position.line,
+            "col": item.position.column,
+            "endColumn": item.position.end_column,
+            "title": item.code,
+        }
+        if not item.position.in_file:
+            properties = {"title": f"{item.code} {item.position}"}
+        message = item.message if item.hint is None else f"{item.message}\n{item.hint}"
+        lines.append(annotation(item.severity.value, properties, message))
+    return "".join(lines)
+
+
+def annotation(level: str, properties: Mapping[str, object], message: str) -> str:
+    """One workflow command of GitHub, a line. Properties that are None are left out."""
+    shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value is not None)
+    return f"::{level} {shown}::{_data(readable(message))}\n"
+
+
+def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[Text]:
+    position = item.position
+    style = "bold red" if item.severity is Severity.ERROR else "bold yellow"
+    place = (f"{_place(base, item)}:", "bold")
+    lines = [Text.assemble(place, " ", (f"{item.severity.value} {item.code}:", style), " ", visible(item.message))]
+    text = texts.get(position.file, [])
+    if 0 < position.line <= len(text) and (line := text[position.line - 1]).strip():
+        lines += _marked(line, position.column, position.end_column, style)
+    if item.hint is not None:
+        lines.append(Text.assemble("  ", ("hint:", "cyan"), " ", visible(item.hint)))
+    return lines
+
+
+def _marked(line: str, column: int, end_column: int | None, style: str) -> list[Text]:
+    """The line, cut to a readable width around the range, and the marks under the range."""
+    first = min(column - 1, len(line))
+    last = max(min((end_column or column + 1) - 1, len(line)), first + 1)
+    cut = max(first - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
+    shown = line[cut : cut + _WIDEST]
+    first, last = first - cut, min(last - cut, max(len(shown), first - cut + 1))
+    before, within, after = map(visible, (shown[:first], shown[first:last], shown[last:].rstrip()))
+    blank = " " * cell_len(before)
+    mark = "^" + "~" * (cell_len(within) - 1)
+    return [Text(f"  | {before}{within}{after}".rstrip()), Text.assemble(f"  | {blank}", (mark, style))]
+
+
+def _count(found: list[Diagnostic]) -> str:
+    errors = sum(item.severity is Severity.ERROR for item in found)
+    counts = ((errors, "error"), (len(found) - errors, "warning"))
+    return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in counts if number)
+
+
+def _place(base: str, item: Diagnostic) -> str:
+    return visible(str(replace(item.position, file=_file(base, item))))
+
+
+def _file(base: str, item: Diagnostic) -> str:
+    if not item.position.in_file:
+        return item.position.file
+    return f"{base.rstrip('/')}/{item.position.file}" if base not in ("", ".") else item.position.file
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: object) -> str:
+    return _data(readable(str(value))).replace(":", "%3A").replace(",", "%2C")

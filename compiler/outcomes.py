@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HeadwaterError
-from ..runtime.topology import GlobalTable, Store
+from ..runtime.ir.topology import GlobalTable, Store
 from .diagnostics import Diagnostic, Severity, did_you_mean
 from .resources import Resource
 

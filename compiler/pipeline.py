@@ -14,28 +14,23 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.builtin_plugins import REQUIRED
-from ..runtime.topology import Topic
-from .checks.former_names import check_former_names
-from .checks.modules import check_left_out, check_modules
-from .checks.places import check_places
+from ..runtime.ir.topology import Topic
 from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
-from .checks.project import Checked, check_project
-from .checks.spark import check_spark
+from .checks.project import Checked, check_former_names, check_left_out, check_modules, check_project
+from .checks.target import check_places, check_spark
 from .diagnostics import Diagnostic, Diagnostics
 from .language.judge import Analyzer, Judge, LeftToSpark, VerdictCache
-from .language.python_functions import ProjectFunctions
-from .language.udfs.declared import declared_udfs
+from .language.udfs import ProjectFunctions, declared_udfs
 from .model.build import build_model
 from .model.project import ProjectModel
 from .model.resolve import resolve
-from .operations.base.checked import CheckedTopology
-from .operations.base.pairs import read_by
+from .operations.base.context import CheckedTopology, read_by
 from .ordering import topological_order
 from .reading.load import LoadedProject, load_project
 from .target_settings import absolute, settings_of
 from .topology.file_names import check_lengths, check_twins, tells_capitals
 from .topology.graph import TopologyGraph
-from .topology.sharing.checking import check_shared_stores
+from .topology.sharing_checks import check_shared_stores
 from .topology.subtopologies import build_graph
 
 CACHE = Path("target", ".cache", "expressions.json")

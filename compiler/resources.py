@@ -10,12 +10,11 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
 from typing import Literal
 
-from .entries.node_values import named, scalars, text
-from .model.dead_letters import letters_of
-from .model.implicit_stores import implicit_stores
+from .entries import named, scalars, text
+from .model.build import implicit_stores, letters_of
 from .model.project import ProjectModel, TopologyModel
 from .reading.load import LoadedProject, TopologyDocument
-from .reading.nodes import Mapping
+from .reading.source import MappingNode
 
 Kind = Literal["topic", "topology", "table", "store", "flow"]
 
@@ -134,9 +133,9 @@ def _topology(document: TopologyDocument, model: TopologyModel) -> tuple[Resourc
     return topology, outputs, [part for kind, _ in sections for part in parts[kind]]
 
 
-def _tags(node: Mapping) -> tuple[str, ...]:
+def _tags(node: MappingNode) -> tuple[str, ...]:
     return tuple(tag.text for tag in scalars(node.get("tags")))
 
 
-def _text(node: Mapping) -> str:
+def _text(node: MappingNode) -> str:
     return " ".join(text(node, "description", "").split())

@@ -7,11 +7,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ..runtime.durations import parse_duration
-from ..runtime.topology import PluginRef, Settings
-from .reading.environment import DurationFromEnvironment, FromEnvironment
+from ..runtime.environment import parse_duration
+from ..runtime.ir.topology import PluginRef, Settings
+from .reading.files import DurationFromEnvironment, FromEnvironment
 from .reading.load import LoadedProject
-from .reading.nodes import without_notes
+from .reading.source import without_notes
 
 DEFAULT_LOG = ".headwater/log"
 DEFAULT_STATE = ".headwater/state"

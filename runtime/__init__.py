@@ -9,72 +9,89 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from .durations import parse_duration
-    from .environment import duration, env_var, whole_number
+    from .cluster.spark.runner import main
+    from .engine.building import Pipe, subtopology
+    from .engine.operators.aggregate import Aggregate
+    from .engine.operators.aggregate_sessions import AggregateSessions
+    from .engine.operators.aggregate_with import AggregateWith, Reduce
+    from .engine.operators.call import Call
+    from .engine.operators.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
+    from .engine.operators.final_results import FinalResults
+    from .engine.operators.joins.foreign_key import Answer, ForeignKeyJoin, Forget, Subscribe
+    from .engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
+    from .engine.operators.joins.streams import StreamJoin
+    from .engine.operators.joins.tables import TableTableJoin
+    from .engine.operators.processing.process import Process
+    from .engine.operators.sliding.aggregate_sliding import AggregateSliding
+    from .engine.operators.source import Sink, Source
+    from .engine.operators.suppress import Suppress
+    from .engine.operators.table import Materialize, Table
+    from .environment import duration, env_var, parse_duration, whole_number
     from .generated_code import topology_beside
-    from .operators.aggregate import Aggregate
-    from .operators.calling.call import Call
-    from .operators.closing.final_results import FinalResults
-    from .operators.columns import KeyBy, Select
-    from .operators.declarations import Flow
-    from .operators.edges import Fork, Merge, Settle, ToStream
-    from .operators.folding.aggregate_with import AggregateWith
-    from .operators.folding.reduce import Reduce
-    from .operators.joins.foreign_key.answer import Answer
-    from .operators.joins.foreign_key.forget import Forget
-    from .operators.joins.foreign_key.respond import ForeignKeyJoin
-    from .operators.joins.foreign_key.subscribe import Subscribe
-    from .operators.joins.lookups import GlobalJoin, StreamTableJoin
-    from .operators.joins.streams.join import StreamJoin
-    from .operators.joins.tables import TableTableJoin
-    from .operators.materialize import Materialize
-    from .operators.processing.process import Process
-    from .operators.sessions.aggregate_sessions import AggregateSessions
-    from .operators.sink import Sink
-    from .operators.sliding.aggregate_sliding import AggregateSliding
-    from .operators.source import Source
-    from .operators.suppress.suppress import Suppress
-    from .operators.table import Table
-    from .python_functions.code import PythonCode, PythonFunction
-    from .python_functions.udf import Udf
-    from .spark.runner import main
-    from .stages.building import Pipe, subtopology
-    from .topology import Agg, Assignment, GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
-    from .windows import JoinWindow, SessionWindow, SlidingWindow, Window
+    from .ir.declarations import Flow
+    from .ir.functions import PythonCode, PythonFunction, Udf
+    from .ir.topology import Agg, Assignment, GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
+    from .ir.windows import JoinWindow, SessionWindow, SlidingWindow, Window
 
 _HOMES = {
-    "spark.runner": ("main",),
-    "stages.building": ("Pipe", "subtopology"),
-    "durations": ("parse_duration",),
-    "environment": ("duration", "env_var", "whole_number"),
+    "cluster.spark.runner": ("main",),
+    "engine.building": (
+        "Pipe",
+        "subtopology",
+    ),
+    "engine.operators.aggregate": ("Aggregate",),
+    "engine.operators.aggregate_sessions": ("AggregateSessions",),
+    "engine.operators.aggregate_with": (
+        "AggregateWith",
+        "Reduce",
+    ),
+    "engine.operators.call": ("Call",),
+    "engine.operators.columns": (
+        "KeyBy",
+        "Select",
+        "Fork",
+        "Merge",
+        "Settle",
+        "ToStream",
+    ),
+    "engine.operators.final_results": ("FinalResults",),
+    "engine.operators.joins.foreign_key": (
+        "Answer",
+        "Forget",
+        "ForeignKeyJoin",
+        "Subscribe",
+    ),
+    "engine.operators.joins.lookups": (
+        "GlobalJoin",
+        "StreamTableJoin",
+    ),
+    "engine.operators.joins.streams": ("StreamJoin",),
+    "engine.operators.joins.tables": ("TableTableJoin",),
+    "engine.operators.processing.process": ("Process",),
+    "engine.operators.sliding.aggregate_sliding": ("AggregateSliding",),
+    "engine.operators.source": (
+        "Sink",
+        "Source",
+    ),
+    "engine.operators.suppress": ("Suppress",),
+    "engine.operators.table": (
+        "Materialize",
+        "Table",
+    ),
+    "environment": (
+        "parse_duration",
+        "duration",
+        "env_var",
+        "whole_number",
+    ),
     "generated_code": ("topology_beside",),
-    "operators.aggregate": ("Aggregate",),
-    "operators.calling.call": ("Call",),
-    "operators.sessions.aggregate_sessions": ("AggregateSessions",),
-    "operators.columns": ("KeyBy", "Select"),
-    "operators.closing.final_results": ("FinalResults",),
-    "operators.declarations": ("Flow",),
-    "operators.folding.aggregate_with": ("AggregateWith",),
-    "operators.folding.reduce": ("Reduce",),
-    "operators.edges": ("Fork", "Merge", "Settle", "ToStream"),
-    "operators.joins.foreign_key.answer": ("Answer",),
-    "operators.joins.foreign_key.forget": ("Forget",),
-    "operators.joins.foreign_key.respond": ("ForeignKeyJoin",),
-    "operators.joins.foreign_key.subscribe": ("Subscribe",),
-    "operators.joins.lookups": ("GlobalJoin", "StreamTableJoin"),
-    "operators.joins.tables": ("TableTableJoin",),
-    "operators.joins.streams.join": ("StreamJoin",),
-    "operators.materialize": ("Materialize",),
-    "operators.processing.process": ("Process",),
-    "operators.sink": ("Sink",),
-    "operators.sliding.aggregate_sliding": ("AggregateSliding",),
-    "operators.source": ("Source",),
-    "operators.suppress.suppress": ("Suppress",),
-    "operators.table": ("Table",),
-    "python_functions.code": ("PythonCode", "PythonFunction"),
-    "python_functions.udf": ("Udf",),
-    "windows": ("JoinWindow", "SessionWindow", "SlidingWindow", "Window"),
-    "topology": (
+    "ir.declarations": ("Flow",),
+    "ir.functions": (
+        "PythonCode",
+        "PythonFunction",
+        "Udf",
+    ),
+    "ir.topology": (
         "Agg",
         "Assignment",
         "GlobalTable",
@@ -84,6 +101,12 @@ _HOMES = {
         "Subtopology",
         "Topic",
         "Topology",
+    ),
+    "ir.windows": (
+        "JoinWindow",
+        "SessionWindow",
+        "SlidingWindow",
+        "Window",
     ),
 }
 

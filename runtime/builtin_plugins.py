@@ -39,12 +39,12 @@ def headwater_register_assignors(register: Register) -> None:
     )
     register(
         "fallback",
-        "headwater.runtime.assignment.fallback:Fallback",
+        "headwater.runtime.assignment.sticky:Fallback",
         description="Every task stays where it was; for when it is unknown how far copies are behind.",
     )
     register(
         "balanced",
-        "headwater.runtime.assignment.balanced.assignor:Balanced",
+        "headwater.runtime.assignment.balanced:Balanced",
         _options(
             restore_bytes_per_second={
                 "type": "number",
@@ -71,7 +71,7 @@ def headwater_register_assignors(register: Register) -> None:
     )
     register(
         "balanced_count",
-        "headwater.runtime.assignment.balanced.count:BalancedCount",
+        "headwater.runtime.assignment.balanced:BalancedCount",
         description="Equal numbers of tasks for each thread; a task stays where it was as far as these allow.",
     )
 
@@ -81,13 +81,13 @@ def headwater_register_restore_strategies(register: Register) -> None:
     """Register `changelog` and `snapshot`."""
     register(
         "changelog",
-        "headwater.runtime.restore.strategies.changelog:ChangelogRestore",
+        "headwater.runtime.restore.strategies:ChangelogRestore",
         _options(slice_records={"type": "integer", "minimum": 1, "description": "Most records applied in one step."}),
         "Applies the changelog from the store's position on.",
     )
     register(
         "snapshot",
-        "headwater.runtime.restore.strategies.snapshot:SnapshotRestore",
+        "headwater.runtime.restore.strategies:SnapshotRestore",
         _options(
             every_epochs={
                 "type": "integer",

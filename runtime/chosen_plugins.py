@@ -10,13 +10,13 @@ from typing import Any
 from ..plugins.errors import InvalidPluginError
 from ..plugins.manager import PluginManager
 from ..plugins.registry import Registry
-from .assignment.api.assignor import TaskAssignor
+from .assignment.assignor import TaskAssignor
+from .ir.topology import PluginRef, Settings, Store
 from .log.log import Log
-from .log.placed.log import PlacedLog
+from .log.placed_log import PlacedLog
 from .state.restore_listener import RestoreListener
 from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
-from .topology import PluginRef, Settings, Store
 
 Origin = tuple[str, tuple[str, ...], tuple[str, ...]]
 """Where plugins are found: the project's directory, its plugin modules, and names to leave out."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 from ..errors import HeadwaterError
-from .topology import Settings, Topology
+from .ir.topology import Settings, Topology
 
 
 class OtherVersionError(HeadwaterError):

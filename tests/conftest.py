@@ -60,7 +60,7 @@ settings.load_profile("repeatable")
 
 @pytest.fixture(scope="session")
 def spark_session() -> Iterator[SparkSession]:
-    from headwater.runtime.spark.session.session import start_session
+    from headwater.runtime.cluster.spark.session import start_session
 
     session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session

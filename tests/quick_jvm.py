@@ -31,7 +31,7 @@ def keep_classes() -> None:
 
     from headwater import Project
     from headwater.cli.main import main
-    from headwater.runtime.spark.session.session import start_session
+    from headwater.runtime.cluster.spark.session import start_session
 
     made = CLASSES.with_suffix(".new")
     os.environ["SPARK_SUBMIT_OPTS"] = f"{ONCE_COMPILED} -XX:ArchiveClassesAtExit={made} -Xlog:disable -Xlog:all=off"

@@ -12,11 +12,11 @@ import pytest
 from headwater.compiler.emit.target import _write
 from headwater.private_files import make_folder, open_to_others, opener
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.state.directories.claim import claim
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.directory_claim import claim
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.memory import MemoryBackend
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
 
 

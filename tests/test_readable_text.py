@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.printing import as_github, as_json, as_text
+from headwater.compiler.diagnostics import Diagnostics, Position, as_github, as_json, as_text
 from headwater.errors import HeadwaterError, shortened
 from headwater.readable_text import UNICODE_ESCAPES, entry, json_text, readable, readable_traceback, visible
 from headwater.runtime.dataclass_json import compact

@@ -10,9 +10,9 @@ import pytest
 
 from headwater.errors import MachineError
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
 
 FOLDER, FILE, CIRCLE = "a folder where a file belongs", "a file where a folder belongs", "they lead in a circle"

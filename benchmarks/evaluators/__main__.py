@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _compare(engines: Mapping[str, Engine]) -> None:
     """Print each case with the verdicts, and how many of each there are, by group and altogether."""
-    from headwater.runtime.spark.session.session import start_session
+    from headwater.runtime.cluster.spark.session import start_session
 
     session = start_session({"master": "local[1]"})
     found = {group: [judged(case, session, engines) for case in cases] for group, cases in GROUPS.items()}

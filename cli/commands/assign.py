@@ -17,7 +17,7 @@ from ..printing.findings import warn_of_call
 
 if TYPE_CHECKING:
     from ...plugins.registry import Registry
-    from ...runtime.assignment.api.assignor import TaskAssignor
+    from ...runtime.assignment.assignor import TaskAssignor
 
 _KEPT = 64
 
@@ -31,7 +31,7 @@ def command(options: ProjectOptions, file: BinaryIO) -> None:
     FILE, or standard input, has one case a line, as JSON. The output has one answer a line, which also says what is
     wrong with a case. Outside a project, the assignors are those that are built in or installed.
     """
-    from ...runtime.assignment.cases.lines import answers
+    from ...runtime.assignment.cases import answers
 
     with redirect_stdout(sys.stderr):  # plugins of the project may print, and stdout is for answers
         assignors = Assignors(_registry(options))

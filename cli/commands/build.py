@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from ...runtime.topology import ExpressionEngine
+from ...runtime.ir.topology import ExpressionEngine
 from ..options import ProjectOptions, continue_option, engine_option, project_options
-from ..printing.watching import watch_options, watching
-from ..refreshing import agreed, check_going_on, yes_option
-from ..testing.first import tested
+from ..printing.results import watch_options, watching
+from ..printing.tests import tested
+from ..removing import agreed, check_going_on, yes_option
 
 
 @click.command()

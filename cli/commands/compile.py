@@ -45,7 +45,7 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
         count = len(compiled.emitted)
         tell(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
         if plan is not None:
-            from .plan.texts import in_a_line
+            from ..printing.plan_texts import in_a_line
 
             click.echo(in_a_line(plan))
         if verbose:

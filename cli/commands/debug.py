@@ -59,7 +59,7 @@ def _packages() -> str:
 
 
 def _java() -> str:
-    from ...runtime.spark.session.java import check_java
+    from ...runtime.cluster.spark.jvm import check_java
 
     java = check_java()
     return f"{java.version}, {java.executable}"
@@ -73,8 +73,8 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ...runtime.driver.reports.event_texts import counted
-    from ...runtime.state.directories.known_log import place_of
+    from ...runtime.driver.event_texts import counted
+    from ...runtime.state.directory import place_of
 
     settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")
@@ -82,8 +82,8 @@ def _log(project: Project) -> str:
 
 
 def _state(project: Project) -> str:
-    from ...runtime.spark.clients import local_state
-    from ...runtime.state.directories.machine import refuse_network_file_system
+    from ...runtime.cluster.spark.job import local_state
+    from ...runtime.state.machine import refuse_network_file_system
 
     settings = project.settings()
     path = local_state(settings)
@@ -98,8 +98,8 @@ def _state(project: Project) -> str:
 
 def _rights(project: Project) -> str:
     """Check who may read records (in the log and the stores) and the profile's settings (in generated code)."""
-    from ...api.code import TARGET
-    from ...runtime.spark.clients import local_state
+    from ...api.target import TARGET
+    from ...runtime.cluster.spark.job import local_state
 
     settings = project.settings()
     folders = [Path(str(settings.log.options["path"]))] if "path" in settings.log.options else []
@@ -115,8 +115,7 @@ def _rights(project: Project) -> str:
 def _spark(project: Project) -> str:
     import pyspark
 
-    from ...runtime.spark.session.session import start_session
-    from ...runtime.spark.session.settings import differences
+    from ...runtime.cluster.spark.session import differences, start_session
 
     session = start_session(project.settings().spark, "headwater-debug")
     try:

@@ -56,7 +56,7 @@ def command(name: str | None, directory: Path | None) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
         tell(f"  {path}")
-    from ...compiler.emit.editor_schemas import write_editor_schemas
+    from ...compiler.emit.target import write_editor_schemas
 
     write_editor_schemas(root / "target")
     if ".gitignore" in kept:

@@ -11,13 +11,13 @@ import click
 from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
-from ..printing.cells import size_text, time_text
 from ..printing.findings import warn
+from ..printing.tables import size_text, time_text
 from ..printing.terminal import tell
 
 if TYPE_CHECKING:
     from ...api.project import Project
-    from ...runtime.changes.plans.plan import Orphan
+    from ...runtime.changes.plan import Orphan
 
 _KINDS = ("topic", "topology", "table", "store", "flow")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from ..options import ProjectOptions, project_options
-from ..printing.cells import time_text
 from ..printing.findings import warn_of_call
+from ..printing.tables import time_text
 from ..printing.terminal import WARNING, say, tell
 
 

@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ...readable_text import json_text
-from ...runtime.driver.reports.event_texts import counted
-from ...runtime.durations import duration_text
-from ..moments import Moment
-from ..options import ProjectOptions, WholeNumber, format_option, whole_project_options
+from ...runtime.driver.event_texts import counted
+from ...runtime.environment import duration_text
+from ..options import Moment, ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables
-from ..printing.cells import cell as _cell
-from ..printing.cells import time_text
 from ..printing.findings import tell_recomputed, warn
-from ..printing.tables import note_cut
+from ..printing.tables import cell as _cell
+from ..printing.tables import note_cut, time_text
 from ..printing.terminal import WARNING, say, tell
 
 if TYPE_CHECKING:

@@ -10,13 +10,12 @@ import click
 
 from ..options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables
-from ..printing.cells import cell, time_text
 from ..printing.findings import tell_recomputed, warn
-from ..printing.tables import note_cut
+from ..printing.tables import cell, note_cut, time_text
 from ..printing.terminal import WARNING, say, tell
 
 if TYPE_CHECKING:
-    from ...runtime.records.texts.record_json import Record
+    from ...runtime.records.record_json import Record
 
 _PAGE = 200
 """Rows of a table that share their column widths; what follows is a table of its own."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from ...runtime.driver.reports.event_texts import counted
+from ...runtime.driver.event_texts import counted
 from ..options import ProjectOptions, format_option, whole_project_options
 from ..printing.findings import warn_of_call
 from ..printing.terminal import WARNING, say, tell

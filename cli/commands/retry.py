@@ -6,9 +6,8 @@ from typing import Any
 
 import click
 
-from ...runtime.driver.reports.event_texts import counted
-from ..given_files import GivenLines
-from ..json_records import records_of
+from ...runtime.driver.event_texts import counted
+from ..given_files import GivenLines, records_of
 from ..options import ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call
 from ..printing.terminal import tell

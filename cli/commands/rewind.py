@@ -7,17 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...runtime.driver.reports.event_texts import counted
-from ..moments import Moment
-from ..options import ProjectOptions, WholeNumber, whole_project_options
+from ...runtime.driver.event_texts import counted
+from ..options import Moment, ProjectOptions, WholeNumber, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn_of_call
 from ..printing.terminal import tell
 from ..removing import confirmed
 
 if TYPE_CHECKING:
-    from ...runtime.progress.resets.rewinding import Rewind
-    from ...runtime.progress.seeking import Whence
+    from ...runtime.progress.rewinding import Rewind, Whence
 
 _HEADER = ("partition", "unread now", "unread then", "read again", "passed over")
 
@@ -29,7 +27,7 @@ class Where(click.ParamType["Whence"]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Whence:
         """The place that it means in each partition."""
-        from ...runtime.progress.seeking import EARLIEST, LATEST, Whence
+        from ...runtime.progress.rewinding import EARLIEST, LATEST, Whence
 
         if isinstance(value, Whence):
             return value

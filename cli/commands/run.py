@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from ...runtime.topology import ExpressionEngine
+from ...runtime.ir.topology import ExpressionEngine
 from ..given_files import GivenPath
 from ..options import ProjectOptions, continue_option, engine_option, project_options
-from ..printing.watching import watch_options, watching
-from ..refreshing import agreed, check_going_on, yes_option
+from ..printing.results import watch_options, watching
+from ..removing import agreed, check_going_on, yes_option
 
 
 @click.command()
@@ -75,6 +75,6 @@ def command(
 
 def _goes_on(plan: Path | None) -> bool:
     """Whether a plan is of a run with `--continue`. Raises PlanFileError."""
-    from ...runtime.changes.plans.plan_json import Made
+    from ...runtime.changes.plan import Made
 
     return plan is not None and Made.read(plan).go_on

@@ -7,14 +7,13 @@ from typing import Any
 
 import click
 
-from ...runtime.driver.reports.event_texts import counted
-from ..given_files import GivenLines
-from ..json_records import records_of
+from ...runtime.driver.event_texts import counted
+from ..given_files import GivenLines, records_of
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn
 from ..printing.results import show_refused, show_seeds
 from ..printing.terminal import tell
-from ..refreshing import agreed, yes_option
+from ..removing import agreed, yes_option
 
 _LINES = GivenLines()
 

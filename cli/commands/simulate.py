@@ -21,9 +21,8 @@ from ..printing.terminal import ERROR, WARNING, say
 
 if TYPE_CHECKING:
     from ...api.project import Project
-    from ...runtime.simulation.measures import Assertion
-    from ...runtime.simulation.report import Simulation
-    from ...runtime.simulation.scenario import Scenario
+    from ...runtime.simulation.report import Assertion, Simulation
+    from ...runtime.simulation.rounds import Scenario
 
 _SVG = ".svg"
 _ROUND = ("round", "at", "why", "clients", "moved", "standbys", "down", "for", "restored")
@@ -73,7 +72,7 @@ class Limit(click.ParamType[tuple[str, float]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
         """The measure and its limit, in ms, bytes or numbers."""
-        from ...runtime.simulation.measures import MEASURES
+        from ...runtime.simulation.report import MEASURES
 
         name, equals, limit = str(value).partition("=")
         if name not in MEASURES:
@@ -88,7 +87,7 @@ class Limit(click.ParamType[tuple[str, float]]):
 
 
 def _rate(text: str) -> Any:
-    from ...runtime.simulation.quantities import Rate
+    from ...runtime.simulation.model import Rate
 
     return Rate.parse(text)
 
@@ -104,7 +103,7 @@ def _updates(text: str) -> float:
 
 
 def _size(text: str) -> int:
-    from ...runtime.simulation.quantities import size_bytes
+    from ...runtime.simulation.model import size_bytes
 
     return size_bytes(text)
 
@@ -179,7 +178,7 @@ def command(
         raise click.BadParameter(message, param_hint="--replication")
     if not scenario["racks"] and any(name == "max_cross_rack" for name, _ in limits):
         raise click.BadParameter("max_cross_rack needs --racks", param_hint="--assert")
-    from ...runtime.simulation.measures import check
+    from ...runtime.simulation.report import check
 
     with options.project() as project, redirect_stdout(sys.stderr):  # what an assignor prints is no result
         _check_assignor(project, scenario["assignor"])
@@ -237,14 +236,14 @@ def _scenario(
     restore_rate: Any, state_records: int, state_size: int, update_rate: float, replication: int, **rest: Any
 ) -> Scenario:
     from ...runtime.simulation.model import Assumptions, Size
-    from ...runtime.simulation.scenario import Scenario
+    from ...runtime.simulation.rounds import Scenario
 
     assumptions = Assumptions(restore_rate, Size(state_records, state_size), update_rate, replication)
     return Scenario(**rest, assumptions=assumptions)
 
 
 def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> str:
-    from ...runtime.simulation.json_report import to_json
+    from ...runtime.simulation.report import to_json
 
     content = {
         "simulations": [to_json(simulation) for simulation in simulations],
@@ -258,7 +257,7 @@ def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> st
 
 def _show(simulation: Simulation) -> None:
     """A table of the rounds, then one of where the tasks are in the end."""
-    from ...runtime.simulation.quantities import shown_duration, shown_size
+    from ...runtime.simulation.model import shown_duration, shown_size
 
     application = simulation.application
     known = "as in the log" if application.measured else "as assumed"

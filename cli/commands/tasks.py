@@ -11,17 +11,16 @@ import click
 from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
-from ..printing.cells import time_text
 from ..printing.findings import progress_of, warn_of_call
-from ..printing.numbers import TASK_HEADER, TASK_RIGHT, task_cells
+from ..printing.tables import TASK_HEADER, TASK_RIGHT, task_cells, time_text
 from ..printing.terminal import ERROR, WARNING, console, is_terminal, say, tell
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
 
-    from ...api.applications.tasks import ApplicationTasks
     from ...api.project import Project
-    from ...runtime.driver.reports.status import RunStatus, TaskStatus
+    from ...api.tasks import ApplicationTasks
+    from ...runtime.driver.status import RunStatus, TaskStatus
 
 HEADER = ("client", "task", "role", "state", "stores", "lag", "rate", "since")
 _AT_ITS_END = 6
@@ -172,8 +171,8 @@ def failure(status: RunStatus) -> tuple[str, str]:
 
 def headline(each: ApplicationTasks) -> list[str]:
     """How an application's run fares, in lines that fit 80 columns for most names."""
-    from ...runtime.driver.reports.event_texts import counted
-    from ...runtime.driver.reports.restoring import span
+    from ...runtime.driver.event_texts import counted
+    from ...runtime.driver.restoring import span
 
     status = each.status
     if status is None:
@@ -224,7 +223,7 @@ def paused(each: ApplicationTasks) -> str:
 
 def reasons(each: ApplicationTasks) -> list[str]:
     """Why tasks have stopped, and for whom others wait, though they have records to take: a line for each reason."""
-    from ...runtime.driver.waiting.texts import stopped_at, they_wait_for
+    from ...runtime.driver.wait_texts import stopped_at, they_wait_for
 
     status = each.status
     if status is None:
@@ -267,7 +266,7 @@ def _order(task: TaskStatus, stopped: bool) -> int:
 
 
 def _state(task: TaskStatus, each: ApplicationTasks) -> str:
-    from ...runtime.driver.reports.restoring import span
+    from ...runtime.driver.restoring import span
 
     if each.status is not None and each.status.stop(task) is not None:
         return "stopped"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...runtime.topology import ExpressionEngine
+from ...runtime.ir.topology import ExpressionEngine
 from ..options import ProjectOptions, format_option, project_options
 from ..printing.findings import show, warn_of_unread
 from ..printing.terminal import tell
 
 if TYPE_CHECKING:
-    from ...api.testing.results import CaseResult, CaseResults
+    from ...api.project_tests import CaseResult, CaseResults
 
 
 @click.command()
@@ -56,7 +56,7 @@ def command(
 
 
 def _progress(style: str, base: str) -> Callable[[CaseResult], None]:
-    from ..testing.told import tell_case
+    from ..printing.tests import tell_case
 
     def told(case: CaseResult) -> None:
         if style == "table":
@@ -66,7 +66,7 @@ def _progress(style: str, base: str) -> Callable[[CaseResult], None]:
 
 
 def _show(results: CaseResults, style: str, base: str) -> None:
-    from ..testing.told import tell_results
+    from ..printing.tests import tell_results
 
     if not results.cases:
         tell("no tests: `headwater test` runs the cases in the .yml files of tests/", err=True)
@@ -74,7 +74,7 @@ def _show(results: CaseResults, style: str, base: str) -> None:
         if results.cases:
             tell_results(results)
         return
-    from ..testing import reports
+    from ..printing import tests as reports
 
     form = {"json": reports.as_json, "github": reports.as_github, "junit": reports.as_junit}[style]
     click.echo(form(results, base), nl=False)

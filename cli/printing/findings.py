@@ -14,7 +14,7 @@ from .terminal import WARNING, console, say
 if TYPE_CHECKING:
     from ...api.project import Project
     from ...compiler.diagnostics import Diagnostic
-    from ...runtime.changes.plans.recomputation import Recomputation
+    from ...runtime.changes.planning import Recomputation
 
 _UNREAD = ("HW035", "HW037", "HW038", "HW040")
 
@@ -71,7 +71,7 @@ def show(found: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, st
     found = tuple(found)
     if not found and style == "text":
         return
-    from ...compiler import printing
+    from ...compiler import diagnostics as printing
 
     base = os.path.relpath(root)
     if style == "json":

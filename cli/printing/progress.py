@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
 
-    from ...runtime.driver.reports.events import Event, Observer
-    from ...runtime.driver.reports.restoring import Restoring
+    from ...runtime.driver.events import Event, Observer
+    from ...runtime.driver.restoring import Restoring
 
 
 _STARTING = "starting Spark"
@@ -93,9 +93,9 @@ class Progress:
 
     def on(self, event: Event) -> None:
         """Count one event."""
-        from ...runtime.driver.reports import events
-        from ...runtime.driver.reports.event_texts import sentence
-        from ...runtime.driver.reports.restoring import Restoring
+        from ...runtime.driver import events
+        from ...runtime.driver.event_texts import sentence
+        from ...runtime.driver.restoring import Restoring
 
         if isinstance(event, events.LogCleaned | events.UpkeepFailed | events.RecordsHeldBack):
             # It may be of what is fed from outside, which is no application that runs.
@@ -117,7 +117,7 @@ class Progress:
 
     def _with_bars(self, line: Line) -> Line:
         """While stores are restored, the note says how far they are: epochs of other tasks go on meanwhile."""
-        from ...runtime.driver.reports.restoring import pace
+        from ...runtime.driver.restoring import pace
 
         restoring = self._restoring[line.application]
         note = restoring.short() or line.note
@@ -130,7 +130,7 @@ class Progress:
 
     def _is_told(self, event: Event) -> bool:
         """Whether an event is a line of its own. How tasks are placed at the start is no news."""
-        from ...runtime.driver.reports import events
+        from ...runtime.driver import events
 
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
         moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
@@ -153,7 +153,7 @@ class Progress:
         return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
 
     def _note(self, line: Line, event: Event) -> None:
-        from ...runtime.driver.reports import events
+        from ...runtime.driver import events
 
         match event:
             case events.ApplicationStarted():
@@ -257,7 +257,7 @@ def shown() -> Iterator[Observer]:
     """
     screen = console(err=True, file=lossy(sys.stderr))
     if not is_terminal(err=True) or screen.is_dumb_terminal:
-        from ...runtime.driver.reports.event_texts import Lines
+        from ...runtime.driver.event_texts import Lines
 
         click.echo(_STARTING, err=True)
         yield Lines()

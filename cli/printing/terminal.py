@@ -1,22 +1,27 @@
-"""Prints for commands: text with styles on a terminal, plain text elsewhere.
-
-With `NO_COLOR` or `TERM=dumb` there are no styles on a terminal either.
-"""
+"""Lines on stdout and stderr, with colour where the terminal has it."""
 
 from __future__ import annotations
 
+import codecs
+import io
 import os
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
-from ...readable_text import entry, readable, visible
+from ...readable_text import UNICODE_ESCAPES, entry, readable, visible
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+# Prints for commands: text with styles on a terminal, plain text elsewhere.
+#
+# With `NO_COLOR` or `TERM=dumb` there are no styles on a terminal either.
 
 ERROR = ("error: ", "bold red")
 WARNING = ("warning: ", "bold yellow")
@@ -92,3 +97,54 @@ def _shown(text: str) -> str:
 def named(name: str, message: str) -> str:
     """A message with the name of what it is about before it, unless the message has the name."""
     return message if name in message else f"{name}: {message}"
+
+
+# Standard output whose errors say that it is standard output: the system names no file for one that is open.
+#
+# What its encoding lacks is written as `\u20ac`: a command does not end because of a letter.
+
+_NAME = "standard output"
+
+
+class _Named:
+    """A stream whose errors have its name in the place of a path."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        with _named():
+            return self._stream.write(text)
+
+    def flush(self) -> None:
+        with _named():
+            self._stream.flush()
+
+
+@contextmanager
+def _named() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        error.filename = _NAME
+        raise
+
+
+def name_standard_output() -> None:
+    """Have each OSError of this process's standard output name it, and escape what its encoding lacks."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # ASCII is what nobody has set up: click writes UTF-8 then, so rich and Python do so, too.
+            encoding = "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else None
+            stream.reconfigure(encoding=encoding, errors=UNICODE_ESCAPES)
+    if sys.stdout is not None and not isinstance(sys.stdout, _Named):  # it is None where it is closed
+        sys.stdout = cast("Any", _Named(sys.stdout))
+
+
+def leave_standard_output(error: BaseException) -> None:
+    """If this is an error of standard output, do not tell it again: Python tries once more to write when it ends."""
+    if isinstance(error, OSError) and error.filename == _NAME:
+        sys.stdout = cast("Any", lossy(sys.stdout))

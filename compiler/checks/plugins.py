@@ -1,23 +1,27 @@
-"""Checks names defined outside of the YAML: plugins with their options, and Python functions of the project."""
+"""Checks of plugins, and the catalog of what they offer."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from collections.abc import Mapping as AbstractMapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
-from ...plugins.registry import is_installed
-from ...runtime.assignment.racks.solver import WAY_OUT, uses_solver
-from ...runtime.topology import Assignment
+from ...plugins.errors import PluginImportError
+from ...plugins.manager import PluginManager
+from ...plugins.registry import Registry, is_installed
+from ...runtime.assignment.rack_solver import WAY_OUT, has_solver, uses_solver
+from ...runtime.ir.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..entries.models import PluginUse, StoreModel
-from ..language.python_functions import code_of, is_defined
+from ..entries import PluginUse, StoreModel
+from ..language.udfs import code_of, is_defined
 from ..model.project import AssignmentModel, ProjectModel
-from ..reading.nodes import NOTES, Mapping, Node, Scalar
-from ..reading.nodes import Sequence as SequenceNode
-from ..reading.other_words import instead_of_log
+from ..reading.source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
+from ..reading.violations import instead_of_log
 from ..target_settings import BUILTIN_LOGS
+
+# Checks names defined outside of the YAML: plugins with their options, and Python functions of the project.
 
 _WORDS = {
     "assignor": "assignor",
@@ -56,7 +60,7 @@ class PluginCatalog(Protocol):
 
 
 def check_plugins(
-    model: ProjectModel, target: Mapping | None, catalog: PluginCatalog, diagnostics: Diagnostics
+    model: ProjectModel, target: MappingNode | None, catalog: PluginCatalog, diagnostics: Diagnostics
 ) -> None:
     """Report unknown plugins, options that their schemas refuse, packages that are missing, and stores that need a
     changelog and have none."""
@@ -70,7 +74,7 @@ def check_plugins(
             other = instead_of_log(name) if kind == "log" else None
             diagnostics.add("HW601", use.name.position, message, other or did_you_mean(name, names) or unlisted)
             written = target.get("log") if kind == "log" and target is not None else None
-            if isinstance(written, Mapping):  # nobody knows which keys such a log has
+            if isinstance(written, MappingNode):  # nobody knows which keys such a log has
                 diagnostics.withdraw("HW201", [entry.key.position for entry in written.entries])
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
@@ -88,7 +92,7 @@ def check_plugins(
 
 def check_packages(
     model: ProjectModel,
-    target: Mapping | None,
+    target: MappingNode | None,
     diagnostics: Diagnostics,
     required: AbstractMapping[tuple[str, str], AbstractMapping[str, str]],
 ) -> None:
@@ -146,7 +150,7 @@ def _check_racks(assignment: AssignmentModel, catalog: PluginCatalog, diagnostic
     diagnostics.add("HW610", strategy.position, message, f"Install it: {WAY_OUT}.")
 
 
-def _uses(model: ProjectModel, target: Mapping | None) -> Iterator[tuple[str, PluginUse]]:
+def _uses(model: ProjectModel, target: MappingNode | None) -> Iterator[tuple[str, PluginUse]]:
     for topology in model.topologies.values():
         if topology.assignment.assignor is not None:
             yield "assignor", topology.assignment.assignor
@@ -162,16 +166,16 @@ def _uses(model: ProjectModel, target: Mapping | None) -> Iterator[tuple[str, Pl
 
 def _log(written: Node | None) -> PluginUse | None:
     """The log as a profile names it, see `target_settings`; None if it does not."""
-    name = (written.get("name") or written.get("type")) if isinstance(written, Mapping) else written
-    if not isinstance(name, Scalar) or not isinstance(name.value, str):
+    name = (written.get("name") or written.get("type")) if isinstance(written, MappingNode) else written
+    if not isinstance(name, ScalarNode) or not isinstance(name.value, str):
         return None
-    if not isinstance(written, Mapping):
+    if not isinstance(written, MappingNode):
         return PluginUse(name, None)
     if name.value in BUILTIN_LOGS and "name" not in written:
         entries = tuple(entry for entry in written.entries if entry.name not in ("type", *NOTES))
-        return PluginUse(name, Mapping(entries, written.position))
+        return PluginUse(name, MappingNode(entries, written.position))
     options = written.get("options")
-    return PluginUse(name, options if isinstance(options, Mapping) else None)
+    return PluginUse(name, options if isinstance(options, MappingNode) else None)
 
 
 def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any], diagnostics: Diagnostics) -> None:
@@ -179,7 +183,7 @@ def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any],
     from referencing.exceptions import Unresolvable
 
     whose = f"{_WORDS[kind]} '{use.name.text}'"
-    options = use.options or Mapping((), use.name.position)
+    options = use.options or MappingNode((), use.name.position)
     try:
         Draft7Validator.check_schema(dict(schema))
         errors = list(Draft7Validator(schema).iter_errors(options.to_python()))
@@ -198,7 +202,7 @@ def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any],
             diagnostics.add("HW602", use.name.position, f"The {whose} refuses its options: {found.message}.")
 
 
-def _report_unknown(whose: str, options: Mapping, known: Sequence[str], diagnostics: Diagnostics) -> None:
+def _report_unknown(whose: str, options: MappingNode, known: Sequence[str], diagnostics: Diagnostics) -> None:
     """Report each unknown option at its place. Only for a schema that refuses all options it does not list."""
     for entry in options.entries:
         if entry.name not in known:
@@ -209,7 +213,7 @@ def _report_unknown(whose: str, options: Mapping, known: Sequence[str], diagnost
 def _place(node: Node, path: list[str | int]) -> Position:
     for step in path:
         match node, step:
-            case (Mapping(), str()) if step in node:
+            case (MappingNode(), str()) if step in node:
                 node = node[step]
             case SequenceNode(), int():
                 node = node[step]
@@ -220,7 +224,73 @@ def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -
     """Report Python functions that the project's files do not define. Nothing is imported."""
     for topic in model.topics.values():
         function = topic.seed.get("function") if topic.seed is not None else None
-        if not isinstance(function, Scalar) or not isinstance(function.value, str):
+        if not isinstance(function, ScalarNode) or not isinstance(function.value, str):
             continue
         if is_defined(function, root, diagnostics):
             code_of(function, root, diagnostics)
+
+
+# The plugins that a project may name, to check names and options before anything runs.
+
+
+class InstalledPlugins:
+    """Implements `checks.plugins.PluginCatalog`. Plugins are imported when the first question is asked.
+
+    `manager` makes a PluginManager without the plugins that it is given.
+    """
+
+    def __init__(self, manager: Callable[[Collection[str]], PluginManager]) -> None:
+        self._find = manager
+
+    def names(self, kind: str) -> Collection[str]:
+        """The names of the plugins of a kind."""
+        return list(self._registry(kind))
+
+    def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
+        """The JSON Schema of a plugin's options. The schema of profiles covers those of the embedded log."""
+        return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
+
+    def missing(self, kind: str, name: str) -> Mapping[str, str]:
+        """The modules that a plugin requires and that are not installed, each with what `pip install` gets it by."""
+        return self._registry(kind)[name].missing
+
+    def needs_changelog(self, backend: str) -> bool:
+        """Whether the stores of a backend can lose their rows with a process."""
+        return self._registry("store_backend")[backend].needs_changelog
+
+    def makes(self, kind: str, name: str, method: str) -> bool:
+        """Whether a plugin's class has a method. Of a factory that is no class, nothing is known: True for backends."""
+        factory = self._registry(kind)[name].load()
+        return hasattr(factory, method) if isinstance(factory, type) else kind == "store_backend"
+
+    def has_rack_solver(self) -> bool:
+        """Whether OR-Tools is installed."""
+        return has_solver()
+
+    def failures(self) -> Mapping[str, str]:
+        """The project's modules that cannot be imported, each with the reason. Raises PluginError for other plugins."""
+        failed: dict[str, str] = {}
+        # Each round leaves out the modules that have failed, so that one run reports all of them.
+        while True:
+            try:
+                self._find(failed)
+            except PluginImportError as error:
+                if not error.local:
+                    raise
+                failed[error.name] = error.reason
+            else:
+                return failed
+
+    @cached_property
+    def _registries(self) -> Mapping[str, Registry]:
+        manager = self._find(())
+        return {
+            "assignor": manager.assignors,
+            "restore_strategy": manager.restore_strategies,
+            "restore_listener": manager.restore_listeners,
+            "store_backend": manager.store_backends,
+            "log": manager.logs,
+        }
+
+    def _registry(self, kind: str) -> Registry:
+        return self._registries[kind]

@@ -1,26 +1,31 @@
-"""Checks the whole project: topics, then every flow after those that it reads."""
+"""Checks of what a project declares: names, former names, modules of plugins."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import ast
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass
+from importlib.machinery import PathFinder
+from importlib.metadata import entry_points
+from pathlib import Path
 
-from ...runtime.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_letter_topic
-from ..diagnostics import Diagnostics, did_you_mean
-from ..entries.models import TableModel, TopicModel
-from ..entries.stores import check_no_processors, declared_store
+from ...runtime.ir.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_letter_topic
+from ...unusable_paths import leaves
+from ..diagnostics import Diagnostics, Position, did_you_mean
+from ..entries import TableModel, TopicModel, check_no_processors, declared_store
 from ..language.judge import Judge
-from ..language.python_functions import ProjectFunctions
-from ..language.udfs.declared import Udfs
-from ..model.project import ProjectModel
+from ..language.udfs import ProjectFunctions, Udfs, report_outside
+from ..model.project import ProjectModel, TopologyModel
 from ..model.resolve import Resolution
-from ..operations.base.checked import CheckedTable, CheckedTopology
-from ..operations.base.context import Carried, FlowContext, TopologyContext
-from ..operations.base.shape import UNKNOWN, WINDOW_COLUMNS, Shape
+from ..operations.base.context import Carried, CheckedTable, CheckedTopology, FlowContext, TopologyContext
+from ..operations.base.site import UNKNOWN, WINDOW_COLUMNS, Shape
+from ..reading.source import Node, ScalarNode, SequenceNode
 from ..types import holds_map
-from .collapsed import check_collapsed
-from .flow import check_flow, declared_topic
-from .starts import check_starts
+from .flow import check_collapsed, check_flow, declared_topic
+from .target import check_starts
+
+# Checks the whole project: topics, then every flow after those that it reads.
 
 
 @dataclass(frozen=True)
@@ -219,3 +224,129 @@ def _stored_shape(shape: Shape) -> Shape:
     return Shape(
         key=shape.key, value=shape.value, partitions=shape.partitions, windowed=shape.windowed, open=shape.open
     )
+
+
+# Checks `was`: a former name is nobody's name now, and one thing's only.
+
+Named = tuple[ScalarNode, tuple[ScalarNode, ...]]
+"""A name, and the names before it."""
+
+
+def check_former_names(model: ProjectModel, diagnostics: Diagnostics) -> None:
+    """Check the former names of all that may have some."""
+    topologies = model.topologies.values()
+    _check("topology", ((each.name, each.was) for each in topologies), diagnostics)
+    for topology in topologies:
+        for kind, named in named_in(topology).items():
+            _check(kind, named, diagnostics)
+
+
+def named_in(topology: TopologyModel) -> dict[str, list[Named]]:
+    """What has a name in a topology, by kind, each with the names before it."""
+    steps = (step for flow in topology.flows.values() for step in flow.steps)
+    return {
+        "store": [(each.name, each.was) for each in topology.stores.values()],
+        "table": [(each.name, each.was) for each in topology.tables.values()],
+        "flow": [(each.name, each.was) for each in topology.flows.values()],
+        "step": [(each.name, each.was) for each in steps if each.name is not None],
+    }
+
+
+def _check(kind: str, named: Iterable[Named], diagnostics: Diagnostics) -> None:
+    """Check those of one kind, of which no two have one name."""
+    known = {name.text: (name, was) for name, was in named}
+    taken: dict[str, ScalarNode] = {}
+    for name, was in known.values():
+        for former in was:
+            if former.text == name.text:
+                message = f"The {kind} '{name.text}' cannot have been '{name.text}' before: that is its name."
+                diagnostics.add("HW740", former.position, message, "Remove it.")
+            elif former.text in known:
+                _in_use(kind, former, known, diagnostics)
+            elif (first := taken.setdefault(former.text, name)) is not name:
+                message = f"Both '{first.text}' and '{name.text}' are said to have been the {kind} '{former.text}'."
+                diagnostics.add("HW741", former.position, message, "Leave it at the one that goes on.")
+
+
+def _in_use(kind: str, former: ScalarNode, known: Mapping[str, Named], diagnostics: Diagnostics) -> None:
+    at = known[former.text][0].position
+    message = f"There is a {kind} '{former.text}' now: {at.file}, line {at.line}."
+    hint = f"Remove the name here if that {kind} is another one; else remove that {kind}."
+    diagnostics.add("HW740", former.position, message, hint)
+
+
+# Checks the modules that `plugins:` of headwater.yml names: they exist, are Python, and can be imported.
+
+_MOST_BYTES = 500_000
+"""A longer module is data written by a program; only the import checks it."""
+
+_WAY_OUT = "Fix it there, or leave the plugin out with -p no:<name>."
+
+
+def check_modules(
+    plugins: Node | None,
+    root: Path,
+    without: Collection[str],
+    failures: Callable[[], AbstractMapping[str, str]] | None,
+    diagnostics: Diagnostics,
+) -> bool:
+    """Report modules that are missing or are no Python and, with `failures`, those that cannot be imported.
+
+    `without`: modules that are left out. Returns whether all are fine. Without `failures` nothing is imported.
+    """
+    items = plugins.items if isinstance(plugins, SequenceNode) else ()
+    named = [each for each in items if isinstance(each, ScalarNode) and isinstance(each.value, str)]
+    named = [each for each in named if each.text not in without]
+    faulty = [each for each in named if not _is_python(each, root, diagnostics)]
+    if faulty:
+        return False
+    failed = failures() if failures is not None and named else {}
+    for each in named:
+        if each.text in failed:
+            message = f"The module '{each.text}' cannot be imported: {failed[each.text]}."
+            diagnostics.add("HW604", each.position, message, _WAY_OUT)
+    return not failed
+
+
+def check_left_out(plugins: Node | None, without: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report plugins that the command line leaves out, and that nobody would have used."""
+    if not without:
+        return
+    from ...plugins.manager import BUILTINS, ENTRY_POINTS
+
+    items = plugins.items if isinstance(plugins, SequenceNode) else ()
+    known = [*BUILTINS, *(each.name for each in entry_points(group=ENTRY_POINTS))]
+    known += [each.text for each in items if isinstance(each, ScalarNode)]
+    for name in without:
+        if name not in known:
+            hint = did_you_mean(name, known) or "Leave the option out."
+            diagnostics.add("HW040", Position.option("-p"), f"There is no plugin '{name}' to leave out.", hint)
+
+
+def _is_python(module: ScalarNode, root: Path, diagnostics: Diagnostics) -> bool:
+    """Whether a module of the project parses; reports it if not. Installed modules and packages without a file pass."""
+    place = root.joinpath(*module.text.split("."))
+    file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    if file is None:
+        top = module.text.partition(".")[0]
+        own = (root / top).is_dir() or (root / f"{top}.py").is_file()
+        if place.is_dir() or (not own and PathFinder.find_spec(top) is not None):
+            return True
+        known = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("*/*.py"))]
+        hint = did_you_mean(module.text, known) or "Modules have dotted names: plugins.mine is plugins/mine.py."
+        diagnostics.add("HW603", module.position, f"There is no module '{module.text}'.", hint)
+        return False
+    if leaves(root, file):
+        report_outside(file.relative_to(root).as_posix(), module.position, diagnostics)
+        return False
+    try:
+        if file.stat().st_size <= _MOST_BYTES:
+            ast.parse(file.read_bytes(), file.relative_to(root).as_posix())
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        reason: object = error
+        if isinstance(error, SyntaxError):
+            reason = f"{error.msg} ({error.filename}:{error.lineno})"
+        message = f"The module '{module.text}' cannot be read as Python: {reason}."
+        diagnostics.add("HW604", module.position, message, _WAY_OUT)
+        return False
+    return True

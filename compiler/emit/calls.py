@@ -1,18 +1,24 @@
-"""Writes dataclasses of the runtime and of the graph as the calls that make them."""
+"""Calls of constructors, with their notes, as Python source."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from typing import Any
 
-from ...runtime.durations import duration_text
-from ...runtime.python_functions.code import PythonCode
-from ...runtime.python_functions.udf import Udf
-from ...runtime.topology import GlobalTable, Store, Topic
-from ...runtime.windows import JoinWindow, SessionWindow, SlidingWindow, Window
-from .names import FUNCTIONS, Constants
-from .python import Code, Expression, Items, Text, call, dict_of, literal, tuple_of
+from ...runtime.engine.building import Pipe, subtopology
+from ...runtime.engine.sql_step import SqlStep
+from ...runtime.engine.steps import PythonStep, Step
+from ...runtime.environment import duration_text
+from ...runtime.ir.functions import PythonCode, Udf
+from ...runtime.ir.topology import GlobalTable, Store, Subtopology, Topic, Topology
+from ...runtime.ir.windows import JoinWindow, SessionWindow, SlidingWindow, Window
+from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
+from .literals import FUNCTIONS, WIDTH, Code, Constants, Expression, Items, Text, call, dict_of, literal, tuple_of
+from .template import content_hash
+
+# Writes dataclasses of the runtime and of the graph as the calls that make them.
 
 _POSITIONAL = {
     "Agg": 3,
@@ -139,3 +145,58 @@ class Declarations:
 def _is_default(declared: Any, field: Field[Any]) -> bool:
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     return default is not MISSING and bool(getattr(declared, field.name) == default)
+
+
+# Comments of generated code: what the YAML says of a flow or table, above the first of its steps.
+
+
+class Notes:
+    """The comments of one function: each flow and table that has a description is said once."""
+
+    def __init__(self, graph: TopologyGraph) -> None:
+        self._file = graph.file
+        self._notes = graph.notes
+        self._said: set[str] = set()
+
+    def at(self, place: str, indent: int) -> tuple[str, ...]:
+        """The lines of the comment above a step at `file:line`; none where its flow was said before."""
+        file, _, line = place.rpartition(":")
+        notes = [note for note in self._notes if file == self._file and note.line <= int(line)]
+        if not notes or not notes[-1].description.strip() or notes[-1].name in self._said:
+            return ()
+        self._said.add(notes[-1].name)
+        return comment_lines(f"{notes[-1].name}: {notes[-1].description}", indent)
+
+
+def comment_lines(text: str, indent: int) -> tuple[str, ...]:
+    """The lines of a comment."""
+    shown = "".join(character if character.isprintable() else " " for character in " ".join(text.split()))
+    return tuple(
+        f"# {line}" for line in textwrap.wrap(shown, WIDTH - indent - 2, break_long_words=False, break_on_hyphens=False)
+    )
+
+
+# A graph as the topology that its generated code declares, without writing or loading that code.
+
+
+def declared_topology(graph: TopologyGraph) -> Topology:
+    """The topology. It can be compared and described, not run: which columns its edges keep is left out."""
+    return Topology(
+        project=graph.project,
+        name=graph.name,
+        version=graph.version,
+        content_hash=content_hash(graph),
+        subtopologies=tuple(_declared(part, graph.file) for part in graph.subtopologies),
+        assignment=graph.assignment,
+        restore=graph.restore,
+        was=graph.was,
+    )
+
+
+def _declared(part: SubtopologyGraph, file: str) -> Subtopology:
+    steps = tuple(map(_step, part.stages))
+    return subtopology(part.number, part.name, file=file, on_error=part.step_policies)(lambda _: Pipe(steps))
+
+
+def _step(stage: PythonStage | SqlStep) -> Step:
+    return PythonStep(stage.nodes) if isinstance(stage, PythonStage) else stage

@@ -9,19 +9,33 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from ...runtime.operators.declarations import Declaration, Flow
+from ...runtime.engine.columns import Flows, behind_sql
+from ...runtime.engine.sql_step import SqlStep
+from ...runtime.engine.steps import PythonStep
+from ...runtime.ir.declarations import Declaration, Flow
+from ...runtime.ir.topology import Topology
 from ...runtime.records.types import parse_columns
-from ...runtime.stages.columns import Flows, behind_sql
-from ...runtime.stages.sql_step import SqlStep
-from ...runtime.stages.steps import PythonStep
-from ...runtime.topology import Topology
-from ..entries.stores import columns_ddl
+from ..entries import columns_ddl
 from ..topology.engines import kept_of_stages
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
-from .calls import Declarations
-from .names import FUNCTIONS, Constants, Declared, function_names
-from .notes import Notes, comment_lines
-from .python import Code, Commented, Expression, Items, Text, call, dict_of, one_a_line, quoted, statement, tuple_of
+from .calls import Declarations, Notes, comment_lines
+from .literals import (
+    FUNCTIONS,
+    Code,
+    Commented,
+    Constants,
+    Declared,
+    Expression,
+    Items,
+    Text,
+    call,
+    dict_of,
+    function_names,
+    one_a_line,
+    quoted,
+    statement,
+    tuple_of,
+)
 from .template import content_hash, docstring, import_from, render, title
 
 

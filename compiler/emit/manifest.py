@@ -12,15 +12,15 @@ from dataclasses import asdict
 from typing import Any
 
 from ...runtime.dataclass_json import to_plain
+from ...runtime.ir.topology import Agg, Store, Topic
 from ...runtime.log.commit.descriptions import TopologyDescription
 from ...runtime.records.types import split_columns
-from ...runtime.topology import Agg, Store, Topic
 from ...version import MANIFEST_SCHEMA, __version__
 from ..reading.load import LoadedProject
-from ..reading.nodes import NOTES
+from ..reading.source import NOTES
 from ..resources import Resource, Resources
 from ..topology.graph import ProcessorNode, SubtopologyGraph, TopologyGraph
-from .declared import declared_topology
+from .calls import declared_topology
 from .template import content_hash
 
 

@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import PurePath
 
-from ...runtime.topology import PluginRef, Settings
-from ..reading.environment import FromEnvironment, comes_from_environment
+from ...runtime.ir.topology import PluginRef, Settings
+from ..reading.files import FromEnvironment, comes_from_environment
 from ..topology.graph import TopologyGraph
 from .calls import Declarations
-from .names import Constants
-from .python import Code, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
+from .literals import Code, Constants, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
 from .template import docstring, import_from, render, title
 
 _LOOKING_UP = ("env_var", "whole_number", "duration")

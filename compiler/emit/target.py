@@ -1,25 +1,124 @@
-"""Writes a compiled project to `target/`: job.py and runner.py for each topology, a manifest.json, and schemas."""
+"""All files of `target/`."""
 
 from __future__ import annotations
 
 import fcntl
-from collections.abc import Iterable, Iterator, Mapping
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from ... import schemas
 from ...private_files import make_folder, opener
 from ...runtime.dataclass_json import parsed
-from ...runtime.python_functions.code import FOLDER
-from ...runtime.topology import Settings
-from ..topology.graph import TopologyGraph
+from ...runtime.ir.functions import FOLDER, PythonCode, PythonFunction, Udf
+from ...runtime.ir.topology import Settings
+from ..topology.graph import PythonStage, TopologyGraph
 from ..whole_files import PARTIAL, write_whole
 from . import manifest as manifests
-from .code_files import write_code
-from .editor_schemas import write_editor_schemas
 from .job import render_job
 from .runner import render_runner
+
+# The Python of a project that a topology runs, as files beside its generated code.
+
+
+def code_of(graph: TopologyGraph) -> PythonCode:
+    """The files of `functions/` on which the functions of a topology depend."""
+    return PythonCode(tuple(sorted({file for function in _functions(graph) for file in function.code.files})))
+
+
+def write_code(folder: Path, graph: TopologyGraph, write: Callable[[Path, str], bool]) -> bool:
+    """Write these files to the `folder` of the generated code, and remove those of before. Returns whether any differ.
+
+    `write`: writes a file unless it has this text, and returns whether it was written.
+    """
+    texts = code_of(graph).texts
+    stale = [path for path in folder.joinpath(FOLDER).rglob("*.py") if path.relative_to(folder).as_posix() not in texts]
+    for path in stale:
+        path.unlink()
+    written = [write(folder / path, text) for path, text in texts.items()]
+    return any(written) or bool(stale)
+
+
+def _functions(graph: TopologyGraph) -> Iterator[PythonFunction]:
+    stages = (stage for part in graph.subtopologies for stage in part.stages if isinstance(stage, PythonStage))
+    for node in (node for stage in stages for node in stage.nodes):
+        for field in fields(node):
+            value = getattr(node, field.name)
+            if isinstance(value, PythonFunction):
+                yield value
+            elif isinstance(value, Udf):
+                yield value.function
+
+
+# The schemas of a project's files as editors need them: they see the files before Jinja is rendered.
+#
+# `schemas/*.json` say what a file is once it is rendered. Here each value may also be a text with Jinja in it. The
+# files
+# are written to `target/`, where the first line of each of a project's files names its schema.
+
+FILES = ("project", "profiles", "topics", "topology", "tests")
+"""The schemas of the files that people write."""
+
+SCHEMAS_FOLDER = ".schemas"
+"""Where they are in `target/`. No topology has this name."""
+
+_JINJA = {"type": "string", "pattern": r"\{[{%]"}
+_SHOWN = ("title", "description")
+
+
+def editor_schema(name: str) -> dict[str, Any]:
+    """The schema of a kind of file, with Jinja where the compiler takes it: in every value, in no key."""
+    content = json.loads(resources.files(schemas).joinpath(f"{name}.json").read_text(encoding="utf-8"))
+    with_jinja: dict[str, Any] = _within(content)
+    return with_jinja | {"definitions": with_jinja["definitions"] | {"jinja": _JINJA}}
+
+
+def editor_schemas() -> dict[str, str]:
+    """The text of each file, by its name."""
+    return {f"{name}.json": json.dumps(editor_schema(name), indent=2) + "\n" for name in FILES}
+
+
+def write_editor_schemas(target: Path) -> None:
+    """Write the schemas below the folder of generated files. What has this content already is not written."""
+    folder = target / SCHEMAS_FOLDER
+    make_folder(target)
+    make_folder(folder)
+    for name, text in editor_schemas().items():
+        if not (folder / name).is_file() or (folder / name).read_text("utf-8") != text:
+            (folder / name).write_text(text, "utf-8")
+
+
+def _within(schema: Any) -> Any:
+    """A schema with Jinja in the values that it holds."""
+    if not isinstance(schema, dict):
+        return schema
+    made = dict(schema)
+    for key, part in schema.items():
+        match key:
+            case "properties":
+                made[key] = {name: _value(each) for name, each in part.items()}
+            case "additionalProperties" | "items":
+                made[key] = _value(part)
+            case "definitions":
+                made[key] = {name: _within(each) for name, each in part.items()}
+            case "then" | "else":
+                made[key] = _within(part)
+    return made
+
+
+def _value(schema: Any) -> Any:
+    """The schema of a value that may be written with Jinja."""
+    if not isinstance(schema, dict):
+        return schema
+    shown = {key: schema[key] for key in _SHOWN if key in schema}
+    return {**shown, "if": {"$ref": "#/definitions/jinja"}, "then": {}, "else": _within(schema)}
+
+
+# Writes a compiled project to `target/`: job.py and runner.py for each topology, a manifest.json, and schemas.
 
 MANIFEST = "manifest.json"
 

@@ -14,7 +14,7 @@ from typing import Any
 from jinja2 import Environment, StrictUndefined, Template
 
 from ..topology.graph import TopologyGraph
-from .python import WIDTH, Code, laid_out, one_a_line, tuple_of
+from .literals import WIDTH, Code, laid_out, one_a_line, tuple_of
 
 _APART = frozenset({"at", "file", "about", "notes", "readers", "turn"})
 """Fields that name a place in the YAML, or follow from it, or name other topologies. They do not count for the content

@@ -14,12 +14,12 @@ from typing import Any
 from sqlglot.tokens import Token, TokenType
 
 from ..diagnostics import Diagnostics
-from ..reading.nodes import Scalar
+from ..reading.source import ScalarNode
 from .determinism import check, is_of_one_row
 from .expressions import Expression, FunctionCall, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
 from .sql import Call, Parsed, Sql, arguments, calls, closing, parse, parse_sql
-from .udfs.calls import Calls
+from .udfs import Calls
 
 _FORMS = {
     "filter": "Write the condition inside: `sum(if(p, x, null))`, `count_if(p)`.",
@@ -74,14 +74,16 @@ class AggregateValue:
     calls of Python functions in arguments of aggregates.
     """
 
-    name: Scalar
+    name: ScalarNode
     calls: tuple[AggregateCall, ...]
     result: Expression
     written: Expression
     functions: tuple[FunctionCall, ...] = ()
 
 
-def read_aggregate(name: Scalar, scalar: Scalar, scope: Scope, diagnostics: Diagnostics) -> AggregateValue | None:
+def read_aggregate(
+    name: ScalarNode, scalar: ScalarNode, scope: Scope, diagnostics: Diagnostics
+) -> AggregateValue | None:
     """Read a value of an `aggregate` step; None, with diagnostics, if it is wrong."""
     parsed = parse(scalar, diagnostics, scope.udfs.keys())
     if parsed is None or not is_of_one_row(parsed, diagnostics):

@@ -1,20 +1,15 @@
-"""What an expression may contain and call: only what always gives the same answer for the same record.
-
-This module checks the words of the text. What depends on types, such as a text that Spark casts to a time, is checked
-by Spark's analyzer (`runtime.spark.analysis`).
-"""
+"""Which expressions give the same value each time."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlglot import exp
-from sqlglot.tokens import TokenType
+from sqlglot.tokens import Token, TokenType
 
-from ...runtime.records.texts.casts import never_casts, takes_the_clock, uncast
+from ...runtime.records.cast_texts import never_casts, takes_the_clock, uncast
 from ..diagnostics import Diagnostics, did_you_mean
 from ..types import of_others
-from . import format_options
 from .functions import (
     AGGREGATES,
     FORBIDDEN,
@@ -27,6 +22,63 @@ from .functions import (
     WORDS_WITHOUT_PARENTHESES,
 )
 from .sql import Call, Parsed, arguments, calls, closing, place_of
+
+# Options of the functions that read and write JSON, CSV and XML: `from_json(text, 'a int', map('mode', 'FAILFAST'))`.
+#
+# Some of Spark's options name files or addresses, or use the machine's time zone and encoding. So only options that say
+# how a text is read or written are allowed, and only where they can be checked: as a `map` of literal texts.
+
+_ALLOWED = {
+    "json": """
+        allowBackslashEscapingAnyCharacter allowComments allowNonNumericNumbers allowNumericLeadingZeros
+        allowSingleQuotes allowUnquotedControlChars allowUnquotedFieldNames columnNameOfCorruptRecord dateFormat
+        dropFieldIfAllNull ignoreNullFields locale mode prefersDecimal pretty primitivesAsString singleVariantColumn
+        timestampFormat timestampNTZFormat writeNonAsciiCharacterAsCodePoint
+    """,
+    "csv": """
+        charToEscapeQuoteEscaping columnNameOfCorruptRecord comment dateFormat delimiter emptyValue escape escapeQuotes
+        ignoreLeadingWhiteSpace ignoreTrailingWhiteSpace locale maxCharsPerColumn maxColumns mode nanValue negativeInf
+        nullValue positiveInf prefersDate quote quoteAll sep singleVariantColumn timestampFormat timestampNTZFormat
+        unescapedQuoteHandling
+    """,
+    "xml": """
+        arrayElementName attributePrefix columnNameOfCorruptRecord dateFormat declaration excludeAttribute
+        ignoreNamespace ignoreSurroundingSpaces locale mode nullValue prefersDecimal rootTag rowTag singleVariantColumn
+        timestampFormat timestampNTZFormat validateName valueTag
+    """,
+}
+
+OPTIONS = {text: tuple(names_of_options.split()) for text, names_of_options in _ALLOWED.items()}
+"""The options of each format."""
+
+PLACES = {
+    f"{function}_{text}": (text, at) for function, at in (("from", 2), ("to", 1), ("schema_of", 1)) for text in OPTIONS
+}
+"""Functions with options: the format, and the position of the options among the arguments, from 0."""
+
+
+def names_of_options(argument: Sequence[Token]) -> Iterator[Token] | None:
+    """The names in `map('name', 'value', ...)`; None for an argument of another form."""
+    head, body = argument[:2], argument[2:-1]
+    closed = bool(argument) and argument[-1].token_type is TokenType.R_PAREN
+    if [token.text.lower() for token in head] != ["map", "("] or not closed:
+        return None
+    for index, token in enumerate(body):
+        wanted = TokenType.COMMA if index % 2 else TokenType.STRING
+        if token.token_type is not wanted:
+            return None
+    return iter(body[::4]) if len(body) % 4 == 3 or not body else None
+
+
+def is_allowed(text: str, name: str) -> bool:
+    """Whether an option of a format is allowed. Spark ignores upper and lower case here."""
+    return name.lower() in {each.lower() for each in OPTIONS[text]}
+
+
+# What an expression may contain and call: only what always gives the same answer for the same record.
+#
+# This module checks the words of the text. What depends on types, such as a text that Spark casts to a time, is checked
+# by Spark's analyzer (`runtime.spark.analysis`).
 
 _TIMES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING})
@@ -157,25 +209,25 @@ def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates
     elif name not in SCALAR_FUNCTIONS:
         known = SCALAR_FUNCTIONS | AGGREGATES.keys() | {*udfs}
         diagnostics.add("HW405", position, f"There is no function '{name}'.", did_you_mean(name, known))
-    elif name in format_options.PLACES:
+    elif name in PLACES:
         _check_options(parsed, call, diagnostics)
 
 
 def _check_options(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> None:
-    text, at = format_options.PLACES[call.name]
+    text, at = PLACES[call.name]
     opening = call.index + 1
     given = arguments(parsed.tokens[opening + 1 : closing(parsed.tokens, opening)])[at:]
     if not given:
         return
-    names = format_options.names(given[0])
+    names = names_of_options(given[0])
     if names is None:
         position = parsed.sql.position(given[0][0].start, given[0][-1].end + 1)
         message = f"The options of '{call.name}' must be a map of texts."
         diagnostics.add("HW419", position, message, "Write them as in `map('mode', 'FAILFAST')`.")
         return
     for name in names:
-        if not format_options.is_allowed(text, name.text):
+        if not is_allowed(text, name.text):
             position = parsed.sql.position(name.start, name.end + 1)
-            known = format_options.OPTIONS[text]
+            known = OPTIONS[text]
             hint = did_you_mean(name.text, known) or "Leave it out; `docs/language.md` lists those that are."
             diagnostics.add("HW419", position, f"The option '{name.text[:40]}' is not allowed.", hint)

@@ -1,22 +1,24 @@
-"""Expressions with resolved columns. Which column a name means is decided here; its physical name is not.
-
-A reference names a column by its role and its own name. The physical name depends on the other columns of the same row
-(see `compiler.topology`). `Expression.render` inserts the physical names once they are known.
-"""
+"""Expressions of a project, checked against the columns that they read."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
+from zlib import crc32
 
 from sqlglot import exp
 from sqlglot.tokens import TokenType
 
-from ...runtime.python_functions.udf import Udf
+from ...runtime.ir.functions import Udf
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..reading.nodes import Scalar
+from ..reading.source import ScalarNode
 from .sql import SHIFT, Parsed, Sql
+
+# Expressions with resolved columns. Which column a name means is decided here; its physical name is not.
+#
+# A reference names a column by its role and its own name. The physical name depends on the other columns of the same
+# row (see `compiler.topology`). `Expression.render` inserts the physical names once they are known.
 
 Types = Mapping[str, str | None]
 OtherSide = Literal["table", "stream"]
@@ -161,7 +163,7 @@ class FunctionCall:
         yield self
 
 
-def column(scalar: Scalar, role: Role, name: str, type_: str | None) -> Expression:
+def column(scalar: ScalarNode, role: Role, name: str, type_: str | None) -> Expression:
     """An expression of one column that the compiler makes. Its place is that of `scalar`."""
     sql = Sql(scalar, name, (0,) * len(name))
     return Expression(sql, (Ref(0, len(name), role, name),), type_)
@@ -309,3 +311,29 @@ def _lookup(name: str, columns: Types) -> str | None:
         return name
     folded = name.casefold()
     return next((known for known in columns if known.casefold() == folded), None)
+
+
+# Names of columns that are made of SQL. Spark SQL takes those for one that differ in upper and lower case alone.
+
+
+def column_name(sql: str) -> str:
+    """The name of a column for SQL, whatever other columns there are."""
+    return sql if sql == sql.lower() else _marked(sql)
+
+
+def told_apart(texts: Iterable[str]) -> dict[str, str]:
+    """SQL -> the name of its column: the SQL itself, but for what differs from one before in case alone.
+
+    So `sum(if(x = 'a', 1, 0))` beside `sum(if(x = 'A', 1, 0))` gets another name, and all else keeps the one that
+    earlier versions have given it.
+    """
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for text in dict.fromkeys(texts):
+        names[text] = _marked(text) if text.lower() in taken else text
+        taken.add(text.lower())
+    return names
+
+
+def _marked(sql: str) -> str:
+    return f"{sql} #{crc32(sql.encode()):08x}"

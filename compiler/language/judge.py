@@ -21,10 +21,9 @@ from ...runtime.records.names import column_sql
 from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
 from ..whole_files import write_whole
-from .column_names import told_apart
-from .expressions import Expression, Ref, Scope
-from .proven.reading import type_of
-from .proven.terms import UnprovenTypeError
+from .expressions import Expression, Ref, Scope, told_apart
+from .proven import type_of
+from .proven_types import UnprovenTypeError
 from .unjudged import certain_mistakes
 
 Request = tuple[str, str]

@@ -20,7 +20,7 @@ from sqlglot.tokens import Token, TokenType
 from ...runtime.expressions.misread import ExpressionSql
 from ...runtime.records.names import SQL_WORDS
 from ..diagnostics import Diagnostics, Position
-from ..reading.nodes import Scalar
+from ..reading.source import ScalarNode
 
 _SELECT = "SELECT "
 _OPEN = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
@@ -84,7 +84,7 @@ expression needs some levels, too.
 class Sql:
     """SQL on one line without comments. `offsets`: the index of each character in the scalar's text."""
 
-    scalar: Scalar
+    scalar: ScalarNode
     text: str
     offsets: tuple[int, ...]
 
@@ -133,7 +133,7 @@ class Call:
     end: int
 
 
-def parse(scalar: Scalar, diagnostics: Diagnostics, udfs: Collection[str] = ()) -> Parsed | None:
+def parse(scalar: ScalarNode, diagnostics: Diagnostics, udfs: Collection[str] = ()) -> Parsed | None:
     """The expression in a scalar; None, with a diagnostic, if it does not parse. `udfs`: see `parse_sql`."""
     if scalar.broken:
         return None
@@ -314,7 +314,7 @@ def arguments(tokens: Sequence[Token]) -> list[Sequence[Token]]:
     return [span for span in spans if span]
 
 
-def _tidy(scalar: Scalar) -> Sql:
+def _tidy(scalar: ScalarNode) -> Sql:
     """The text on one line, without comments and with single blanks, as generated code shows it."""
     raw = scalar.text
     text: list[str] = []

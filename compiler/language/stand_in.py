@@ -12,8 +12,8 @@ from sqlglot import expressions as sql
 from sqlglot.errors import SqlglotError
 
 from ...runtime.expressions.misread import parse_expression
+from ...runtime.records.names import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER
 from ...runtime.records.types import TypeSyntaxError, split_columns
-from ...runtime.records.unknown_types import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER
 from ..types import canonical
 from .judge import Request, Verdict
 

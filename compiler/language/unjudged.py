@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from ...runtime.records.texts.casts import never_casts, silent_cast, uncast
+from ...runtime.records.cast_texts import never_casts, silent_cast, uncast
 from ..diagnostics import Diagnostics, Position
 from ..types import canonical
 from .expressions import Expression, Scope

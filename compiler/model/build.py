@@ -1,26 +1,50 @@
-"""Builds the typed model from the trees of a project's files.
-
-Schema violations have been reported already, so values of the wrong shape are ignored silently. Only names that cannot
-be told apart are reported here.
-"""
+"""The model of a project, with the stores that its steps imply and the topics of dead letters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
-from typing import cast
+from collections.abc import Container, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, cast
 
-from ...runtime.topology import OnError
-from ..diagnostics import Diagnostics
-from ..entries.models import Columns, PluginUse, StoreModel, TableModel, TopicModel
-from ..entries.node_values import flag, integer, mapping, milliseconds, named, scalar, scalars, text
-from ..entries.reader import Reader
+from ...runtime.ir.topology import OnError
+from ..diagnostics import Diagnostics, Position
+from ..entries import (
+    Columns,
+    PluginUse,
+    Reader,
+    StoreModel,
+    TableModel,
+    TopicModel,
+    dead_letter_name,
+    flag,
+    integer,
+    mapping,
+    milliseconds,
+    named,
+    scalar,
+    scalars,
+    text,
+)
 from ..operations import STEPS
-from ..operations.base.step import Step, StepAction
+from ..operations.aggregate import AggregateStep
+from ..operations.base.context import Step, StepAction
+from ..operations.filter import FilterStep
+from ..operations.joins.step import JoinStep
+from ..operations.parts.tables import RESULT
+from ..operations.reduce import ReduceStep
+from ..operations.select import DropStep, SelectStep, WithColumnsStep
+from ..operations.suppress import SuppressStep
+from ..operations.to_table import ToTableStep
+from ..operations.window import WindowStep
 from ..reading.load import LoadedProject, TopicDefinition, TopologyDocument
-from ..reading.nodes import Mapping, Node, Scalar, Sequence
+from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
 from ..reading.validate import is_lost
 from .project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
+
+# Builds the typed model from the trees of a project's files.
+#
+# Schema violations have been reported already, so values of the wrong shape are ignored silently. Only names that
+# cannot be told apart are reported here.
 
 _SEED = "seed"
 _SECTIONS = ("tables", "stores", "flows")
@@ -85,7 +109,7 @@ class _Builder:
             was=tuple(scalars(node.get("was"))),
         )
 
-    def _table(self, name: Scalar, node: Mapping) -> TableModel:
+    def _table(self, name: ScalarNode, node: MappingNode) -> TableModel:
         topic = scalar(node, "topic") or name
         return TableModel(
             name,
@@ -97,7 +121,7 @@ class _Builder:
             tuple(scalars(node.get("was"))),
         )
 
-    def _store(self, name: Scalar, node: Mapping) -> StoreModel:
+    def _store(self, name: ScalarNode, node: MappingNode) -> StoreModel:
         changelog = mapping(node, "changelog")
         retention = scalar(node, "retention")
         type_ = text(node, "type", None)
@@ -114,11 +138,11 @@ class _Builder:
             value=self._columns(node, "value"),
         )
 
-    def _columns(self, node: Mapping, side: str) -> Columns | None:
+    def _columns(self, node: MappingNode, side: str) -> Columns | None:
         """The columns that a store declares; None if it does not."""
         return self._reader.declared(mapping(node, side)) if side in node else None
 
-    def _flow(self, name: Scalar, node: Mapping) -> FlowModel:
+    def _flow(self, name: ScalarNode, node: MappingNode) -> FlowModel:
         to = scalar(node, "to")
         return FlowModel(
             name,
@@ -133,32 +157,32 @@ class _Builder:
             was=tuple(scalars(node.get("was"))),
         )
 
-    def _steps(self, flow: Scalar, node: Mapping) -> Iterator[Step]:
+    def _steps(self, flow: ScalarNode, node: MappingNode) -> Iterator[Step]:
         """The steps of a flow. One that could not be read has no action: nothing is known behind it."""
         steps = node.get("steps")
-        if not isinstance(steps, Sequence):
+        if not isinstance(steps, SequenceNode):
             if steps is not None or is_lost(node, "steps", "topology", "flow"):
                 yield Step(flow, None, None)
             return
         for item in steps:
-            entries = item.entries if isinstance(item, Mapping) else ()
+            entries = item.entries if isinstance(item, MappingNode) else ()
             words = [entry for entry in entries if entry.name in STEPS]
-            if len(words) == 1 and isinstance(item, Mapping):
+            if len(words) == 1 and isinstance(item, MappingNode):
                 entry = words[0]
                 was = tuple(scalars(item.get("was")))
                 yield Step(entry.key, scalar(item, "name"), self._action(entry.key, entry.node), was)
             else:
                 yield Step(entries[0].key if entries else flow, None, None)
 
-    def _action(self, word: Scalar, node: Node) -> StepAction | None:
+    def _action(self, word: ScalarNode, node: Node) -> StepAction | None:
         return STEPS[word.text].read(node, self._reader)
 
 
-def _on_error(node: Mapping) -> OnError | None:
+def _on_error(node: MappingNode) -> OnError | None:
     return cast(OnError | None, text(node, "on_error", None))
 
 
-def _assignment(node: Mapping | None) -> AssignmentModel:
+def _assignment(node: MappingNode | None) -> AssignmentModel:
     if node is None:
         return AssignmentModel()
     plain = AssignmentModel()
@@ -179,12 +203,183 @@ def _assignment(node: Mapping | None) -> AssignmentModel:
     )
 
 
-def _plugin(node: Mapping | None, key: str) -> PluginUse | None:
+def _plugin(node: MappingNode | None, key: str) -> PluginUse | None:
     """A plugin by its name alone, or with options: `{name: mine, options: {...}}`."""
     found = node.get(key) if node else None
-    if isinstance(found, Scalar) and isinstance(found.value, str):
+    if isinstance(found, ScalarNode) and isinstance(found.value, str):
         return PluginUse(found)
-    if isinstance(found, Mapping):
+    if isinstance(found, MappingNode):
         name = scalar(found, "name") or scalar(found, "type")
         return PluginUse(name, mapping(found, "options")) if name else None
     return None
+
+
+# The stores of a topology that no file declares: which there are, by its steps alone, without types.
+
+Kind = Literal["stream", "stored", "bare"]
+"""A stream, a table with a store of its own, or one without."""
+
+
+@dataclass(frozen=True)
+class _Point:
+    """What a flow is at some point. `expires`: whether its rows have windows, and are forgotten some time after them.
+
+    Right behind a `window` step it says so of what is made of the stream.
+    """
+
+    kind: Kind = "stream"
+    expires: bool = False
+
+
+def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
+    """Name and place. A table or flow names none, or a join needs the rows of one that has none."""
+    yield from ((table.name.text, table.name.position) for table in model.tables.values() if table.store is None)
+    looked_up = _looked_up(model)
+    ends = _ends(model, looked_up)
+    for flow in model.flows.values():
+        steps = flow.references
+        endings = dict.fromkeys(
+            step.store_ending for step in steps if step.stores_result and not step.stores and not step.implied
+        )
+        points = _points(flow, ends)
+        by_key = bool(steps) and _by_foreign_key(flow.steps[-1], points[-2])
+        needs = bool(steps) and not by_key and (not steps[-1].stores_result or steps[-1].store_ending)
+        if flow.name.text in looked_up and needs:
+            endings[RESULT if "" in endings or flow.name.text in model.stores else ""] = None
+        yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
+        for owner, ending in (each for step in steps for each in step.implied):
+            yield (owner or flow.name).text + ending, (owner or flow.name).position
+        for step, point in zip(flow.steps, points, strict=False):
+            if not isinstance(step.action, JoinStep):
+                continue
+            if _by_foreign_key(step, point):
+                label = "-".join([flow.name.text, *([step.name.text] if step.name else [])])
+                for ending in step.action.foreign_key_stores(point.kind == "stored", point.expires):
+                    yield f"{label}-{ending}", step.word.position
+            elif point.kind == "bare":
+                named = step.name or step.action.join.table
+                yield f"{flow.name.text}-{named.text}", step.word.position
+
+
+def joined_tables(model: TopologyModel) -> dict[str, list[ScalarNode]]:
+    """For each flow the tables that it joins by key where it is a table itself: their changes reach it, too."""
+    ends = _ends(model, _looked_up(model))
+    return {
+        name: [
+            step.action.join.table
+            for step, point in zip(flow.steps, _points(flow, ends), strict=False)
+            if isinstance(step.action, JoinStep) and point.kind != "stream" and not _by_foreign_key(step, point)
+        ]
+        for name, flow in model.flows.items()
+    }
+
+
+def _looked_up(model: TopologyModel) -> set[str]:
+    """The tables and flows in which joins look up rows."""
+    return {table.text for flow in model.flows.values() for step in flow.references for table in step.tables}
+
+
+def _ends(model: TopologyModel, looked_up: Container[str]) -> Mapping[str, _Point]:
+    """What each table and flow is at its end. Flows of a branch are not among them: they are streams."""
+    ends: dict[str, _Point] = dict.fromkeys(model.tables, _Point("stored"))
+    before: dict[str, _Point] | None = None
+    # Flows may stand in any order, and what they are settles in as many rounds as they are apart.
+    while ends != before:
+        before = dict(ends)
+        for name, flow in model.flows.items():
+            end = _points(flow, ends)[-1]
+            # A join that looks up rows in a table without a store gives it one.
+            ends[name] = replace(end, kind="stored") if end.kind == "bare" and name in looked_up else end
+    return ends
+
+
+def _points(flow: FlowModel, ends: Mapping[str, _Point]) -> list[_Point]:
+    """What a flow is before each of its steps, and at its end."""
+    points = [ends.get(flow.sources[0].text, _Point()) if len(flow.sources) == 1 else _Point()]
+    for step in flow.steps:
+        points.append(_after(step, points[-1], ends))
+    return points
+
+
+def _by_foreign_key(step: Step, before: _Point) -> bool:
+    """Whether it is a join of a table by a foreign key. `before`: what the flow is before it."""
+    return isinstance(step.action, JoinStep) and step.action.join.by is not None and before.kind != "stream"
+
+
+def _after(step: Step, before: _Point, ends: Mapping[str, _Point]) -> _Point:
+    match step.action:
+        case ToTableStep():
+            return _Point("stored")
+        case WindowStep():
+            return _Point(expires=True)
+        case AggregateStep() | ReduceStep():
+            return _Point("stored", before.expires) if step.action.on_close is None else _Point()
+        case SuppressStep():
+            return _Point() if step.action.wait_ms is None else _Point("bare", before.expires)
+        case JoinStep() if _by_foreign_key(step, before):
+            return _Point("stored")
+        case FilterStep() | SelectStep() | WithColumnsStep() | DropStep() | JoinStep() if before.kind != "stream":
+            other = ends.get(step.action.join.table.text, _Point()) if isinstance(step.action, JoinStep) else before
+            return _Point("bare", before.expires and other.expires)
+        case _:
+            return _Point()
+
+
+# Which topics have a topic of dead letters, in which topology, as far as the files say it.
+#
+# Repartition topics have theirs too, which only the graph knows: nobody names them.
+
+
+@dataclass(frozen=True)
+class Letters:
+    """A topic of dead letters: the topology that writes it, and the topic whose records it keeps."""
+
+    topology: str
+    topic: str
+
+
+def letters_of(model: ProjectModel) -> dict[str, Letters]:
+    """The topics of dead letters of a project, by name."""
+    return {
+        dead_letter_name(name, topic): Letters(name, topic)
+        for name, topology in model.topologies.items()
+        for topic in kept_topics(topology, model.topics)
+    }
+
+
+def kept_topics(topology: TopologyModel, topics: Mapping[str, TopicModel]) -> tuple[str, ...]:
+    """The topics whose failed records a topology keeps: they say so, or a flow says so that their records may reach."""
+    reached = {name: _reached(topology, name) for name in topology.flows}
+    tables = [table.topic.text for table in topology.tables.values() if not table.is_global]
+    read = dict.fromkeys([*tables, *(topic for found in reached.values() for topic in found)])
+    by_flows = {
+        topic for name, flow in topology.flows.items() if flow.on_error == "dead_letter" for topic in reached[name]
+    }
+    return tuple(
+        name for name in read if name in by_flows or (name in topics and topics[name].on_error == "dead_letter")
+    )
+
+
+def _reached(topology: TopologyModel, name: str) -> list[str]:
+    """The topics whose records may reach a flow, through tables and other flows."""
+    made = {
+        branch.text: flow
+        for flow, entry in topology.flows.items()
+        for step in entry.references
+        for branch in step.flows
+    }
+    found: dict[str, None] = {}
+    joined = joined_tables(topology)
+    seen, todo = {name}, [name]
+    while todo:
+        reading = todo.pop()
+        for source in (*topology.flows[reading].reads, *joined.get(reading, ())):
+            flow = made.get(source.text, source.text)
+            if source.text in topology.tables:
+                found[topology.tables[source.text].topic.text] = None
+            elif flow not in topology.flows:
+                found[source.text] = None
+            elif flow not in seen:
+                seen.add(flow)
+                todo.append(flow)
+    return list(found)

@@ -1,6 +1,6 @@
 """A project as typed data: topics, and topologies with their tables, stores, flows and steps.
 
-Names, durations and missing values are as in `entries/models.py`.
+Names, durations and missing values are as in `entries.py`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...runtime.topology import OnError
-from ..entries.models import PluginUse, StoreModel, TableModel, TopicModel
-from ..operations.base.step import References, Step
-from ..reading.nodes import Scalar
+from ...runtime.ir.topology import OnError
+from ..entries import PluginUse, StoreModel, TableModel, TopicModel
+from ..operations.base.context import References, Step
+from ..reading.source import ScalarNode
 
 
 @dataclass(frozen=True)
@@ -22,19 +22,19 @@ class FlowModel:
     `lost`: whether its `to` could not be read, which has been reported. `was`: its former names, the latest first.
     """
 
-    name: Scalar
-    sources: tuple[Scalar, ...]
+    name: ScalarNode
+    sources: tuple[ScalarNode, ...]
     steps: tuple[Step, ...]
-    to: Scalar | None = None
+    to: ScalarNode | None = None
     description: str = ""
     on_error: OnError | None = None
-    on_error_at: Scalar | None = None
-    start: Scalar | None = None
+    on_error_at: ScalarNode | None = None
+    start: ScalarNode | None = None
     lost: bool = False
-    was: tuple[Scalar, ...] = ()
+    was: tuple[ScalarNode, ...] = ()
 
     @property
-    def reads(self) -> tuple[Scalar, ...]:
+    def reads(self) -> tuple[ScalarNode, ...]:
         """What it reads: its sources, and the streams that its steps join."""
         return (*self.sources, *(stream for step in self.references for stream in step.streams))
 
@@ -57,7 +57,7 @@ class AssignmentModel:
     rack_aware_tags: tuple[str, ...] = ()
     rack_aware_traffic_cost: int | None = None
     rack_aware_non_overlap_cost: int | None = None
-    rack_aware: Scalar | None = None
+    rack_aware: ScalarNode | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TopologyModel:
     names, the latest first.
     """
 
-    name: Scalar
+    name: ScalarNode
     description: str
     tables: Mapping[str, TableModel]
     stores: Mapping[str, StoreModel]
@@ -74,7 +74,7 @@ class TopologyModel:
     assignment: AssignmentModel = AssignmentModel()
     restore: PluginUse | None = None
     lost: frozenset[str] = frozenset()
-    was: tuple[Scalar, ...] = ()
+    was: tuple[ScalarNode, ...] = ()
 
     @property
     def file(self) -> str:

@@ -11,8 +11,8 @@ from typing import Literal
 
 from ..diagnostics import Diagnostics, did_you_mean
 from ..ordering import topological_order
-from ..reading.nodes import Scalar
-from .dead_letters import Letters, letters_of
+from ..reading.source import ScalarNode
+from .build import Letters, letters_of
 from .project import FlowModel, ProjectModel, TopologyModel
 
 FlowId = tuple[str, str]
@@ -131,7 +131,7 @@ class _Resolver:
             if topic not in self._model.topics:
                 self._written[topic] = me
 
-    def _taken_by_letters(self, name: Scalar, letters: Letters) -> None:
+    def _taken_by_letters(self, name: ScalarNode, letters: Letters) -> None:
         owner, topic = letters.topology, letters.topic
         message = f"'{name.text}' is the topic in which '{owner}' keeps the dead letters of '{topic}'."
         self._diagnostics.add("HW721", name.position, message, "Give this topic another name.")
@@ -142,7 +142,7 @@ class _Resolver:
         branches: dict[str, str] = {}
         mine: dict[str, str] = {}
 
-        def define(name: Scalar, kind: Kind) -> None:
+        def define(name: ScalarNode, kind: Kind) -> None:
             if name.text in mine:
                 message = f"'{name.text}' is a {mine[name.text]} of this topology already."
             elif name.text in self._written:
@@ -305,7 +305,7 @@ class _Resolver:
         self._diagnostics.add("HW307", position, f"Flows read one another in a circle: {way}.")
 
 
-def _text(name: Scalar) -> str:
+def _text(name: ScalarNode) -> str:
     return name.text
 
 
@@ -316,7 +316,7 @@ class _StoreUser:
     `shares`: see `References`.
     """
 
-    name: Scalar
+    name: ScalarNode
     what: str
     step: int = -1
     shares: bool = False

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from .aggregate import AggregateStep
-from .base.step import StepAction
+from .base.context import StepAction
 from .branch import BranchStep
 from .explode import ExplodeStep
 from .filter import FilterStep
@@ -19,8 +19,7 @@ from .reduce import ReduceStep
 from .repartition import RepartitionStep
 from .select import DropStep, SelectStep, WithColumnsStep
 from .suppress import SuppressStep
-from .to_stream import ToStreamStep
-from .to_table import ToTableStep
+from .to_table import ToStreamStep, ToTableStep
 from .window import WindowStep
 
 STEPS: Mapping[str, type[StepAction]] = {

@@ -9,37 +9,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Emit
-from ...runtime.topology import Agg, Store
-from ..entries.node_values import pairs, scalar
-from ..entries.reader import Pairs, Reader
+from ...runtime.ir.declarations import Emit
+from ...runtime.ir.topology import Agg, Store
+from ..entries import Pairs, Reader, pairs, scalar
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
-from ..language.column_names import told_apart
-from ..language.expressions import Expression, Scope
-from ..language.udfs.judging import judged_calls, with_results
-from ..reading.nodes import Mapping as MappingNode
-from ..reading.nodes import Node, Scalar
+from ..language.expressions import Expression, Scope, told_apart
+from ..language.udfs import judged_calls, with_results
+from ..reading.source import MappingNode, Node, ScalarNode
 from ..types import canonical
-from .base.context import FlowContext, scope_of
-from .base.shape import UNKNOWN, Rekey, Shape
-from .base.step import References, Refusal, Step, StepAction
-from .parts.aggregation import AggregateArgument, Aggregation, Materialization
-from .parts.aggregator import AggregatingWith, aggregator
-from .parts.calls import calling
-from .parts.closing import closed, closes, final, on_close
-from .parts.grouping import behind_group, group_store
-from .parts.projection import Projection, with_arguments
+from .base.context import FlowContext, References, Refusal, Step, StepAction, scope_of
+from .base.site import UNKNOWN, Rekey, Shape
+from .parts.aggregation import (
+    AggregateArgument,
+    AggregatingWith,
+    Aggregation,
+    Materialization,
+    aggregator,
+    behind_group,
+    closed,
+    closes,
+    final,
+    group_store,
+    on_close,
+)
+from .parts.projection import Projection, calling, with_arguments
 
 
 @dataclass(frozen=True)
 class AggregateStep(StepAction):
     """`aggregate:`, by the key, and by window if a `window` step stands before."""
 
-    store: Scalar | None
+    store: ScalarNode | None
     emit: Emit
     values: Pairs
-    on_close: Scalar | None = None
-    function: Scalar | None = None
+    on_close: ScalarNode | None = None
+    function: ScalarNode | None = None
 
     passes_tombstones = False
 
@@ -89,7 +93,7 @@ class AggregateStep(StepAction):
         table = _aggregated(context, step, shape, made, store, found, calls, types, self.on_close is not None)
         return closed(context, store, self.on_close, table, step)
 
-    def _by_class(self, context: FlowContext, step: Step, shape: Shape, name: Scalar) -> Shape:
+    def _by_class(self, context: FlowContext, step: Step, shape: Shape, name: ScalarNode) -> Shape:
         """The same with a class of the project, whose state has the columns of `values`."""
         context.distinct([column for column, _ in self.values])
         function = aggregator(context, name, shape)
@@ -111,7 +115,7 @@ class AggregateStep(StepAction):
         return behind_group(shape, value, self.emit)
 
 
-def _type(written: Scalar) -> str | None:
+def _type(written: ScalarNode) -> str | None:
     """A declared type; None if it is none, which has been reported."""
     try:
         return canonical(written.text)

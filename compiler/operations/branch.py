@@ -7,27 +7,22 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Self
 
-from ...runtime.stages.sql_step import SqlStep
-from ..entries.node_values import scalar
-from ..entries.reader import Reader
+from ...runtime.engine.sql_step import SqlStep
+from ..entries import Reader, scalar
 from ..language.expressions import Expression
-from ..reading.nodes import Mapping, Node, Scalar
-from ..reading.nodes import Sequence as SequenceNode
-from .base.context import FlowContext
-from .base.edge import columns_read
+from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
-from .base.shape import Shape
-from .base.site import Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction, streams_only
-from .parts.calls import called
+from .base.site import Shape, Site, SqlLayout, columns_read
+from .parts.projection import called
 
 
 @dataclass(frozen=True)
 class BranchCase:
     """One flow of a `branch`. Without `when` it gets the remaining rows."""
 
-    flow: Scalar
-    when: Scalar | None
+    flow: ScalarNode
+    when: ScalarNode | None
 
 
 @dataclass(frozen=True)
@@ -40,7 +35,7 @@ class BranchStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        items = [item for item in node if isinstance(item, Mapping)] if isinstance(node, SequenceNode) else []
+        items = [item for item in node if isinstance(item, MappingNode)] if isinstance(node, SequenceNode) else []
         named = ((scalar(item, "flow"), scalar(item, "when")) for item in items)
         cases = tuple(BranchCase(flow, when) for flow, when in named if flow is not None)
         return cls(cases) if cases else None

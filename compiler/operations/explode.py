@@ -6,26 +6,22 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.stages.sql_step import SqlStep
-from ..entries.node_values import entries
-from ..entries.reader import Reader
+from ...runtime.engine.sql_step import SqlStep
+from ..entries import Reader, entries
 from ..language.expressions import Expression
-from ..reading.nodes import Node, Scalar
-from .base.context import FlowContext, scope_of
-from .base.edge import column_types, columns_read
+from ..reading.source import Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction, scope_of, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
-from .base.shape import Shape
-from .base.site import Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction, streams_only
-from .parts.calls import called
+from .base.site import Shape, Site, SqlLayout, column_types, columns_read
+from .parts.projection import called
 
 
 @dataclass(frozen=True)
 class ExplodeStep(StepAction):
     """`explode:` makes one column from an array."""
 
-    column: Scalar
-    array: Scalar
+    column: ScalarNode
+    array: ScalarNode
 
     passes_tombstones = False
 

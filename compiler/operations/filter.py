@@ -6,30 +6,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.stages.sql_step import SqlStep
-from ..entries.reader import Reader
+from ...runtime.engine.sql_step import SqlStep
+from ..entries import Reader
 from ..language.expressions import Expression
-from ..reading.nodes import Node, Scalar
-from .base.context import FlowContext
-from .base.edge import columns_read
+from ..reading.source import Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction
 from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
-from .base.shape import Shape
-from .base.site import Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction
-from .parts.calls import called, without_calls
+from .base.site import Shape, Site, SqlLayout, columns_read
+from .parts.projection import called, without_calls
 
 
 @dataclass(frozen=True)
 class FilterStep(StepAction):
     """`filter: <predicate>`."""
 
-    predicate: Scalar
+    predicate: ScalarNode
 
     passes_tombstones = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        return cls(node) if isinstance(node, Scalar) else None
+        return cls(node) if isinstance(node, ScalarNode) else None
 
     def references(self) -> References:
         return References()

@@ -6,15 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import KeyBy
-from ...runtime.stages.sql_step import SqlStep
-from ..entries.node_values import entries
-from ..entries.reader import Pairs, Reader
+from ...runtime.engine.sql_step import SqlStep
+from ...runtime.ir.declarations import KeyBy
+from ..entries import Pairs, Reader, entries
 from ..language.expressions import Expression
-from ..reading.nodes import Node
+from ..reading.source import Node
 from ..types import holds_map
-from .base.context import FlowContext, complete, scope_of
-from .base.edge import column_types, columns_read
+from .base.context import FlowContext, References, Refusal, Step, StepAction, complete, scope_of
 from .base.operation import (
     Description,
     EitherOperation,
@@ -25,10 +23,8 @@ from .base.operation import (
     is_pure,
     may_fail,
 )
-from .base.shape import UNKNOWN, Rekey, Shape
-from .base.site import PythonLayout, Site, SqlLayout
-from .base.step import References, Refusal, Step, StepAction
-from .parts.calls import called
+from .base.site import UNKNOWN, PythonLayout, Rekey, Shape, Site, SqlLayout, column_types, columns_read
+from .parts.projection import called
 
 
 @dataclass(frozen=True)

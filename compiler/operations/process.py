@@ -6,20 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from ...runtime.operators.declarations import Flow, Process
-from ...runtime.python_functions.code import PythonFunction
-from ...runtime.topology import Store
-from ..entries.models import Columns
-from ..entries.node_values import mapping, named, scalar, scalars
-from ..entries.reader import Reader
-from ..reading.nodes import Mapping as MappingNode
-from ..reading.nodes import Node, Scalar
+from ...runtime.ir.declarations import Flow, Process
+from ...runtime.ir.functions import PythonFunction
+from ...runtime.ir.topology import Store
+from ..entries import Columns, Reader, mapping, named, scalar, scalars
+from ..reading.source import MappingNode, Node, ScalarNode
 from ..types import holds_map
-from .base.context import FlowContext
+from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, Splitting, TableUse
-from .base.shape import Rekey, Shape
-from .base.site import PythonLayout, Site
-from .base.step import References, Refusal, Step, StepAction, streams_only
+from .base.site import PythonLayout, Rekey, Shape, Site
 from .parts.processors import check_processor, processor_name, processor_store
 
 
@@ -27,12 +22,12 @@ from .parts.processors import check_processor, processor_name, processor_store
 class Forwarding:
     """What a processor forwards to one flow: the declared columns; None: as they come. `flow`: None for its own."""
 
-    flow: Scalar | None
+    flow: ScalarNode | None
     key: Columns | None
     value: Columns | None
 
     @classmethod
-    def read(cls, node: MappingNode, reader: Reader, flow: Scalar | None = None) -> Self:
+    def read(cls, node: MappingNode, reader: Reader, flow: ScalarNode | None = None) -> Self:
         """That of an entry with `key` and `value`."""
         sides = (reader.declared(mapping(node, side)) if side in node else None for side in ("key", "value"))
         return cls(flow, *sides)
@@ -57,8 +52,8 @@ class Forwarding:
 class ProcessStep(StepAction):
     """`process:`. With `flows` it is the last step of its flow, which goes on as these."""
 
-    function: Scalar
-    stores: tuple[Scalar, ...]
+    function: ScalarNode
+    stores: tuple[ScalarNode, ...]
     options: MappingNode | None
     own: Forwarding
     flows: tuple[Forwarding, ...]

@@ -6,35 +6,31 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Emit, Reduce
-from ...runtime.python_functions.code import PythonFunction
-from ...runtime.topology import Store
-from ..entries.node_values import scalar
-from ..entries.reader import Reader
-from ..reading.nodes import Mapping, Node, Scalar
-from .base.context import FlowContext
+from ...runtime.ir.declarations import Emit, Reduce
+from ...runtime.ir.functions import PythonFunction
+from ...runtime.ir.topology import Store
+from ..entries import Reader, scalar
+from ..reading.source import MappingNode, Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
-from .base.shape import UNKNOWN, Shape
-from .base.site import PythonLayout, Site
-from .base.step import References, Refusal, Step, StepAction, streams_only
-from .parts.closing import closed, closes, final, on_close
-from .parts.grouping import behind_group, group_store
+from .base.site import UNKNOWN, PythonLayout, Shape, Site
+from .parts.aggregation import behind_group, closed, closes, final, group_store, on_close
 
 
 @dataclass(frozen=True)
 class ReduceStep(StepAction):
     """`reduce:`, by the key, and by window if a `window` step stands before."""
 
-    function: Scalar
-    store: Scalar | None
+    function: ScalarNode
+    store: ScalarNode | None
     emit: Emit
-    on_close: Scalar | None = None
+    on_close: ScalarNode | None = None
 
     passes_tombstones = False
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        if not isinstance(node, Mapping):
+        if not isinstance(node, MappingNode):
             return None
         function = scalar(node, "function")
         return None if function is None else cls(function, scalar(node, "store"), reader.emit(node), on_close(node))

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ..entries.node_values import integer
-from ..entries.reader import Reader
-from ..reading.nodes import Mapping, Node, Scalar
-from .base.context import FlowContext
-from .base.shape import Rekey, Shape
-from .base.step import References, Refusal, Step, StepAction, streams_only
+from ..entries import Reader, integer
+from ..reading.source import MappingNode, Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.site import Rekey, Shape
 
 
 @dataclass(frozen=True)
@@ -23,9 +21,9 @@ class RepartitionStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             return cls(integer(node, "partitions", None))
-        return cls(None) if isinstance(node, Scalar) and node.value is None and not node.broken else None
+        return cls(None) if isinstance(node, ScalarNode) and node.value is None and not node.broken else None
 
     def references(self) -> References:
         return References()

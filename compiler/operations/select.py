@@ -7,15 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ..diagnostics import did_you_mean
-from ..entries.node_values import entries, scalars
-from ..entries.reader import Pairs, Reader
+from ..entries import Pairs, Reader, entries, scalars
 from ..language.expressions import Expression, column
-from ..reading.nodes import Node, Scalar
-from .base.context import FlowContext, complete, scope_of
-from .base.shape import UNKNOWN, Shape
-from .base.step import References, Refusal, Step, StepAction
-from .parts.calls import called
-from .parts.projection import Projection
+from ..reading.source import Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction, complete, scope_of
+from .base.site import UNKNOWN, Shape
+from .parts.projection import Projection, called
 
 
 @dataclass(frozen=True)
@@ -73,7 +70,7 @@ class WithColumnsStep(StepAction):
 class DropStep(StepAction):
     """`drop: [column, ...]`."""
 
-    columns: tuple[Scalar, ...]
+    columns: tuple[ScalarNode, ...]
 
     passes_tombstones = True
 

@@ -6,18 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
-from ...runtime.durations import duration_text
-from ...runtime.operators import declarations
-from ...runtime.operators.declarations import WhenFull
-from ...runtime.topology import Store
-from ..entries.node_values import integer, milliseconds, scalar, text
-from ..entries.reader import Reader
-from ..reading.nodes import Mapping, Node, Scalar
-from .base.context import FlowContext
+from ...runtime.environment import duration_text
+from ...runtime.ir import declarations
+from ...runtime.ir.declarations import WhenFull
+from ...runtime.ir.topology import Store
+from ..entries import Reader, integer, milliseconds, scalar, text
+from ..reading.source import MappingNode, Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
-from .base.shape import UNKNOWN, Shape
-from .base.site import PythonLayout, Site
-from .base.step import References, Refusal, Step, StepAction
+from .base.site import UNKNOWN, PythonLayout, Shape, Site
 
 _NAMED = "-suppress"
 """What follows the flow's name in that of a store which is not named."""
@@ -30,13 +27,13 @@ class SuppressStep(StepAction):
     wait_ms: int | None
     max_records: int | None
     when_full: WhenFull
-    store: Scalar | None
+    store: ScalarNode | None
 
     passes_tombstones = False
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        if not isinstance(node, Mapping) or not ("until" in node or "for" in node):
+        if not isinstance(node, MappingNode) or not ("until" in node or "for" in node):
             return None
         until = "until" in node
         full = scalar(node, "when_full")

@@ -1,32 +1,32 @@
-"""`to_table`: turns a stream of upserts into a table with the last row of each key."""
+"""The steps `to_table` and `to_stream`."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.operators.declarations import Emit
-from ..entries.node_values import scalar
-from ..entries.reader import Reader
-from ..reading.nodes import Mapping, Node, Scalar
-from .base.context import FlowContext
-from .base.shape import Shape
-from .base.step import References, Refusal, Step, StepAction
-from .parts.tables import ToTable
+from ...runtime.ir.declarations import Emit
+from ..entries import Reader, scalar
+from ..reading.source import MappingNode, Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction
+from .base.site import Shape
+from .parts.tables import ToStream, ToTable
+
+# `to_table`: turns a stream of upserts into a table with the last row of each key.
 
 
 @dataclass(frozen=True)
 class ToTableStep(StepAction):
     """`to_table:`, with an optional store."""
 
-    store: Scalar | None
+    store: ScalarNode | None
     emit: Emit
 
     passes_tombstones = False
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        options = node if isinstance(node, Mapping) else None
+        options = node if isinstance(node, MappingNode) else None
         return cls(scalar(options, "store"), reader.emit(options))
 
     def references(self) -> References:
@@ -45,3 +45,28 @@ class ToTableStep(StepAction):
         store, _ = context.store(self.store, "key_value", shape.key, shape.value, shape)
         after = replace(shape, kind="table", emit=self.emit, store=store)
         return context.add(ToTable(store), shape, after, step)
+
+
+# `to_stream`: turns each change of a table into a record.
+
+
+@dataclass(frozen=True)
+class ToStreamStep(StepAction):
+    """`to_stream`."""
+
+    passes_tombstones = False
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        return cls()
+
+    def references(self) -> References:
+        return References()
+
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        if shape.is_table:
+            return None
+        return Refusal("HW501", f"'{word}' is for tables; this is a stream already.", "Remove it.")
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        return context.add(ToStream(), shape, replace(shape, kind="stream", store=None), step)

@@ -5,13 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.windows import AnyWindow, SessionWindow, SlidingWindow, Window
-from ..entries.node_values import milliseconds, scalar
-from ..entries.reader import Reader
-from ..reading.nodes import Mapping, Node, Scalar
-from .base.context import FlowContext
-from .base.shape import UNKNOWN, Shape
-from .base.step import References, Refusal, Step, StepAction, streams_only
+from ...runtime.ir.windows import AnyWindow, SessionWindow, SlidingWindow, Window
+from ..entries import Reader, milliseconds, scalar
+from ..reading.source import MappingNode, Node, ScalarNode
+from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.site import UNKNOWN, Shape
 
 _MOST_WINDOWS = 100_000
 
@@ -26,7 +24,7 @@ class WindowStep(StepAction):
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
-        if not isinstance(node, Mapping):
+        if not isinstance(node, MappingNode):
             return None
         grace = milliseconds(scalar(node, "grace")) or 0
         if "session" in node:
@@ -71,7 +69,7 @@ class WindowStep(StepAction):
         return replace(shape, window=self.window)
 
 
-def _gap(node: Scalar | None, reader: Reader) -> int | None:
+def _gap(node: ScalarNode | None, reader: Reader) -> int | None:
     """The gap of sessions in ms; None if it is zero, which is reported, or no duration."""
     gap = milliseconds(node)
     if gap == 0 and node is not None:
@@ -79,7 +77,7 @@ def _gap(node: Scalar | None, reader: Reader) -> int | None:
     return gap or None
 
 
-def _advances(size: int, size_node: Scalar, advance: int, advance_node: Scalar, reader: Reader) -> bool:
+def _advances(size: int, size_node: ScalarNode, advance: int, advance_node: ScalarNode, reader: Reader) -> bool:
     """Whether windows of this size can begin at this interval; otherwise reports it."""
     if not 0 < advance <= size:
         message = f"The advance ({advance_node.text}) must be above zero and at most the size ({size_node.text})."

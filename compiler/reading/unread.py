@@ -18,7 +18,7 @@ from ...suggestions import closest, guess
 from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .files import SUFFIXES, ProjectFiles, is_yaml
-from .nodes import Mapping
+from .source import MappingNode
 
 _FOLDERS = {
     "topics": "Give it a name that ends in .yml, or move it elsewhere.",
@@ -69,7 +69,7 @@ class Unread:
                 self._report_in(folder)
         self._report_beside()
 
-    def report_variables(self, declared: Mapping | None, given: Collection[str]) -> None:
+    def report_variables(self, declared: MappingNode | None, given: Collection[str]) -> None:
         """Report variables of headwater.yml and of the command line that no file names.
 
         Parts that are not chosen, and so not rendered, count too.

@@ -18,8 +18,8 @@ from ... import schemas
 from ...suggestions import closest
 from ..diagnostics import Diagnostic, Diagnostics
 from ..types import canonical
-from .environment import NumberFromEnvironment
-from .nodes import Entry, Mapping, Node, Scalar, Sequence
+from .files import NumberFromEnvironment
+from .source import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from .violations import Violation, report
 
 if TYPE_CHECKING:
@@ -54,20 +54,20 @@ def _validated(node: Node, schema: str) -> tuple[Node, tuple[Diagnostic, ...]]:
             continue
         violation = _violation(node, path, error)
         report(violation, diagnostics)
-        if error.validator == "type" or isinstance(violation.node, Scalar):
+        if error.validator == "type" or isinstance(violation.node, ScalarNode):
             finished.add(path)
         if not violation.about_key:
             wrong.add(path)
     return _marked(node, (), wrong), tuple(diagnostics)
 
 
-def is_lost(node: Mapping, section: str, schema: str, definition: str | None = None) -> bool:
+def is_lost(node: MappingNode, section: str, schema: str, definition: str | None = None) -> bool:
     """Whether a section of a mapping cannot be read, which has been reported: it has another form, or a misspelt name.
 
     `definition`: the mapping's own in `schemas/<schema>.json`; the whole file's if there is none.
     """
     if section in node:
-        return not isinstance(node[section], Mapping)
+        return not isinstance(node[section], MappingNode)
     known = _keys(schema, definition)
     return any(closest(name, known)[:1] == (section,) for name in node if name not in known)
 
@@ -83,24 +83,24 @@ def _marked(node: Node, path: Path, wrong: set[Path]) -> Node:
     if not any(there[: len(path)] == path for there in wrong):
         return node
     match node:
-        case Scalar():
-            return Scalar(None, "", node.position, node.origin, node.cut_by_comment, broken=True)
-        case Sequence():
+        case ScalarNode():
+            return ScalarNode(None, "", node.position, node.origin, node.cut_by_comment, broken=True)
+        case SequenceNode():
             items = (_marked(item, (*path, index), wrong) for index, item in enumerate(node))
-            return Sequence(tuple(items), node.position)
-        case Mapping():
+            return SequenceNode(tuple(items), node.position)
+        case MappingNode():
             entries = (Entry(entry.key, _marked(entry.node, (*path, entry.name), wrong)) for entry in node.entries)
-            return Mapping(tuple(entries), node.position)
+            return MappingNode(tuple(entries), node.position)
 
 
 def _violation(root: Node, path: Path, error: ValidationError) -> Violation:
-    owner: Mapping | None = None
+    owner: MappingNode | None = None
     node = root
     for step in path:
-        if isinstance(node, Mapping):
+        if isinstance(node, MappingNode):
             owner = node
             node = node[str(step)]
-        elif isinstance(node, Sequence):
+        elif isinstance(node, SequenceNode):
             node = node[int(step)]
     about_key = "propertyNames" in error.absolute_schema_path
     schema = error.schema if isinstance(error.schema, dict) else {}

@@ -1,4 +1,4 @@
-"""The sentences for violations of a schema: each kind of rule gives a code, a place, a message and a way out."""
+"""Violations of the JSON schemas, and words that were meant."""
 
 from __future__ import annotations
 
@@ -9,9 +9,107 @@ from typing import Any
 
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..types import advice
-from .environment import FromEnvironment, NumberFromEnvironment
-from .nodes import NOTES, Mapping, Node, Scalar
-from .other_words import as_mapping, instead_of_key, instead_of_log
+from .files import FromEnvironment, NumberFromEnvironment
+from .source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
+
+# Words of other tools that a newcomer tries here, each with what to write instead.
+
+_STEPS = {
+    "where": "Write `filter: <predicate>`.",
+    "having": "Write `filter: <predicate>` behind the `aggregate` step.",
+    "group_by": "Write `key_by: {<column>: <column>}`, then an `aggregate` step: it groups by the key.",
+    "groupby": "Write `key_by: {<column>: <column>}`, then an `aggregate` step: it groups by the key.",
+    "partition_by": "Write `key_by: {<column>: <column>}`; records of one key are in one partition.",
+    "map": "Write `select`, or `with_columns` to keep the other columns.",
+    "map_values": "Write `select`, or `with_columns` to keep the other columns.",
+    "project": "Write `select: {<column>: <expression>}`.",
+    "rename": "Write `select: {<new name>: <old name>}`.",
+    "flat_map": "Write `explode: {<column>: <array>}`.",
+    "unnest": "Write `explode: {<column>: <array>}`.",
+    "union": "Write `from: [<flow>, <flow>]`, which merges flows.",
+    "merge": "Write `from: [<flow>, <flow>]`, which merges flows.",
+    "lookup": "Write `join: {table: <table>}`.",
+    "left_join": "Write `join: {table: <table>, type: left}`.",
+    "count": "Write `aggregate: {values: {<column>: count(*)}}`.",
+    "sum": "Write `aggregate: {values: {<column>: sum(<column>)}}`.",
+    "distinct": "Write `key_by` with the columns that shall differ, then `to_table`: it keeps one row of each key.",
+    "to": "`to` stands beside `steps`, not in them.",
+    "from": "`from` stands beside `steps`, not in them.",
+}
+_FLOW = {
+    "source": "Write `from: <topic, table or flow>`.",
+    "input": "Write `from: <topic, table or flow>`.",
+    "sink": "Write `to: <topic>`.",
+    "output": "Write `to: <topic>`.",
+    "into": "Write `to: <topic>`.",
+}
+_TOPIC = {
+    "columns": "Write `key:` and `value:`, each with its columns.",
+    "schema": "Write `key:` and `value:`, each with its columns.",
+    "fields": "Write `key:` and `value:`, each with its columns.",
+    "replication_factor": "Leave it out: the log is as durable as where it is kept.",
+}
+_KEYS = {"Step": _STEPS, "Flow": _FLOW, "Topic": _TOPIC}
+
+_LONGEST_SHOWN = 60
+
+_OTHER_LOGS = frozenset({"kafka", "redpanda", "pulsar", "kinesis"})
+
+_JINJA = {
+    "ref": "Write the name itself, without braces: `from: orders`.",
+    "source": "Write the name itself, without braces: `from: orders`.",
+    "config": "Write settings as keys of the YAML.",
+}
+
+
+def instead_of_key(title: str, key: str) -> str | None:
+    """What to write instead of a key that the schema of this title does not have."""
+    return _KEYS.get(title, {}).get(key.lower())
+
+
+def instead_of_call(name: str) -> str | None:
+    """What to write instead of a function that Jinja has elsewhere."""
+    return _JINJA.get(name)
+
+
+def instead_of_log(name: str) -> str | None:
+    """What to write instead of another system as the log."""
+    if name.lower() not in _OTHER_LOGS:
+        return None
+    way = "Headwater keeps records in a log of its own: write `type: embedded` with a `path`."
+    return f"{way} A program appends the records of {name.capitalize()} with `Project.append`."
+
+
+def as_mapping(key: str, node: Node | None) -> str | None:
+    """How the value of a step is written that takes a mapping, and was given something shorter."""
+    match node:
+        case ScalarNode() if node.text:
+            return _of_text(key, node.text)
+        case SequenceNode():
+            names = [item.text for item in node if isinstance(item, ScalarNode)]
+            if key in ("key_by", "select") and names and all(name.isidentifier() for name in names):
+                return f"Write `{key}: {{{', '.join(f'{name}: {name}' for name in names)}}}`."
+    return None
+
+
+def _of_text(key: str, text: str) -> str | None:
+    if len(text) > _LONGEST_SHOWN:
+        return None
+    name = text if text.isidentifier() else "<column>"
+    quoted = text if text.isidentifier() or text.replace("_", "").isalnum() else f'"{text}"'
+    return {
+        "key_by": f"Write `key_by: {{{name}: {quoted}}}`: each column of the key by its name.",
+        "select": f"Write `select: {{{name}: {quoted}}}`: each column by its name.",
+        "with_columns": f"Write `with_columns: {{<column>: {quoted}}}`: each column by its name.",
+        "explode": f"Write `explode: {{<column>: {quoted}}}`: the name of the column for its elements.",
+        "aggregate": f"Write `aggregate: {{values: {{<column>: {quoted}}}}}`: each column by its name.",
+        "join": f"Write `join: {{table: {quoted}}}`.",
+        "window": f"Write `window: {{tumbling: {quoted}}}`.",
+        "repartition": f"Write `repartition: {{partitions: {quoted}}}`.",
+    }.get(key)
+
+
+# The sentences for violations of a schema: each kind of rule gives a code, a place, a message and a way out.
 
 _MOST_KEYS = 20
 _FREE = frozenset({"name", *NOTES})
@@ -56,7 +154,7 @@ class Violation:
     """
 
     node: Node
-    owner: Mapping | None
+    owner: MappingNode | None
     path: tuple[str | int, ...]
     rule: str
     wanted: Any
@@ -68,7 +166,7 @@ class Violation:
     @property
     def place(self) -> Position:
         """The place of the value, or of the key if the rule is about a key."""
-        if self.about_key and isinstance(self.node, Mapping):
+        if self.about_key and isinstance(self.node, MappingNode):
             return self.node.key_position(self.given)
         return self.node.position
 
@@ -94,7 +192,7 @@ class Violation:
 
 def report(violation: Violation, diagnostics: Diagnostics) -> None:
     """Add the diagnostics of a violation. A value that was reported before gets none."""
-    if not (isinstance(violation.node, Scalar) and violation.node.broken):
+    if not (isinstance(violation.node, ScalarNode) and violation.node.broken):
         _REPORTS.get(violation.rule, _out_of_range)(violation, diagnostics)
 
 
@@ -128,7 +226,7 @@ def _kind(value: Any) -> str:
 
 def _type_hint(violation: Violation, types: list[str]) -> str | None:
     given = violation.given
-    text = violation.node.text if isinstance(violation.node, Scalar) else ""
+    text = violation.node.text if isinstance(violation.node, ScalarNode) else ""
     if violation.title in ("Duration", "Within") and isinstance(given, int):
         return f"Add a unit: {given}ms, {given}s, {given}m, {given}h or {given}d."
     if violation.title == "Expression" and given is None:
@@ -150,7 +248,7 @@ def _type_hint(violation: Violation, types: list[str]) -> str | None:
 
 def _unknown_key(violation: Violation, diagnostics: Diagnostics) -> None:
     node = violation.node
-    if not isinstance(node, Mapping):
+    if not isinstance(node, MappingNode):
         return
     known = violation.schema.get("properties", {})
     for name in islice(_unknown(violation), _MOST_KEYS):
@@ -223,7 +321,7 @@ def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:
     node = violation.node
     choices = [choice["required"][0] for choice in violation.wanted]
     present = [name for name in violation.given if name in choices]
-    if not isinstance(node, Mapping) or (not present and _unknown(violation)):
+    if not isinstance(node, MappingNode) or (not present and _unknown(violation)):
         return  # the unknown key is the step, misspelt
     is_step = violation.title == "Step"
     code = "HW206" if is_step else "HW210"
@@ -237,7 +335,7 @@ def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:
 
 
 def _lonely_key(violation: Violation, diagnostics: Diagnostics) -> None:
-    if not isinstance(violation.node, Mapping):
+    if not isinstance(violation.node, MappingNode):
         return
     for name, needed in violation.wanted.items():
         lacking = [other for other in needed if other not in violation.given]
@@ -260,7 +358,7 @@ def _out_of_range(violation: Violation, diagnostics: Diagnostics) -> None:
         "maxProperties": f"{label} takes only {wanted} entry.",
         "uniqueItems": f"{label} has an item twice.",
     }
-    place = violation.place if violation.about_key or isinstance(violation.node, Scalar) else violation.holder_place
+    place = violation.place if violation.about_key or isinstance(violation.node, ScalarNode) else violation.holder_place
     diagnostics.add("HW208", place, messages.get(violation.rule, f"{label} is not allowed here."))
 
 

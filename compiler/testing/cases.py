@@ -1,20 +1,23 @@
-"""The cases of the files in `tests/` as written: nodes with their places, in the form that the schema asks for."""
+"""The cases of a project's tests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ...runtime.ir.topology import Topic
 from ..diagnostics import Diagnostics, Position
 from ..reading.files import ProjectFiles
-from ..reading.jinja.render import render
-from ..reading.nodes import Mapping, Node, Scalar, Sequence
-from ..reading.source import SourceFile
-from ..reading.strict_yaml.loader import read_yaml
+from ..reading.jinja import render
+from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode, SourceFile
 from ..reading.validate import validate
+from ..reading.yaml_loader import read_yaml
+from ..topology.graph import TopologyGraph
+
+# The cases of the files in `tests/` as written: nodes with their places, in the form that the schema asks for.
 
 FOLDER = "tests"
 """Where the files with cases are, in the project's folder."""
@@ -24,12 +27,12 @@ FOLDER = "tests"
 class Case:
     """One case. `given`, `expect`: their entries, in order. `vars`: those of the case alone."""
 
-    name: Scalar
-    topology: Scalar
-    given: tuple[Mapping, ...]
-    expect: tuple[Mapping, ...]
+    name: ScalarNode
+    topology: ScalarNode
+    given: tuple[MappingNode, ...]
+    expect: tuple[MappingNode, ...]
     vars: AbstractMapping[str, Any] = field(default_factory=dict)
-    vars_node: Mapping | None = None
+    vars_node: MappingNode | None = None
 
     @property
     def position(self) -> Position:
@@ -51,7 +54,7 @@ def load_cases(root: Path, variables: AbstractMapping[str, Any], diagnostics: Di
     What does not fit the schema is reported, and left out.
     """
     files = ProjectFiles(root, diagnostics)
-    known: dict[str, Scalar] = {}
+    known: dict[str, ScalarNode] = {}
     found: list[Case] = []
     for source in files.below(FOLDER):
         for case in _cases(source, variables, diagnostics):
@@ -70,19 +73,19 @@ def _cases(source: SourceFile, variables: AbstractMapping[str, Any], diagnostics
     if node is None:
         return
     document = validate(render(node, variables, diagnostics, None), "tests", diagnostics)
-    entries = document.get("tests") if isinstance(document, Mapping) else None
-    for entry in entries if isinstance(entries, Sequence) else ():
+    entries = document.get("tests") if isinstance(document, MappingNode) else None
+    for entry in entries if isinstance(entries, SequenceNode) else ():
         if (case := _case(entry)) is not None:
             yield case
 
 
 def _case(node: Node) -> Case | None:
-    if not isinstance(node, Mapping):
+    if not isinstance(node, MappingNode):
         return None
     name, topology, variables = node.get("test"), node.get("topology"), node.get("vars")
-    if not isinstance(name, Scalar) or not isinstance(topology, Scalar) or name.broken or topology.broken:
+    if not isinstance(name, ScalarNode) or not isinstance(topology, ScalarNode) or name.broken or topology.broken:
         return None
-    given = variables if isinstance(variables, Mapping) else None
+    given = variables if isinstance(variables, MappingNode) else None
     return Case(
         name,
         topology,
@@ -93,5 +96,33 @@ def _case(node: Node) -> Case | None:
     )
 
 
-def _entries(node: Node | None) -> tuple[Mapping, ...]:
-    return tuple(entry for entry in node if isinstance(entry, Mapping)) if isinstance(node, Sequence) else ()
+def _entries(node: Node | None) -> tuple[MappingNode, ...]:
+    return tuple(entry for entry in node if isinstance(entry, MappingNode)) if isinstance(node, SequenceNode) else ()
+
+
+# A topology on its own, as a test runs it: what other topologies write is fed from outside, too.
+
+
+def alone(graph: TopologyGraph) -> TopologyGraph:
+    """The graph with every topic that another topology writes as one that none does."""
+    found: TopologyGraph = _fed(graph, graph.application)
+    return found
+
+
+def _fed(part: Any, own: str) -> Any:
+    """Any part of a graph, with its topics. What has none is the same object."""
+    if isinstance(part, Topic):
+        return part if part.writer in (None, own) else replace(part, writer=None)
+    if isinstance(part, tuple):
+        made = tuple(_fed(each, own) for each in part)
+        return made if any(new is not old for new, old in zip(made, part, strict=True)) else part
+    if isinstance(part, Mapping):
+        return {name: _fed(each, own) for name, each in part.items()}
+    if is_dataclass(part) and not isinstance(part, type):
+        changed = {}
+        for field in fields(part):
+            value = getattr(part, field.name)
+            if (new := _fed(value, own)) is not value and field.init:
+                changed[field.name] = new
+        return replace(part, **changed) if changed else part
+    return part

@@ -9,16 +9,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...runtime.durations import parse_duration
+from ...runtime.environment import parse_duration
 from ...runtime.ingest.seeds import SeedSpec
-from ...runtime.operators.declarations import Sink
+from ...runtime.ir.declarations import Sink
+from ...runtime.ir.topology import GlobalTable, Store, Topic
 from ...runtime.query.rows import table_schema
-from ...runtime.records.bad_values import BadValueError
+from ...runtime.records.arrays import BadValueError
 from ...runtime.records.schema import WINDOW_COLUMNS, key_columns, value_columns
-from ...runtime.records.texts.values import exact_number
 from ...runtime.records.types import TIMESTAMP, parse_columns
-from ...runtime.testing.driven import incoming_of
-from ...runtime.testing.given import (
+from ...runtime.records.values import exact_number
+from ...runtime.testing.driven import (
     DROP_REASONS,
     Advance,
     Expected,
@@ -27,13 +27,13 @@ from ...runtime.testing.given import (
     Given,
     Records,
     SeedRows,
+    incoming_of,
 )
 from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, record_form, way_out
-from ...runtime.topology import GlobalTable, Store, Topic
 from ...unusable_paths import leaves
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..reading.nodes import Mapping, Node, Scalar
-from ..reading.nodes import Sequence as Items
+from ..reading.source import MappingNode, Node, ScalarNode
+from ..reading.source import SequenceNode as Items
 from ..topology.graph import PythonStage, TopologyGraph
 from .cases import Case
 
@@ -44,7 +44,7 @@ class CheckedCase:
 
     case: Case
     given: tuple[Given, ...]
-    expected: tuple[tuple[Mapping, Expected], ...]
+    expected: tuple[tuple[MappingNode, Expected], ...]
 
 
 @dataclass(frozen=True)
@@ -123,21 +123,21 @@ class _Checking:
         self._root = root
         self._diagnostics = diagnostics
 
-    def given(self, entry: Mapping) -> Given | None:
+    def given(self, entry: MappingNode) -> Given | None:
         """An entry of `given`."""
         for word, wall_clock in (("advance", False), ("advance_wall_clock", True)):
             duration = entry.get(word)
-            if isinstance(duration, Scalar) and duration.value is not None:
+            if isinstance(duration, ScalarNode) and duration.value is not None:
                 return Advance(parse_duration(duration.text), wall_clock)
         name = entry.get("topic")
-        if not isinstance(name, Scalar) or name.broken:
+        if not isinstance(name, ScalarNode) or name.broken:
             return None
         topic = self._surface.read.get(name.text)
         if topic is None or name.text in self._surface.written:
             self._not_read(name)
             return None
         file = entry.get("file")
-        if isinstance(file, Scalar):
+        if isinstance(file, ScalarNode):
             return self._file(topic, file)
         columns = columns_of_topic(topic)
         written = list(_rows(entry))
@@ -146,26 +146,28 @@ class _Checking:
         self._check_values(topic, found)
         return Records(topic, tuple(record for _, record in found)) if len(found) == len(written) else None
 
-    def expected(self, entry: Mapping) -> Expected | None:
+    def expected(self, entry: MappingNode) -> Expected | None:
         """An entry of `expect`."""
         topic, store, dropped = entry.get("topic"), entry.get("store"), entry.get("dropped")
-        if isinstance(topic, Scalar) and not topic.broken:
+        if isinstance(topic, ScalarNode) and not topic.broken:
             written = self._surface.written.get(topic.text)
             if written is None:
                 self._not_written(topic)
                 return None
             last = topic.text in self._surface.collapsed
             return self._expected_rows("topic", topic.text, columns_of_topic(written), entry, last)
-        if isinstance(store, Scalar) and not store.broken:
+        if isinstance(store, ScalarNode) and not store.broken:
             columns = self._columns_of(store.text)
             if columns is None:
                 known = [*self._surface.stores, *self._surface.global_tables]
                 self._unknown(store, f"{self._surface.name} has no store '{store.text}'", known)
                 return None
             return self._expected_rows("store", store.text, columns, entry, False)
-        return self._drops(dropped) if isinstance(dropped, Mapping) else None
+        return self._drops(dropped) if isinstance(dropped, MappingNode) else None
 
-    def _expected_rows(self, kind: Any, name: str, columns: Columns, entry: Mapping, last: bool) -> ExpectedRows | None:
+    def _expected_rows(
+        self, kind: Any, name: str, columns: Columns, entry: MappingNode, last: bool
+    ) -> ExpectedRows | None:
         written = list(_rows(entry))
         rows = [self._cells(columns, row) for row in written]
         found = [row for row in rows if row is not None]
@@ -180,7 +182,7 @@ class _Checking:
             return columns_of_store(self._surface.global_tables[store].store)
         return columns_of_store(self._surface.stores[store][1]) if store in self._surface.stores else None
 
-    def _drops(self, counts: Mapping) -> ExpectedDrops | None:
+    def _drops(self, counts: MappingNode) -> ExpectedDrops | None:
         for reason in counts:
             if reason not in DROP_REASONS:
                 hint = did_you_mean(reason, DROP_REASONS) or f"There are: {', '.join(DROP_REASONS)}."
@@ -188,7 +190,7 @@ class _Checking:
                 self._report("HW801", counts.key_position(reason), message, hint)
         return None if self.faulty else ExpectedDrops(counts.to_python())
 
-    def _file(self, topic: Topic, file: Scalar) -> SeedRows | None:
+    def _file(self, topic: Topic, file: ScalarNode) -> SeedRows | None:
         path = self._root / file.text
         if leaves(self._root, path):
             self._report("HW805", file.position, f"The file '{file.text}' leads out of the project.", None)
@@ -200,21 +202,21 @@ class _Checking:
             return SeedRows(topic, SeedSpec(path=file.text, order="file"))
         return None
 
-    def _record(self, columns: Columns, row: Mapping, *, given: bool) -> dict[str, Any] | None:
+    def _record(self, columns: Columns, row: MappingNode, *, given: bool) -> dict[str, Any] | None:
         try:
             return record_form(columns, _exact(row), given=given)
         except UnfitRowError as error:
             self._unfit(row, error)
             return None
 
-    def _cells(self, columns: Columns, row: Mapping) -> Cells | None:
+    def _cells(self, columns: Columns, row: MappingNode) -> Cells | None:
         try:
             return cells_of(columns, record_form(columns, _exact(row)), written=True)
         except UnfitRowError as error:
             self._unfit(row, error)
             return None
 
-    def _check_values(self, topic: Topic, rows: Sequence[tuple[Mapping, dict[str, Any]]]) -> None:
+    def _check_values(self, topic: Topic, rows: Sequence[tuple[MappingNode, dict[str, Any]]]) -> None:
         """Report the values that the topic cannot hold, of each row the first. All are tried at once, as most fit."""
         try:
             incoming_of(topic, [record for _, record in rows], 0)
@@ -233,23 +235,23 @@ class _Checking:
             return None
         return way_out((record.get(path[0]) or {}).get(path[1]), columns.type_of(*path))
 
-    def _unfit(self, row: Mapping, error: UnfitRowError) -> None:
+    def _unfit(self, row: MappingNode, error: UnfitRowError) -> None:
         at = _place(row, error.path, of_key=error.unknown)
         message = f"{error.cause[:1].upper()}{error.cause[1:]}."
         if error.path and not error.unknown:
             message = f"The value of '{error.path[-1]}' does not fit: {error.cause}."
         self._report("HW802" if error.unknown else "HW803", at, message, error.hint)
 
-    def _not_read(self, name: Scalar) -> None:
+    def _not_read(self, name: ScalarNode) -> None:
         own = f"{self._surface.name} writes '{name.text}' itself"
         what = own if name.text in self._surface.written else f"{self._surface.name} does not read '{name.text}'"
         self._unknown(name, what, self._surface.read.keys() - self._surface.written.keys(), "It reads")
 
-    def _not_written(self, name: Scalar) -> None:
+    def _not_written(self, name: ScalarNode) -> None:
         what = f"{self._surface.name} does not write '{name.text}'"
         self._unknown(name, what, self._surface.written, "It writes")
 
-    def _unknown(self, name: Scalar, message: str, known: Iterable[str], listed: str = "It has") -> None:
+    def _unknown(self, name: ScalarNode, message: str, known: Iterable[str], listed: str = "It has") -> None:
         names = sorted(known)
         hint = did_you_mean(name.text, names) or (f"{listed} {', '.join(names)}." if names else None)
         self._report("HW801", name.position, f"{message}.", hint)
@@ -259,19 +261,19 @@ class _Checking:
         self._diagnostics.add(code, at, message, hint)
 
 
-def _rows(entry: Mapping) -> Iterable[Mapping]:
+def _rows(entry: MappingNode) -> Iterable[MappingNode]:
     rows = entry.get("rows")
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, Items) else []
+    return [row for row in rows if isinstance(row, MappingNode)] if isinstance(rows, Items) else []
 
 
 def _exact(node: Node) -> Any:
     """A node as values for `from_json`: numbers with a fraction or an exponent keep all of their digits."""
     match node:
-        case Mapping():
+        case MappingNode():
             return {name: _exact(each) for name, each in node.items()}
         case Items():
             return [_exact(each) for each in node]
-        case Scalar(value=float(), text=text):
+        case ScalarNode(value=float(), text=text):
             # YAML writes `.inf` and `.nan`. What no decimal can be stays a float, which is refused if it is infinite.
             with suppress(ValueError):
                 return exact_number(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
@@ -279,16 +281,16 @@ def _exact(node: Node) -> Any:
 
 
 def _is_true(node: Node | None) -> bool:
-    return isinstance(node, Scalar) and node.value is True
+    return isinstance(node, ScalarNode) and node.value is True
 
 
-def _place(row: Mapping, path: tuple[str, ...], *, of_key: bool) -> Position:
+def _place(row: MappingNode, path: tuple[str, ...], *, of_key: bool) -> Position:
     """The place of a cell: of its name or its value. Columns may be named with their role or without."""
     candidates = [path, (".".join(path),), path[-1:]]
     for candidate in candidates:
         node: Node = row
         for step, name in enumerate(candidate):
-            if not isinstance(node, Mapping) or name not in node:
+            if not isinstance(node, MappingNode) or name not in node:
                 break
             if of_key and step == len(candidate) - 1:
                 return node.key_position(name)

@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ...runtime.operators.declarations import Fork, Merge, Select, Side, Sink, SinkMode, Source
-from ...runtime.stages.sql_step import SqlStep
-from ...runtime.topology import GlobalTable, Topic
-from ..entries.stores import columns_ddl
-from ..operations.base.edge import NOW, LiveEdge
+from ...runtime.engine.sql_step import SqlStep
+from ...runtime.ir.declarations import Fork, Merge, Select, Side, Sink, SinkMode, Source
+from ...runtime.ir.topology import GlobalTable, Topic
+from ..entries import columns_ddl
 from ..operations.base.operation import (
     EVERY_CHANGE,
     Description,
@@ -24,8 +23,7 @@ from ..operations.base.operation import (
     PythonOperation,
     TableUse,
 )
-from ..operations.base.shape import Shape
-from ..operations.base.site import Declared, PythonLayout, Site, SqlLayout
+from ..operations.base.site import NOW, Declared, LiveEdge, PythonLayout, Shape, Site, SqlLayout
 
 
 @dataclass(frozen=True)

@@ -1,17 +1,17 @@
 """Which steps with expressions tasks can compute themselves, and what keeps the others with Spark SQL.
 
-It decides nothing: a run with `engine: task` asks the same (`runtime/stages/steps.py`), step by step.
+It decides nothing: a run with `engine: task` asks the same (`runtime/engine/steps.py`), step by step.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from ...runtime.engine.columns import Flows, behind_sql
+from ...runtime.engine.in_task import alone_in_sql, operators_of
+from ...runtime.engine.sql_step import SqlStep
 from ...runtime.expressions.promotion import UnprovenError
-from ...runtime.operators.declarations import Flow
-from ...runtime.stages.columns import Flows, behind_sql
-from ...runtime.stages.in_task import alone_in_sql, operators_of
-from ...runtime.stages.sql_step import SqlStep
+from ...runtime.ir.declarations import Flow
 from .graph import SubtopologyGraph, TopologyGraph
 
 ALONE = "the steps before and behind it stay there, and a task would take one more stage for it"

@@ -10,10 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from ...runtime.topology import OnError, dead_letter_topic
-from ..entries.dead_letters import dead_letter_name
-from ..entries.models import TopicModel
-from ..model.dead_letters import kept_topics
+from ...runtime.ir.topology import OnError, dead_letter_topic
+from ..entries import TopicModel, dead_letter_name
+from ..model.build import kept_topics
 from ..model.project import TopologyModel
 from ..operations.base.operation import Lookup
 from .connections import Forking, Merging, Reading, Writing

@@ -13,8 +13,8 @@ from pathlib import Path
 from ..diagnostics import Diagnostics
 from ..model.project import ProjectModel, TopologyModel
 from ..model.resolve import Resolution
-from ..operations.base.checked import CheckedTopology
-from ..reading.nodes import Scalar
+from ..operations.base.context import CheckedTopology
+from ..reading.source import ScalarNode
 from .graph import TopologyGraph
 from .subtopologies import build_graph
 
@@ -70,7 +70,7 @@ def _check_own(topology: TopologyModel, graph: TopologyGraph, diagnostics: Diagn
             _report(topology.name, what, MOST_BYTES, hint, diagnostics)
 
 
-def _report(at: Scalar, what: str, most: int, hint: str, diagnostics: Diagnostics) -> None:
+def _report(at: ScalarNode, what: str, most: int, hint: str, diagnostics: Diagnostics) -> None:
     message = f"{what}; it becomes the name of a folder, which has at most {most}."
     diagnostics.add("HW039", at.position, message, hint)
 
@@ -88,8 +88,8 @@ def check_twins(model: ProjectModel, resolution: Resolution, diagnostics: Diagno
         _report_twins("stores or tables", stores, diagnostics)
 
 
-def _report_twins(what: str, names: Iterable[Scalar], diagnostics: Diagnostics) -> None:
-    known: dict[str, Scalar] = {}
+def _report_twins(what: str, names: Iterable[ScalarNode], diagnostics: Diagnostics) -> None:
+    known: dict[str, ScalarNode] = {}
     for name in names:
         first = known.setdefault(name.text.lower(), name)
         if first.text != name.text:

@@ -1,18 +1,4 @@
-"""The input of the code emitter: a checked topology, cut into subtopologies and laid out in stages.
-
-These classes have the structure of `job.py` as data, and templates only print it. All choices have been made: which
-engine runs a step, which columns travel, where repartition topics are. Topics, stores, windows and the operators of a
-Python stage are the runtime's own declarations (`runtime/operators/declarations.py`). A node is printed as
-`<class name>(<fields that differ from the default>)`.
-
-**Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
-stage, SQL steps, ..., Python stage (writes). An edge has the name of a flow or table and keeps it through the steps: a
-step on flow `late` reads edge `late` and yields edge `late`.
-
-**Physical names.** The physical name of a value column is its own name. That of a key column is its name, or
-`key.<name>` while the edge has a value column of that name. Operators and SQL read physical names; what a step makes or
-keeps has its own name.
-"""
+"""The graph of a topology."""
 
 from __future__ import annotations
 
@@ -20,10 +6,32 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...runtime.operators.declarations import Call, Declaration, Flow
-from ...runtime.python_functions.udf import Udf
-from ...runtime.stages.sql_step import SqlStep
-from ...runtime.topology import Assignment, GlobalTable, OnError, PluginRef, Store, Topic
+from ...runtime.engine.sql_step import SqlStep
+from ...runtime.ir.declarations import Call, Declaration, Flow
+from ...runtime.ir.functions import Udf
+from ...runtime.ir.topology import Assignment, GlobalTable, OnError, PluginRef, Store, Topic
+from ..operations.base.operation import Lookup
+from ..operations.base.site import NOW
+from ..operations.parts.joins import Responding
+from .connections import Reading, Writing
+from .operation_graph import Vertex, Wired
+
+# The input of the code emitter: a checked topology, cut into subtopologies and laid out in stages.
+#
+# These classes have the structure of `job.py` as data, and templates only print it. All choices have been made: which
+# engine runs a step, which columns travel, where repartition topics are. Topics, stores, windows and the operators of a
+# Python stage are the runtime's own declarations (`runtime/ir/declarations.py`). A node is printed as
+# `<class name>(<fields that differ from the default>)`.
+#
+# **Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
+# stage, SQL steps, ..., Python stage (writes). An edge has the name of a flow or table and keeps it through the steps:
+# a
+# step on flow `late` reads edge `late` and yields edge `late`.
+#
+# **Physical names.** The physical name of a value column is its own name. That of a key column is its name, or
+# `key.<name>` while the edge has a value column of that name. Operators and SQL read physical names; what a step makes
+# or
+# keeps has its own name.
 
 
 @dataclass(frozen=True)
@@ -126,3 +134,37 @@ class TopologyGraph:
     def application(self) -> str:
         """The application's id."""
         return f"{self.project}-{self.name}"
+
+
+# Finds the columns that must travel: only those that a later step reads, all the way back to the topics.
+#
+# All key columns travel. `NOW`, the epoch's planned time, is added by the Python stage before the step that needs it.
+
+Needed = dict[int, frozenset[str]]
+
+
+def live_columns(wired: Wired) -> Needed:
+    """For each edge, the value columns that are read later."""
+    needed: dict[int, frozenset[str]] = dict.fromkeys(wired.shapes, frozenset())
+    topics: dict[str, frozenset[str]] = {}
+    """What the readers of each repartition topic need."""
+    # From the end, so that the readers of an edge, or of a repartition topic, come before its writer.
+    for vertex in reversed(wired.vertices):
+        operation = vertex.operation
+        output = _needed_behind(vertex, needed, topics)
+        if isinstance(operation, Reading) and operation.repartition:
+            topics[operation.topic.name] = topics.get(operation.topic.name, frozenset()) | (output - {NOW})
+        for edge in vertex.inputs:
+            needed[edge] |= operation.needs(output, frozenset(wired.shapes[edge].value))
+        if isinstance(operation, Lookup | Responding):
+            # Of the others only the order of their changes is read.
+            for edge in vertex.lookups[:1]:
+                needed[edge] |= operation.needs_of_table(output)
+    return needed
+
+
+def _needed_behind(vertex: Vertex, needed: Needed, topics: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The needed columns of an operation's outputs; for a repartition topic, those that its readers need."""
+    if isinstance(vertex.operation, Writing):
+        return topics.get(vertex.operation.topic.name, frozenset())
+    return frozenset().union(*(needed[edge] for edge in vertex.outputs))

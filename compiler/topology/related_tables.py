@@ -11,13 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from ..operations.base.checked import CheckedFlow, CheckedTopology, PlacedOperation, Repartition
+from ..operations.base.context import CheckedFlow, CheckedTopology, PlacedOperation, Repartition, StreamPair
 from ..operations.base.operation import Lookup, Splitting
-from ..operations.base.pairs import StreamPair
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
-from ..operations.parts.foreign_key import Responding
-from ..operations.parts.lookups import TableJoin
+from ..operations.parts.joins import Responding, TableJoin
 
 _NOTHING: frozenset[str] = frozenset()
 

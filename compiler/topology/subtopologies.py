@@ -7,26 +7,21 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...runtime.operators.declarations import Sink, Source, stores_of
-from ...runtime.stages.sql_step import SqlStep
-from ...runtime.topology import Assignment, GlobalTable, PluginRef
-from ..entries.models import PluginUse, StoreModel, TableModel
+from ...runtime.engine.sql_step import SqlStep
+from ...runtime.ir.declarations import Sink, Source, stores_of
+from ...runtime.ir.topology import Assignment, GlobalTable, PluginRef
+from ..entries import PluginUse, StoreModel, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
-from ..operations.base.checked import CheckedTopology
+from ..operations.base.context import CheckedTopology, Step
 from ..operations.base.site import Declared
-from ..operations.base.step import Step
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
-from .edge_names import with_edges_apart
+from .description import Layout, processor_nodes
 from .error_policies import policies_of_steps, with_error_policies
-from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph
-from .layout import Layout
-from .liveness import live_columns
-from .operation_graph import Vertex, Wired
-from .sharing.groups import sharing
-from .stage_numbers import stage_numbers
-from .topology_description import processor_nodes
-from .wiring import wire
+from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph, live_columns
+from .operation_graph import Vertex, Wired, with_edges_apart
+from .sharing import sharing
+from .wiring import stage_numbers, wire
 
 
 def build_graph(model: ProjectModel, topology: TopologyModel, checked: CheckedTopology) -> TopologyGraph:

@@ -1,29 +1,39 @@
-"""Connects checked flows to a graph: who reads whom, where copies are needed, and where repartition topics stand.
-
-A flow that reads another one continues it. If several flows read the same one, each gets its own copy, in the order of
-the file. Joins on the same re-keyed stream share its repartition topic. Operations without any effect are left out.
-"""
+"""Operators of a subtopology, wired, and the numbers of their stages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...runtime.operators.declarations import SinkMode
-from ...runtime.topology import Topic
-from ..entries.stores import columns_ddl
-from ..operations.base.checked import CheckedFlow, CheckedTable, CheckedTopology, PlacedOperation, Repartition
-from ..operations.base.operation import Lookup, Operation, Splitting
-from ..operations.base.pairs import OtherStream, StreamPair, second_streams
-from ..operations.base.shape import Shape
+from ...runtime.ir.declarations import SinkMode
+from ...runtime.ir.topology import Topic
+from ..entries import columns_ddl
+from ..operations.base.context import (
+    CheckedFlow,
+    CheckedTable,
+    CheckedTopology,
+    OtherStream,
+    PlacedOperation,
+    Repartition,
+    StreamPair,
+    second_streams,
+)
+from ..operations.base.operation import Engine, Lookup, Operation, Splitting
+from ..operations.base.site import Shape
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
-from ..operations.parts.foreign_key import Responding, Subscribing
-from ..operations.parts.lookups import TableJoin
+from ..operations.parts.joins import Responding, Subscribing, TableJoin
 from ..operations.parts.tables import RESULT, Keeping, ToTable, kept_rows
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
 from .related_tables import RelatedTables
+from .sharing import Group
+
+# Connects checked flows to a graph: who reads whom, where copies are needed, and where repartition topics stand.
+#
+# A flow that reads another one continues it. If several flows read the same one, each gets its own copy, in the order
+# of the file. Joins on the same re-keyed stream share its repartition topic. Operations without any effect are left
+# out.
 
 
 def wire(topology: CheckedTopology, application: str) -> Wired:
@@ -337,3 +347,61 @@ def _narrowed(vertex: Vertex, outputs: tuple[int, ...]) -> Vertex:
         into = tuple(name for name, edge in zip(operation.into, vertex.outputs, strict=True) if edge in outputs)
         operation = replace(operation, into=into)
     return replace(vertex, operation=operation, outputs=outputs)
+
+
+# Decides in which stage each operation runs. No other module decides this.
+#
+# State, topics and order need Python. Expressions need Spark SQL. Renaming and selecting columns costs nothing in
+# Arrow, and copying and merging edges is possible in both. Each operation says where it can run. A hop between the two
+# costs about 0.4 s for a million rows. So an operation that can run in both runs where the rows are. It runs in SQL
+# only if the rows would otherwise come back for another SQL step.
+
+
+def stage_numbers(wired: Wired, needed: Mapping[int, frozenset[str]], groups: Sequence[Group] = ()) -> dict[int, int]:
+    """The stage of each vertex, as early as possible. Even numbers are Python stages; odd ones are SQL between them.
+
+    Those of one of `groups` are in the same Python stage, the first in which all of them can be: also the steps with
+    expressions that stand between its processors.
+    A table that only joins read moves to the stage of the first join. Then the rows of its source cross SQL, and not
+    those of the table.
+    """
+    producer, consumers = wired.producer, wired.consumers
+    in_python = {vertex.number for group in groups for vertex in group}
+    engines: dict[int, Engine] = {
+        vertex.number: "python"
+        if vertex.number in in_python
+        else vertex.operation.engine(frozenset().union(*(needed[edge] for edge in vertex.outputs)))
+        for vertex in wired.vertices
+    }
+
+    def leads_to_sql(vertex: Vertex) -> bool:
+        following = [reader for edge in vertex.outputs for reader in consumers[edge]]
+        return any(
+            engines[reader.number] == "sql" or (engines[reader.number] == "either" and leads_to_sql(reader))
+            for reader in following
+        )
+
+    found: dict[int, int] = {}
+    least = dict.fromkeys((vertex.number for vertex in wired.vertices), 0)
+
+    def place(vertex: Vertex) -> None:
+        before = max((found[producer[edge].number] for edge in (*vertex.inputs, *vertex.lookups)), default=0)
+        engine = engines[vertex.number]
+        # A hop between Python and the JVM costs more than a simple step: an operation that can run in both stays where
+        # the rows are, and in SQL only if they are needed there later as well.
+        in_sql = engine == "sql" or (engine == "either" and before % 2 == 1 and leads_to_sql(vertex))
+        found[vertex.number] = max(before if (before % 2 == 1) == in_sql else before + 1, least[vertex.number])
+
+    while True:
+        for vertex in wired.vertices:
+            place(vertex)
+        late = {each.number: max(found[other.number] for other in group) for group in groups for each in group}
+        if all(found[number] == stage for number, stage in late.items()):
+            break
+        least |= late
+    for vertex in wired.vertices:
+        readers = [reader for edge in vertex.outputs for reader in consumers[edge]]
+        only_looked_at = all(edge in reader.lookups for reader in readers for edge in vertex.outputs)
+        if isinstance(vertex.operation, ToTable) and readers and only_looked_at:
+            found[vertex.number] = min(found[reader.number] for reader in readers)
+    return found

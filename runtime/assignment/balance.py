@@ -1,10 +1,19 @@
-"""Even out loads: move tasks from heavier to lighter clients as long as that brings their loads closer together."""
+"""Balance over clients and threads."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from ..ir.topology import Assignment, Subtopology, Topology
+from ..log.state import LogState
+from ..records.schema import changelog_topic
+from ..task_id import TaskId
+from .cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
 from .placement import Placement
+
+# Even out loads: move tasks from heavier to lighter clients as long as that brings their loads closer together.
 
 
 def balance_actives(placement: Placement) -> None:
@@ -54,3 +63,145 @@ def _closer(placement: Placement, source: int, destination: int) -> bool:
     skew = placement.load[source] - placement.load[destination]
     after = (count[source] - 1) / threads[source] - (count[destination] + 1) / threads[destination]
     return skew > 0 and 0 <= after < skew
+
+
+# Which thread of a client runs which of its tasks.
+
+
+def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:
+    """The tasks of each thread, in the order in which they run.
+
+
+    Tasks are dealt by id, so numbers differ by at most one. The same tasks are always dealt the same way. Partitions of
+    one subtopology go to different threads.
+    """
+    in_order = sorted(tasks)
+    return tuple(tuple(in_order[thread::threads]) for thread in range(threads))
+
+
+@dataclass
+class ConsumerTasks:
+    """The tasks of one consumer, in the order in which they were dealt."""
+
+    active: list[TaskId] = field(default_factory=list)
+    standby: list[TaskId] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.active) + len(self.standby)
+
+
+def deal_to_consumers(
+    consumers: Collection[str],
+    stateful: Collection[TaskId],
+    standbys: Collection[TaskId],
+    stateless: Collection[TaskId],
+    previous: Mapping[str, Sequence[TaskId]] | None = None,
+) -> dict[str, ConsumerTasks]:
+    """The tasks of a client by consumer, dealt so that their total numbers differ by at most one.
+
+    `previous`: the tasks with state that each consumer had, those with the smallest lag first. A consumer keeps these
+    as far as the numbers allow. Tasks without state go to any consumer.
+    """
+    dealt = {consumer: ConsumerTasks() for consumer in sorted(consumers)}
+    for tasks, previous_of_kind, role in (
+        (stateful, previous or {}, "active"),
+        (standbys, previous or {}, "standby"),
+        (stateless, {}, "active"),
+    ):
+        before = {consumer: len(own) for consumer, own in dealt.items()}
+        for consumer, own in _deal(tasks, before, previous_of_kind).items():
+            getattr(dealt[consumer], role).extend(own)
+    return dealt
+
+
+def _deal(
+    tasks: Collection[TaskId], before: Mapping[str, int], previous: Mapping[str, Sequence[TaskId]]
+) -> dict[str, list[TaskId]]:
+    """Deal the tasks of one kind. `before`: how many tasks of other kinds each consumer has.
+
+    First all consumers are filled up to the same number, with tasks they had and then with others in turn. Then some
+    consumers get one more each, their own previous tasks first.
+    """
+    dealt: dict[str, list[TaskId]] = {consumer: [] for consumer in before}
+    if not dealt:
+        return dealt
+    left = dict.fromkeys(sorted(tasks))
+    least = (len(tasks) + sum(before.values())) // len(before)
+    wanted: dict[TaskId, str] = {}
+    for consumer, own in dealt.items():
+        for task in previous.get(consumer, ()):
+            if task in left:
+                if len(own) < least - before[consumer]:
+                    own.append(task)
+                    del left[task]
+                else:
+                    wanted[task] = consumer
+    to_fill = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] < least]
+    rest = deque(left)
+    while to_fill:
+        for consumer in to_fill:
+            dealt[consumer].append(rest.popleft())
+        to_fill = [consumer for consumer in to_fill if len(dealt[consumer]) + before[consumer] < least]
+    one_more = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] == least]
+    for task in list(rest):
+        if wanted.get(task) in one_more:
+            dealt[wanted[task]].append(task)
+            one_more.remove(wanted[task])
+            rest.remove(task)
+    for task, consumer in zip(rest, one_more, strict=False):
+        dealt[consumer].append(task)
+    return dealt
+
+
+# Tasks and settings as assignors see them, made from the topology and from what the log has measured.
+
+Racks = Callable[[int], frozenset[str] | None]
+"""The racks with replicas of a partition, by its number; None: unknown."""
+
+
+def tasks_of(topology: Topology) -> dict[TaskId, Subtopology]:
+    """All tasks, each with the subtopology that it runs."""
+    return {
+        TaskId(part.number, partition, part.name): part
+        for part in topology.subtopologies
+        for partition in range(part.partitions)
+    }
+
+
+def task_info(application: str, task: TaskId, part: Subtopology, racks: Racks = lambda _: None) -> TaskInfo:
+    """A task with its stores, the partitions it reads and the changelogs it writes."""
+    sources = [topic.name for topic in part.sources if task.partition < topic.partitions]
+    changelogs = [changelog_topic(application, store.name) for store in part.stores if store.changelog]
+    replicas = racks(task.partition)
+    return TaskInfo(
+        task,
+        frozenset(store.name for store in part.stores),
+        frozenset(
+            [TaskTopicPartition(name, task.partition, True, False, replicas) for name in sources]
+            + [TaskTopicPartition(name, task.partition, False, True, replicas) for name in changelogs]
+        ),
+    )
+
+
+def measured(task: TaskInfo, log: LogState) -> TaskInfo:
+    """The task with the size of its changelogs and the rate at which it took records."""
+    changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
+    return replace(
+        task,
+        state_bytes=sum(log.size(name, task.id.partition) for name in changelogs) if task.is_stateful else None,
+        records_per_second=log.tasks.records_per_second(task.id.key(log.application)),
+    )
+
+
+def configs_of(assignment: Assignment) -> AssignmentConfigs:
+    """The settings of the `assignment:` section, as assignors see them."""
+    return AssignmentConfigs(
+        acceptable_recovery_lag=assignment.acceptable_recovery_lag,
+        max_warmup_replicas=assignment.max_warmup_replicas,
+        num_standby_replicas=assignment.standby_replicas,
+        probing_rebalance_interval_ms=assignment.probing_rebalance_interval_ms,
+        rack_aware_assignment_tags=assignment.rack_aware_tags,
+        rack_aware_traffic_cost=assignment.rack_aware_traffic_cost,
+        rack_aware_non_overlap_cost=assignment.rack_aware_non_overlap_cost,
+        rack_aware_assignment_strategy=assignment.rack_aware_strategy,
+    )

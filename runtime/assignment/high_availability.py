@@ -1,23 +1,198 @@
-"""The built-in assignor `high_availability` (KIP-441): balanced, but a task moves only to a client that has caught up.
-
-First it spreads the tasks with state, then their standbys, as if all clients had caught up. Then it leaves tasks where
-their state is, and lets the clients that are to have them warm up. Last it spreads the tasks without state.
-"""
+"""Kafka's assignor for high availability: tasks move once a warm-up has caught up."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import cycle
+from operator import attrgetter, is_
 
-from .api.assignor import AssignmentError, TaskAssignment
-from .api.cluster import ApplicationState, ClientState, TaskInfo
+import numpy as np
+import numpy.typing as npt
+
+from ..task_id import TaskId
+from .assignor import AssignmentError, TaskAssignment
 from .balance import balance_actives, balance_standbys
-from .lags import LagTable, clients_in_order
-from .placement import Placement, followup
-from .priority import ConstrainedPrioritySet
-from .racks.optimization import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
+from .cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState, ClientState, ProcessId, TaskInfo
+from .placement import ConstrainedPrioritySet, Placement, followup
+from .racks import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .standbys import assign_standbys, tags_allow, tags_allow_swap
-from .warmups import Warmups, move_actives, move_standbys
+
+# The lags of all tasks on all clients as a table, which `high_availability` reads many times.
+
+_KEY = attrgetter("subtopology", "partition")
+
+
+class LagTable:
+    """Lags of tasks on clients, both by number.
+
+    `lag[task, client]`; `caught_up[task, client]`: the client runs the task or its lag is acceptable. An unknown lag
+    sorts before all others and yet is not caught up, as in Kafka Streams.
+    """
+
+    def __init__(
+        self,
+        tasks: Sequence[TaskId],
+        needed: Sequence[int],
+        clients: Sequence[ClientState],
+        acceptable_recovery_lag: int,
+    ) -> None:
+        """`needed`: the numbers of the tasks that are asked for. The rows of other tasks have no meaning.
+
+        Raises UnknownLagError if a needed lag is missing, for the first one by task and then by client.
+        """
+        self.lag: npt.NDArray[np.int64] = np.ascontiguousarray(_by_client(tasks, needed, clients).T)
+        self.caught_up: npt.NDArray[np.bool_] = (self.lag == LATEST_OFFSET) | (
+            np.full(self.lag.shape, True)
+            if acceptable_recovery_lag >= UNBOUNDED_LAG
+            else (self.lag >= 0) & (self.lag <= acceptable_recovery_lag)
+        )
+        self.caught_up_clients: list[int] = self.caught_up.sum(axis=1).tolist()
+        self._least: npt.NDArray[np.int64] = self.lag.min(axis=1)
+
+    def should_move(self, task: int, client: int) -> bool:
+        """Whether the client has not caught up on the task and another client lags less."""
+        return not self.caught_up[task, client] and bool(self._least[task] < self.lag[task, client])
+
+    def most_caught_up(self, task: int) -> int:
+        """The client with the smallest lag; the first of equals."""
+        return int(self.lag[task].argmin())
+
+    def most_caught_up_before(self, task: int, client: int, among: npt.NDArray[np.bool_]) -> int | None:
+        """Of the clients `among`, the one with the smallest lag that precedes `client`, by lag and then by number."""
+        lag = self.lag[task]
+        before = lag < lag[client]
+        before[:client] |= lag[:client] == lag[client]
+        candidates = np.flatnonzero(before & among)
+        return int(candidates[lag[candidates].argmin()]) if len(candidates) else None
+
+
+def _by_client(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence[ClientState]) -> npt.NDArray[np.int64]:
+    """Lags by client and task.
+
+    With thousands of tasks the mappings mostly have the same key objects in the same order. Comparing the keys by
+    identity is far cheaper than looking each of them up.
+    """
+    table = np.zeros((len(clients), len(tasks)), np.int64)
+    if not needed:
+        return table
+    numbers = {_KEY(task): number for number, task in enumerate(tasks)}
+    keys: list[TaskId] | None = None
+    places = known = np.empty(0, np.int64)
+    for row, client in zip(table, clients, strict=True):
+        lags: Mapping[TaskId, int] = client.lags or {}
+        own = list(lags)
+        if keys is None or len(own) != len(keys) or not all(map(is_, own, keys)):
+            keys = own
+            places = np.fromiter((numbers.get(key, -1) for key in map(_KEY, own)), np.int64, len(own))
+            known = np.flatnonzero(places >= 0)
+            places = places[known]
+            there = np.zeros(len(tasks), np.bool_)
+            there[places] = True
+            if not there[needed].all():
+                _raise_missing(tasks, needed, clients)
+        row[places] = np.fromiter(lags.values(), np.int64, len(own))[known]
+    return table
+
+
+def _raise_missing(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence[ClientState]) -> None:
+    for task in needed:
+        for client in clients:
+            client.lag_for(tasks[task])
+
+
+def clients_in_order(clients: Mapping[ProcessId, ClientState]) -> list[ClientState]:
+    """Clients by process id."""
+    return [clients[client] for client in sorted(clients)]
+
+
+# Turns the intended placement into one that can run now (KIP-441).
+#
+# If the intended client of a task has not caught up and another client is further on, the task goes to the other
+# client. The intended client warms up a copy, if the number of warm-ups allows it, so that a later assignment can move
+# the task.
+
+
+@dataclass
+class Warmups:
+    """The copies that warm up. `budget`: how many more there may be."""
+
+    budget: int
+    tasks: set[tuple[int, int]] = field(default_factory=set)
+
+    def take(self) -> bool:
+        """Use one warm-up of the budget. Returns whether there was one."""
+        self.budget -= 1
+        return self.budget >= 0
+
+
+def move_actives(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
+    """Move active tasks to clients that are further on. Returns how many were moved.
+
+    Tasks with the fewest clients to choose from come first. The preferred client is, in this order: the least loaded
+    one that has caught up and has a standby, as changing roles costs nothing; the least loaded one that has caught up;
+    the most caught-up one.
+    """
+    movements = sorted(
+        (lags.caught_up_clients[task], task)
+        for wanted, tasks in enumerate(placement.active)
+        for task in tasks
+        if lags.should_move(task, wanted)
+    )
+    for _, task in movements:
+        standbys = [client for client in placement.holders(task) if lags.caught_up[task, client]]
+        if standbys:
+            placement.swap(task, min(standbys, key=lambda client: (placement.load[client], client)))
+            continue
+        client = placement.lightest(lags.caught_up[task])
+        if client is None:
+            client = lags.most_caught_up(task)
+        if client in placement.holders(task):
+            placement.swap(task, client)
+        else:
+            _move_active(placement, task, client, warmups)
+    return len(movements)
+
+
+def move_standbys(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
+    """Put standbys on clients that are further on. Returns how many were moved.
+
+    The intended clients keep their standbys as long as the budget of warm-ups lasts. Copies that already warm up stay.
+    Standbys of one task are visited by client.
+    """
+    movements = sorted(
+        (lags.caught_up_clients[task], task, wanted)
+        for wanted, tasks in enumerate(placement.standby)
+        for task in tasks
+        if (wanted, task) not in warmups.tasks and lags.should_move(task, wanted)
+    )
+    moved = 0
+    for _, task, wanted in movements:
+        free = placement.lacking(task)
+        client = placement.lightest(free & lags.caught_up[task])
+        if client is None:
+            client = lags.most_caught_up_before(task, wanted, free)
+        if client is None:
+            continue
+        placement.assign_standby(client, task)
+        if not warmups.take():
+            placement.unassign_standby(wanted, task)
+        moved += 1
+    return moved
+
+
+def _move_active(placement: Placement, task: int, client: int, warmups: Warmups) -> None:
+    wanted = placement.owner[task]
+    placement.move_active(wanted, client, task)
+    if warmups.take():
+        placement.assign_standby(wanted, task)
+        warmups.tasks.add((wanted, task))
+
+
+# The built-in assignor `high_availability` (KIP-441): balanced, but a task moves only to a client that has caught up.
+#
+# First it spreads the tasks with state, then their standbys, as if all clients had caught up. Then it leaves tasks
+# where their state is, and lets the clients that are to have them warm up. Last it spreads the tasks without state.
 
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
 

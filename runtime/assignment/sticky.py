@@ -1,18 +1,105 @@
-"""The built-in assignor `sticky`: as few moves as quotas by threads allow. It needs no lags."""
+"""Assignors that keep tasks where they are."""
 
 from __future__ import annotations
 
-from .api.assignor import AssignmentError, TaskAssignment
-from .api.cluster import ApplicationState
-from .placement import Placement
-from .racks.optimization import (
-    NO_STRATEGY,
-    STATELESS_COSTS,
-    RackCosts,
-    optimize_placed_actives,
-    optimize_placed_standbys,
-)
-from .stickiness import StickyPlacing
+from collections.abc import Callable, Mapping, Sequence
+
+from ..task_id import TaskId
+from .assignor import AssignmentError, TaskAssignment
+from .cluster import ApplicationState, ClientState, ProcessId
+from .placement import Company, LeastLoaded, Placement, followup
+from .racks import NO_STRATEGY, STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
+
+# The steps that `sticky` and `fallback` share: tasks stay where they were, as far as quotas allow.
+
+
+class StickyPlacing:
+    """A placement that grows task by task, first the actives, then the standbys.
+
+    `preserve`: previously active tasks stay, whatever the quota. `threads_first`: of equally loaded clients, the one
+    with more threads comes first.
+    """
+
+    def __init__(
+        self,
+        tasks: Mapping[TaskId, object],
+        clients: Mapping[ProcessId, ClientState],
+        preserve: bool = False,
+        threads_first: bool = False,
+    ) -> None:
+        """Raises NoClientsError."""
+        self.placement = Placement(tasks, clients)
+        self._preserve = preserve
+        self._least = LeastLoaded(self.placement, threads_first)
+        self._company: Company | None = None
+        numbers = {task: number for number, task in enumerate(self.placement.tasks)}
+        states = [clients[client] for client in self.placement.clients]
+        # Of two clients that say they had a task, the last one is believed.
+        self._was_active = {
+            numbers[task]: client
+            for client, state in enumerate(states)
+            for task in state.previous_active_tasks
+            if task in numbers
+        }
+        self._was_standby: dict[int, list[int]] = {}
+        for client, state in enumerate(states):
+            for task in state.previous_standby_tasks:
+                if task in numbers:
+                    self._was_standby.setdefault(numbers[task], []).append(client)
+
+    def place_actives(self) -> None:
+        """Place each task once: where it was, or where a standby of it was, or on the best client."""
+        placement = self.placement
+        threads = placement.threads
+        each = len(placement.tasks) // sum(threads)
+        room = [each * own for own in threads]
+        for task in sorted(self._was_active):
+            client = self._was_active[task]
+            if self._preserve or len(placement.active[client]) < room[client]:
+                placement.assign_active(client, task)
+        for task in sorted(self._was_standby):
+            if placement.owner[task] < 0:
+                for client in self._was_standby[task]:
+                    if len(placement.active[client]) < room[client]:
+                        placement.assign_active(client, task)
+                        break
+        for task, owner in enumerate(placement.owner):
+            if owner < 0:
+                best = self._previous(task)
+                placement.assign_active(self._least.for_active() if best is None else best, task)
+
+    def optimize(self, step: Callable[[Placement], None]) -> None:
+        """Let `step` exchange active tasks between clients once they are placed."""
+        self._company = Company(self.placement)
+        step(self.placement)
+        self._company.actives_moved()
+
+    def place_standbys(self, tasks: Sequence[int], replicas: int) -> None:
+        """Place `replicas` standbys of each task, or fewer if no more clients are left."""
+        company = self._company = self._company or Company(self.placement)
+        for task in tasks if replicas else ():
+            for _ in range(replicas):
+                best = self._previous(task)
+                if best is None:
+                    best = self._least.for_standby(task, company)
+                if best is None:
+                    break
+                self.placement.assign_standby(best, task)
+                company.standby_added(task, best)
+
+    def _previous(self, task: int) -> int | None:
+        """A client that had the task and is not overloaded: its owner, or else the lightest that had a standby; None if
+        none.
+        """
+        owner = self._was_active.get(task)
+        standbys = self._was_standby.get(task, ())
+        if owner is not None and not self.placement.has(owner, task) and not self._least.overloaded(owner):
+            return owner
+        client = self._least.among(task, standbys, self._company) if standbys else None
+        return None if client is None or self._least.overloaded(client) else client
+
+
+# The built-in assignor `sticky`: as few moves as quotas by threads allow. It needs no lags.
 
 STICKY_COSTS = RackCosts(traffic=1, non_overlap=10)
 
@@ -50,6 +137,28 @@ class Sticky:
             if by_racks:
                 optimize_placed_standbys(application_state, placing.placement, None, costs, as_utility=True)
         return placing.placement.to_assignment()
+
+    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
+        """Nothing to remember."""
+
+
+# The built-in assignor `fallback`, for when it is not known how far copies are behind.
+#
+# Tasks stay where they were. The leader always asks for a follow-up, which may have lags.
+
+
+class Fallback:
+    """A TaskAssignor that keeps previously active tasks whatever the balance, and needs no lags."""
+
+    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+        """Keep tasks where they were and place the others. Raises NoClientsError."""
+        tasks, configs = application_state.all_tasks, application_state.assignment_configs
+        clients = application_state.client_states(compute_task_lags=False)
+        placing = StickyPlacing(tasks, clients, preserve=True, threads_first=True)
+        placing.place_actives()
+        changelogged = [number for number, task in enumerate(placing.placement.tasks) if tasks[task].is_changelogged]
+        placing.place_standbys(changelogged, configs.num_standby_replicas)
+        return placing.placement.to_assignment(followup(application_state))
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
         """Nothing to remember."""

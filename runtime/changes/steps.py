@@ -12,12 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
+from ..ir.topology import StepText, StoreFiller
 from ..log.commit.descriptions import TopologyDescription
-from ..log.state_parts.step_names import renamed_step
-from ..topology import StepText, StoreFiller
-from .model import Change, Subject, Verdict
+from ..log.state_parts.renamed import renamed_step
+from .model import Change, Subject, Verdict, ways_back, ways_onward
 from .normal_form import normal_form
-from .ways import ways_back, ways_onward
 
 STAYS = "what is there stays as it is"
 

@@ -1,4 +1,4 @@
-"""Runs one application: places its tasks, claims it, restores its state, runs its loop and closes it."""
+"""An application of a run."""
 
 from __future__ import annotations
 
@@ -6,35 +6,33 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from ...errors import HeadwaterError
-from ..changes.model import Change
+from ..changes.found import RECORDS_MISSING, changes_of, lost_records
+from ..changes.model import Change, IncompatibleStateError, Verdict
+from ..changes.moves import RESET, with_real_ways
+from ..chosen_plugins import ChosenPlugins, log_of, origin_of
+from ..ir.topology import Settings, Topology
 from ..log.commit.descriptions import TopologyDescription
 from ..log.errors import FullyRefreshedError
+from ..log.placed_log import PlacedLog
+from ..log.state import LogState
 from ..placing.assigned import Assigned
-from ..progress.beginnings import beginnings
 from ..progress.committed import Committed
-from ..progress.committer import Committer
-from ..progress.errors import FencedError
-from ..progress.global_task import GlobalTask
-from ..progress.planner import Planner
-from ..state.directories.beside import take_over_beside
+from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedError
+from ..progress.planner import Planner, beginnings
+from ..progress.positions import GlobalTask
+from ..state.directory import check_known_by, place_of, take_over_beside
 from ..task_id import TaskKey
-from ..topology import Settings, Topology
-from .beginning import Begun, check_state, gone, look
 from .cluster import Cluster
-from .epoch_commits import EpochCommits, Tally
+from .counters import Counters
+from .epoch_plans import Looking, MadeCommits
+from .epochs import EpochCommits, Feed, Tally
 from .errors import ClusterEndedError, EpochCutOffError
-from .failures.failed_tasks import FailedTasks
-from .failures.user_errors import user_error
-from .feeding import Feed
-from .group.group import Group
-from .looking import Looking, MadeCommits
-from .loop import EpochLoop
-from .pausing import Pause, check_not_paused
-from .reports.counters import Counters
-from .reports.event_texts import lost
-from .reports.events import (
+from .event_texts import lost
+from .events import (
     ApplicationStarted,
     ApplicationStopped,
     AssignmentFailed,
@@ -45,12 +43,98 @@ from .reports.events import (
     StoreLost,
     TasksPlaced,
 )
-from .reports.results import ApplicationResult, Status
-from .reports.status_writer import StatusWriter
-from .upkeep.cleaning import LogCleaning
-from .upkeep.removal import FileRemoval
-from .upkeep.upkeep import Upkeep
-from .waiting.waits import Waits
+from .failures import FailedTasks, user_error
+from .group import Group
+from .loop import EpochLoop
+from .removal import FileRemoval
+from .results import ApplicationResult, Status
+from .status_writer import StatusWriter
+from .stopping import Pause, check_not_paused
+from .upkeep import LogCleaning, Upkeep
+from .waiting import Waits
+
+# How a run finds its applications in the log at its start, and why it may refuse them. None of this needs Spark.
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An application as the run found it at its start. `identity`: of the log."""
+
+    plugins: ChosenPlugins
+    log: PlacedLog
+    own: LogState
+    committer: Committer
+    identity: str
+
+
+def check_log(topologies: Iterable[Topology], settings: Settings, state_dir: Path | None) -> None:
+    """Check that the log is the one that the stores on this machine were made of. Raises OtherLogError.
+
+    This is done for all topologies of a run before any of them creates a new log in place of a missing one.
+    `state_dir`: the folder of the stores; None if clients keep theirs on other machines.
+    """
+    if state_dir is not None:
+        place, known = place_of(settings.log.name, settings.log.options), log_of(settings).identity()
+        names = [topology.application for topology in topologies]
+        names += [former for name in names for former in settings.former_names.get(name, ())]
+        check_known_by(state_dir, names, known, place)
+
+
+class LogGoneError(HeadwaterError):
+    """The log that an application runs on is not at its place any more: `log`."""
+
+    def __init__(self, application: str, log: str) -> None:
+        super().__init__(
+            f"the log at {log} has gone while {application} ran: it was removed, moved, or is not mounted any more",
+            "put it back and run again: what was committed counts, and nothing else was changed",
+        )
+        self.application = application
+        self.log = log
+
+
+def gone(begun: Begun, topology: Topology, settings: Settings) -> HeadwaterError | None:
+    """Why a run finds no commits any more: the log has gone, or its commits have. None if they were given up properly,
+    by a full refresh.
+    """
+    try:
+        if begun.log.identity() != begun.identity:
+            return LogGoneError(topology.application, place_of(settings.log.name, settings.log.options))
+        begun.log.commits(topology.application).latest()
+    except HeadwaterError as error:
+        return error
+    return None
+
+
+def look(topology: Topology, settings: Settings) -> Begun:
+    """What the application has committed. Raises LogError."""
+    plugins = ChosenPlugins(origin_of(settings))
+    log = log_of(settings)
+    log.check()
+    own = LogState.load(log.commits(topology.application))
+    return Begun(plugins, log, own, Committer(own), log.identity())
+
+
+def check_state(topology: Topology, committed: Committed, known: Sequence[Change] = ()) -> None:
+    """Refuse to start if the committed state does not fit the topology. `known`: what was decided of changes already,
+    to refuse them or to go on (see `Judged.known`). A store that somebody has asked for since is left to the next run.
+
+    Raises IncompatibleStateError, ConsumedRecordsMissingError.
+    """
+    own = committed.own
+    own.refresh()  # the previous holder of the state directories may have committed
+    committed.refresh()  # second, so that each writer is at least as new as what was consumed from it
+    decided = {(each.kind, each.subject) for each in known}
+    left = (each for each in changes_of(topology, committed) if each.kind != RESET)
+    found = (each for each in left if (each.kind, each.subject) not in decided)
+    refused = with_real_ways(each for each in (*known, *found) if each.verdict is Verdict.REFUSES)
+    if changed := [change for change in refused if change.kind != RECORDS_MISSING]:
+        raise IncompatibleStateError(topology.application, changed)
+    missing = tuple(lost_records(topology, committed))
+    if missing:
+        raise ConsumedRecordsMissingError(topology.application, missing)
+
+
+# Runs one application: places its tasks, claims it, restores its state, runs its loop and closes it.
 
 
 class ApplicationRun:

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from ..placing.client import Client
+from ..engine.failed_stage import Facts
+from ..ir.topology import Settings, Subtopology
+from ..placing.place import Client
 from ..restore.links import StateLink
-from ..stages.failed_stage import Facts
-from ..state.directories.process_file import Owner
+from ..state.process_file import Owner
 from ..task_id import TaskKey
-from ..tasks.outcome import TaskOutcome
+from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..topology import Settings, Subtopology
 from .errors import ClusterEndedError
 
 MOST_TRIED = 8

@@ -13,43 +13,36 @@ from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
-from ..assignment.measured_tasks import tasks_of
+from ..assignment.balance import tasks_of
+from ..ir.topology import Settings, Subtopology, Topology
 from ..placing.assigned import Assigned
-from ..placing.client import ClientLostError
+from ..placing.place import ClientLostError
 from ..progress.committed import Committed
 from ..progress.committer import Committer
+from ..progress.named_records import check_not_repartitioned
 from ..progress.planner import Planner
-from ..progress.repartitioned import check_not_repartitioned
-from ..restore.changelogs import RestoreStalledError
+from ..restore.store_changelog_reader import RestoreStalledError
 from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
-from ..tasks.outcome import TaskOutcome
+from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan
 from ..tasks.stream_task import StreamTask
 from ..timed_parts import timed
-from ..topology import Settings, Subtopology, Topology
 from .cluster import Cluster
-from .epoch_commits import EpochCommits, Tally
-from .epoch_plans import EpochPlans
+from .counters import Counters
+from .epoch_plans import EpochPlans, Looking
+from .epoch_reports import EpochReports
+from .epochs import EpochCommits, Feed, OpenEpoch, PassingTime, Tally, Unit, wall_clock
 from .errors import DamagedAgainError
-from .failures.failed_tasks import FailedTasks, stranded
-from .failures.record_search import Outcomes, isolate, settled
-from .failures.troubles import Troubles
-from .feeding import Feed, PassingTime, wall_clock
-from .group.group import Group
-from .group.member import GroupMember
-from .group.rebalance import Rebalancer
-from .looking import Looking
-from .pausing import Pause
-from .purging import RepartitionPurge
-from .reports.counters import Counters
-from .reports.epochs import EpochReports
-from .reports.events import ApplicationStopping, Observer, Waiting
-from .units import OpenEpoch, Unit
-from .upkeep.cleaning import LogCleaning
-from .upkeep.removal import Epochs
-from .upkeep.upkeep import Upkeep
-from .waiting.waits import Waits
+from .events import ApplicationStopping, Observer, Waiting
+from .failures import FailedTasks, Troubles, stranded
+from .group import Group, Rebalancer
+from .member import GroupMember
+from .record_search import Outcomes, isolate, settled
+from .removal import Epochs
+from .stopping import Pause, RepartitionPurge
+from .upkeep import LogCleaning, Upkeep
+from .waiting import Waits
 
 POLL_SECONDS = 0.02
 """How long the loop sleeps at most while jobs run or nothing is due."""

@@ -1,11 +1,4 @@
-"""A run of several applications on one cluster: in turn until they are caught up, or all at the same time.
-
-Each topology has its own generation, commits and loop. A run until caught up takes them in the given order, which is
-graph order. A lasting run works on all of them at the same time.
-
-A run looks at all of its applications at its start, and does not claim one that another run has claimed since. Once one
-of its applications has been taken over, it claims no other. So a run that was suspended gives way to a newer one.
-"""
+"""Runs of several applications, and those that are refused."""
 
 from __future__ import annotations
 
@@ -13,22 +6,35 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
+from ...errors import HeadwaterError
+from ..changes.model import Change
 from ..chosen_plugins import log_of
+from ..ir.topology import Settings, Topology
+from ..log.errors import FullyRefreshedError
+from ..progress.committed import Committed
 from ..progress.committer import Committer
 from ..task_id import TaskKey
-from ..topology import Settings, Topology
-from .application import ApplicationRun
-from .beginning import check_log
+from .application import ApplicationRun, check_log, check_state, look
 from .cluster import Cluster
-from .feeding import Feed
-from .looking import MadeCommits
-from .recompute.passes import Passes, together
-from .recompute.recomputing import Recomputing
-from .recompute.repartitioning import start_with_topics_in_place
-from .reports.events import Observer, Silent
-from .reports.results import ApplicationResult, RunResults
-from .upkeep.cleaning import FedTopicsCleaning
+from .epoch_plans import MadeCommits
+from .epochs import Feed
+from .events import ApplicationStopped, Observer, Silent
+from .failures import user_error
+from .rebuild import Passes, Recomputing, together
+from .repartitioning import judged_start, start_with_topics_in_place
+from .results import ApplicationResult, RunResults
+from .stopping import check_not_paused
+from .upkeep import FedTopicsCleaning
+
+# A run of several applications on one cluster: in turn until they are caught up, or all at the same time.
+#
+# Each topology has its own generation, commits and loop. A run until caught up takes them in the given order, which is
+# graph order. A lasting run works on all of them at the same time.
+#
+# A run looks at all of its applications at its start, and does not claim one that another run has claimed since. Once
+# one of its applications has been taken over, it claims no other. So a run that was suspended gives way to a newer one.
 
 
 def run_topologies(
@@ -163,3 +169,57 @@ def _lasting(run: ApplicationRun, stop: threading.Event, ended: set[str]) -> App
     else:
         stop.set()
     return result
+
+
+# Runs that end before a cluster is started, because of what the log says of their applications.
+
+
+def refused(
+    topologies: Sequence[Topology],
+    settings: Settings,
+    state_dir: Path | None,
+    observer: Observer | None = None,
+    *,
+    until_caught_up: bool = False,
+    owned: Collection[str] | None = None,
+) -> RunResults | None:
+    """The results of a run whose applications are all refused because of what the log says; None if it can begin.
+
+    Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`, `owned`: see
+    `judged_start`. Raises OtherLogError.
+    """
+    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    check_log(topologies, settings, state_dir)
+    judged = judged_start(topologies, settings, owned)
+    if judged.recomputed or judged.repartitions:
+        return None
+    errors = [_refusal(each, settings, until_caught_up, judged.known(each.application)) for each in topologies]
+    results = tuple(
+        ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error), raised=error)
+        for topology, error in zip(topologies, errors, strict=True)
+        if error is not None
+    )
+    if not results or len(results) < len(errors):
+        return None
+    for result in results:
+        (observer or Silent()).on(ApplicationStopped(result.application, result.status, 0, 0, result.error))
+    return RunResults(started, time.monotonic() - begun, results)
+
+
+def _refusal(
+    topology: Topology, settings: Settings, until_caught_up: bool, known: Sequence[Change]
+) -> HeadwaterError | None:
+    """Why the application cannot start now; None if it can."""
+    try:
+        found = look(topology, settings)
+        if until_caught_up:
+            check_not_paused(topology, found.log)
+        check_state(topology, Committed(found.log, topology, found.own), known)
+    except FullyRefreshedError:  # it happened just now: the next look may find nothing wrong
+        return None
+    except Exception as failed:
+        error = user_error(failed)
+        if error is None:
+            raise
+        return error
+    return None

@@ -1,4 +1,4 @@
-"""Stops a run on Ctrl-C, on SIGTERM, or when its terminal is closed."""
+"""How a run is stopped or paused, and records are purged."""
 
 from __future__ import annotations
 
@@ -6,9 +6,21 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
+
+from ...errors import HeadwaterError
+from ..ir.topology import Topology
+from ..log.commit.records import Purged
+from ..log.log import Log
+from ..progress.committed import Committed
+from ..task_id import TaskId
+from .epochs import EpochCommits
+from .event_texts import moment
+from .events import ApplicationPaused, ApplicationResumed, Observer
+
+# Stops a run on Ctrl-C, on SIGTERM, or when its terminal is closed.
 
 SAME_SECONDS = 0.2
 """Signals within this time count as one: `timeout` sends its signal to its child, and then to the child's group."""
@@ -83,3 +95,114 @@ class _Listener:
         if self._again:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
+
+
+# Whether an application is paused (KIP-834): it begins no epoch and no slice of a restore, and keeps its claim.
+#
+# The pause is kept in the log, because who asks for it is another process, often on another machine. So it also
+# outlasts the driver: one that starts later finds the application paused.
+
+EVERY_SECONDS = 0.5
+"""The least time between two looks into the log."""
+
+
+class PausedError(HeadwaterError):
+    """A run until all is caught up cannot begin, because the application is paused: `application`, `since` in ms."""
+
+    def __init__(self, topology: Topology, since: int) -> None:
+        super().__init__(
+            f"{topology.application} is paused since {moment(since)}, and so would never catch up",
+            f"`headwater resume --select {topology.name}` ends the pause",
+        )
+        self.application = topology.application
+        self.since = since
+
+
+class Pause:
+    """Used from the loop's thread. `seconds`: a clock that never goes back."""
+
+    def __init__(
+        self, log: Log, application: str, observer: Observer, seconds: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._log = log
+        self._application = application
+        self._observer = observer
+        self._seconds = seconds
+        self._every = max(EVERY_SECONDS, log.look_seconds())
+        self._due = float("-inf")
+        self.since: int | None = None
+
+    def asked_for(self) -> bool:
+        """Whether the application is to be left as it is. Looks at most twice a second, or as often as the log says.
+
+        Raises LogError.
+        """
+        if self._seconds() >= self._due:
+            self._due = self._seconds() + self._every
+            before, self.since = self.since, self._log.paused_since(self._application)
+            if before is None and self.since is not None:
+                self._observer.on(ApplicationPaused(self._application, self.since))
+            elif before is not None and self.since is None:
+                self._observer.on(ApplicationResumed(self._application))
+        return self.since is not None
+
+
+def check_not_paused(topology: Topology, log: Log) -> None:
+    """Raises PausedError, LogError."""
+    since = log.paused_since(topology.application)
+    if since is not None:
+        raise PausedError(topology, since)
+
+
+# Removes records of repartition topics that their readers have consumed: nobody else reads these.
+#
+# Source: `TaskManager.maybePurgeCommittedRecords` of Kafka Streams, with its `repartition.purge.interval.ms`. There
+# each client deletes what its tasks have committed. Here the driver knows the positions of all tasks, so it is one
+# commit.
+
+PURGE_SECONDS = 30.0
+"""How often. Kafka Streams' default."""
+
+
+class RepartitionPurge:
+    """Used from the loop's thread. `seconds`: a clock that never goes back."""
+
+    def __init__(
+        self,
+        topology: Topology,
+        committed: Committed,
+        commits: EpochCommits,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._committed = committed
+        self._commits = commits
+        self._seconds = seconds
+        self._due = seconds() + PURGE_SECONDS
+        self._seen = 0
+        written = {name for part in topology.subtopologies for name in part.repartition_topics}
+        self._readers = [
+            (TaskId(part.number, partition, part.name), topic)
+            for part in topology.subtopologies
+            for topic in (topic.name for topic in part.sources if topic.name in written)
+            for partition in range(part.partitions)
+        ]
+
+    def advance(self) -> None:
+        """Commit what may go, if the time has come and there is something. Raises FencedError."""
+        if not self._readers or self._seconds() < self._due:
+            return
+        self._due = self._seconds() + PURGE_SECONDS
+        if self._seen == self._committed.own.number:
+            return
+        self._seen = self._committed.own.number
+        purged = tuple(self._consumed())
+        if purged:
+            self._commits.purge(purged)
+
+    def _consumed(self) -> Iterator[Purged]:
+        """What the readers have consumed, where at least a whole segment can go."""
+        own = self._committed.own
+        for task, topic in self._readers:
+            lanes: Mapping[int, int] = own.tasks.of(task.key(self._committed.application)).positions.get(topic, {})
+            if whole := {lane: end for lane, end in lanes.items() if own.can_forget(topic, task.partition, lane, end)}:
+                yield Purged(topic, task.partition, whole)

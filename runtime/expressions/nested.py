@@ -8,8 +8,7 @@ import pyarrow.compute as pc
 
 from ..records.arrays import Bools, Int64s, to_numpy
 from .calendar import array_of, known, numbers_of, plain
-from .kernels import compared
-from .values import Value
+from .kernels import Value, compared
 
 
 def field(data: pa.Array, index: int) -> Value:

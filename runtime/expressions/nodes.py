@@ -1,4 +1,4 @@
-"""The nodes of an expression. Each is frozen data that is sent to where tasks run, and evaluates on a batch there."""
+"""Nodes of an expression that a task computes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..records.arrays import Bools, repeated
-from .functions.rounding import positive_remainder
-from .kernels import by_row, compared, divided, remainder
-from .values import Batch, Value, either, of_arguments, within, without
+from .kernels import (
+    Batch,
+    Value,
+    by_row,
+    compared,
+    divided,
+    either,
+    of_arguments,
+    positive_remainder,
+    remainder,
+    within,
+    without,
+)
+
+# The nodes of an expression. Each is frozen data that is sent to where tasks run, and evaluates on a batch there.
 
 BOOLEAN = pa.bool_()
 
@@ -302,3 +314,69 @@ def _computed(
     if isinstance(data, pa.Scalar):
         return Value(data if failed is None else without(repeated(data, batch.rows), failed), failed)
     return Value(data if failed is None else without(data, failed), failed)
+
+
+# A node for functions that say themselves for which rows they fail.
+
+
+@dataclass(frozen=True)
+class Function:
+    """What a function makes of arrays, one of each argument.
+
+    It gives null, and does not fail, where an argument is null. If it does otherwise, no argument may fail. `fails`:
+    whether there are rows for which it fails itself. It is sent to tasks, so it is a function of a module, or a
+    `partial` of one.
+    """
+
+    function: Callable[..., Value]
+    arguments: tuple[Node, ...]
+    data_type: pa.DataType
+    fails: bool = False
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.fails or any(each.may_fail for each in self.arguments)
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        values = [each.of(batch) for each in self.arguments]
+        found = self.function(*(each.array(batch.rows) for each in values))
+        return Value(found.data, either(of_arguments(values, batch.rows), found.failed))
+
+
+# Nodes of what gives null in place of an error, and of what is read of texts, which tells by a null that it failed.
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A value, null where computing it fails. Only its outermost function may fail, not the arguments of that."""
+
+    tried: Node
+    may_fail: bool = False
+
+    @property
+    def data_type(self) -> pa.DataType:
+        """See `Node`."""
+        return self.tried.data_type
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        return Value(self.tried.of(batch).data)
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What `kernel` reads of texts. It fails where that is null, but the text is not, which may not fail."""
+
+    kernel: Callable[[pa.Array], pa.Array]
+    text: Node
+    data_type: pa.DataType
+    may_fail: bool = True
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        text = self.text.of(batch)
+        data = self.kernel(text.array(batch.rows))
+        failed = Value(data).is_null(batch.rows) & ~text.is_null(batch.rows)
+        return Value(data, failed if failed.any() else None)

@@ -14,16 +14,16 @@ from typing import Any
 
 from ...errors import HeadwaterError
 from ...suggestions import closest
+from ..ir.topology import DEAD_LETTER_COLUMNS, Topic
 from ..log.commit.descriptions import FedTopic
 from ..log.commit.fed_records import AppendRecord, Place, Retried
-from ..log.commit.renames import DEAD_LETTERS
+from ..log.commit.records import DEAD_LETTERS
 from ..log.errors import SeedError
 from ..log.log import Log
 from ..log.state import LogState
-from ..records.bad_values import BadValueError
-from ..records.texts.record_json import Record
-from ..records.texts.values import parse_json
-from ..topology import DEAD_LETTER_COLUMNS, Topic
+from ..records.arrays import BadValueError
+from ..records.record_json import Record
+from ..records.values import parse_json
 from .append import RetriedMeanwhileError, commit_append, write_incoming
 from .record_form import parse_records
 

@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from ...errors import HeadwaterError
-from ..topology import Topic
+from ..ir.topology import Topic
 from .commit.descriptions import TopicDeclaration
 from .errors import LogError, TopicChangedError
 from .log import Log
-from .placed.log import called, handed
-from .placed.places import is_beside
+from .placed_log import called, handed
+from .places import is_beside
 from .state import LogState
 
 

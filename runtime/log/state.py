@@ -12,9 +12,7 @@ from dataclasses import replace
 from zlib import crc32
 
 from .commit.encoding import decode_commit, encode_commit
-from .commit.records import CommitMark, CommitRecord, DriversRecord, GenerationRecord, RewindRecord
-from .commit.renames import Renames
-from .commits import CommitStore, LastCommit
+from .commit.records import CommitMark, CommitRecord, DriversRecord, GenerationRecord, Renames, RewindRecord
 from .errors import (
     CommitDamagedError,
     CommitExistsError,
@@ -26,11 +24,11 @@ from .errors import (
     RangeMissingError,
     SnapshotsDamagedError,
 )
-from .placed.commits import origin_of
-from .state_parts.folded import FoldedCommits
-from .state_parts.folding import Fold, Folding, GoodSnapshot, fold_now
+from .log import CommitStore, LastCommit
+from .places import origin_of
+from .state_parts.folded import Fold, FoldedCommits, Folding, GoodSnapshot, fold_now
+from .state_parts.parts import Snapshot
 from .state_parts.renamed import renamed_record
-from .state_parts.snapshot import Snapshot
 
 MISSING = "missing, though later ones are there"
 """What `CommitDamagedError.what` says of a commit that was removed."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..assignment.api.cluster import ProcessId
+from ..assignment.cluster import ProcessId
 from ..task_id import TaskId, TaskKey
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
-from ..assignment.api.cluster import Lags, ProcessId
+from ..assignment.cluster import Lags, ProcessId
+from ..ir.topology import Store, Subtopology
 from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import StoreId, TaskId
-from ..tasks.client.offset_sums import offset_sum
-from ..topology import Store, Subtopology
+from ..tasks.task_manager import offset_sum
 from .assigned import Assigned
 
 

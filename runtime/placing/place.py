@@ -1,28 +1,74 @@
-"""Asks the assignor where tasks should run, from what clients hold, and turns its answer into an assignment."""
+"""Which client runs which task."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
-from ..assignment.api.assignor import (
+from ...errors import HeadwaterError
+from ..assignment.assignor import (
     NotAnAssignmentError,
     TaskAssignmentError,
     TaskAssignor,
     TaskType,
     assign,
     earliest_followup,
+    raised_at,
 )
-from ..assignment.api.cluster import ApplicationState, ClientState, ProcessId
-from ..assignment.api.raised import raised_at
-from ..assignment.measured_tasks import configs_of, measured, task_info, tasks_of
+from ..assignment.balance import configs_of, measured, task_info, tasks_of
+from ..assignment.cluster import ApplicationState, ClientState, ProcessId
+from ..ir.topology import Settings, Topology
 from ..log.state import LogState
 from ..task_id import StoreId, TaskId
-from ..topology import Topology
 from .assigned import Assigned, AssignorFailure, Move, PlacedClient
-from .client import Client
 from .copies import Copies
+
+# Clients, the members of an application's group, on which the assignor places the tasks.
+
+
+@dataclass(frozen=True)
+class Executor:
+    """A live executor: its id in Spark, its host, and how many tasks it runs at once."""
+
+    id: str
+    host: str
+    cores: int
+
+
+@dataclass(frozen=True)
+class Client:
+    """An executor, or in local mode a virtual client inside of the driver (`executor` is None).
+
+    `name` is for people. `threads`: how many tasks run at once. `folder`: where it keeps state, below the state
+    directory of its machine. `process_id`: its name in the group, which belongs to that folder. Those of an executor
+    are empty until it has claimed a folder (see `Group.place`).
+    """
+
+    name: str
+    threads: int
+    executor: Executor | None = None
+    folder: str = ""
+    process_id: str = ""
+
+
+class ClientLostError(HeadwaterError):
+    """An executor is gone, and with it the client whose tasks it ran. What it had not committed does not exist."""
+
+    def __init__(self, application: str, client: str) -> None:
+        super().__init__(
+            f"{client} of {application} is gone: its executor has ended",
+            "run again: tasks are placed on the executors that are there, and go on from the last commit",
+        )
+        self.application = application
+        self.client = client
+
+
+# Asks the assignor where tasks should run, from what clients hold, and turns its answer into an assignment.
 
 
 @dataclass(frozen=True)
@@ -162,3 +208,77 @@ def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:
         least = min(placed, key=lambda client: len(placed[client]) / state.clients[client].num_processing_threads)
         placed[least].append(task)
     return {client: tuple(sorted(tasks)) for client, tasks in placed.items()}
+
+
+# The rack and the tags of each client's host, as the profile defines them.
+
+PATIENCE_S = 60.0
+"""How long a script may take for one host, in seconds."""
+
+_SHOWN = 80
+
+
+class RackScriptError(HeadwaterError):
+    """The profile's script did not print the rack of a host: `script`, `host`, `cause`."""
+
+    def __init__(self, script: str, host: str, cause: str) -> None:
+        super().__init__(f"{script} tells no rack of {host}: {cause}", "it is called with a host, and prints a rack")
+        self.script = script
+        self.host = host
+        self.cause = cause
+
+
+class Racks:
+    """Racks and tags by host. A virtual client has no host of its own; its name stands for one."""
+
+    def __init__(self, settings: Settings, patience_s: float = PATIENCE_S) -> None:
+        self._racks = settings.racks
+        self._script = settings.rack_script
+        self._tags = settings.client_tags
+        self._patience_s = patience_s
+
+    def rack(self, client: Client) -> str | None:
+        """The rack; None if the profile has none. Raises RackScriptError."""
+        host = _place(client)
+        return _printed(self._script, host, self._patience_s) if self._script else self._racks.get(host)
+
+    def tags(self, client: Client) -> Mapping[str, str]:
+        """Tag -> value."""
+        return self._tags.get(_place(client), {})
+
+
+def _place(client: Client) -> str:
+    return client.name if client.executor is None else client.executor.host
+
+
+@cache
+def _printed(script: str, host: str, patience_s: float) -> str:
+    """The output of the script, which is called once for each host."""
+    try:
+        running = subprocess.Popen(
+            [script, host],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            # A process group of its own, which can be killed with all children.
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise RackScriptError(script, host, str(error)) from error
+    with running:
+        try:
+            output, errors = running.communicate(timeout=patience_s)
+        except BaseException as error:
+            # The whole process group: a child of the script would keep the pipe open, and `with` would wait for it.
+            os.killpg(running.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RackScriptError(script, host, f"no answer within {patience_s:g} s") from error
+            raise
+    rack = output.strip()
+    if running.returncode or not rack:
+        raise RackScriptError(script, host, errors.strip() or f"exit code {running.returncode}, nothing printed")
+    if not rack.isprintable() or "\ufffd" in rack:
+        raise RackScriptError(script, host, f"{rack[:_SHOWN]!r} is not one line of text")
+    return rack

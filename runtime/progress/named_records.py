@@ -1,4 +1,4 @@
-"""Records that a task takes under a plan, read again from the log, for reports and to be left out."""
+"""Records that users name."""
 
 from __future__ import annotations
 
@@ -8,13 +8,17 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import shortened
+from ..engine.operators.order.origins import records_again
+from ..engine.operators.order.partition_group import RecordId, TakenRecords
+from ..engine.operators.source import Source, take
+from ..ir.topology import Subtopology
 from ..log.log import Log
-from ..operators.order.left_out import records_again
-from ..operators.order.partition_group import RecordId, TakenRecords
-from ..operators.source import Source, take
-from ..records.texts.record_json import Record
+from ..records.record_json import Record
 from ..tasks.plan import TaskPlan
-from ..topology import Subtopology
+from .committed import Committed
+from .committer import TopicRepartitionedError
+
+# Records that a task takes under a plan, read again from the log, for reports and to be left out.
 
 
 @dataclass(frozen=True)
@@ -85,3 +89,29 @@ def _short(value: Any) -> Any:
             more = len(value) - MOST_ELEMENTS
             return [_short(each) for each in value[:MOST_ELEMENTS]] + ([f"... and {more:,} more"] if more > 0 else [])
     return value
+
+
+# Topics whose records were put into other partitions since an application has read them: positions of that time are
+# none in what is there now.
+
+
+def repartitioned_since(committed: Committed) -> frozenset[str]:
+    """The topics, as of the application's last claim."""
+    fed = committed.states[committed.seeds].topics
+    used = committed.own.topology.topics.items()
+    return frozenset(
+        name for name, each in used if each.writer is None and name in fed and fed[name].was_moved(each.since)
+    )
+
+
+def check_not_repartitioned(committed: Committed, *, only_read: bool = False) -> None:
+    """Check that what an application has claimed still lies as it did then. `only_read`: only topics in which it has
+    positions.
+
+    Raises TopicRepartitionedError: ranges of now must not be read from positions of before.
+    """
+    for name in sorted(repartitioned_since(committed)):
+        if only_read and not any(name in each.positions for each in committed.own.tasks.all()):
+            continue
+        now = committed.states[committed.seeds].topics[name]
+        raise TopicRepartitionedError(committed.application, name, now.partitions, now.key)

@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 
 from ...plugins.errors import is_of_the_machine
+from ..ir.functions import PythonFunction, Udf
 from ..records.types import arrow_type
-from .code import PythonFunction
 from .errors import (
     FunctionError,
     FunctionInputError,
@@ -22,9 +22,7 @@ from .errors import (
     shown,
 )
 from .loading import load
-from .results import made_of, normal, valid
-from .udf import Udf
-from .values import UnfitValueError, to_column, to_python
+from .results import UnfitValueError, made_of, normal, to_column, to_python, valid
 
 Called = Callable[[Sequence[pa.Array], int], pa.Array]
 """Calls a function with its arguments, and the number of rows. Raises CallFailedError."""

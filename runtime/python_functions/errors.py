@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
 from ...plugins.errors import is_of_the_machine, named
-from .code import PythonFunction
+from ..ir.functions import PythonFunction
 
 if TYPE_CHECKING:
-    from .values import UnfitValueError
+    from .results import UnfitValueError
 
 _MOST_LINES = 8
 """The most lines of a traceback that are shown; of a deep one the last."""
@@ -94,7 +94,7 @@ def unfit(value: Any, error: BaseException, name: str = "") -> UnfitValueError:
     """
     if is_of_the_machine(error):
         raise error
-    from .values import UnfitValueError  # imported only here: `parse` loads no Arrow
+    from .results import UnfitValueError  # imported only here: `parse` loads no Arrow
 
     return UnfitValueError(f"{f'{name}: ' if name else ''}{shown(value)} cannot be read: {named(error)}")
 

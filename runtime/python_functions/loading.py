@@ -19,7 +19,7 @@ from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
 from ...plugins.errors import is_of_the_machine
-from .code import FOLDER, PythonCode, PythonFunction
+from ..ir.functions import FOLDER, PythonCode, PythonFunction
 from .errors import FunctionLoadError, ProcessExitError
 
 _OF_A_VERSION = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")

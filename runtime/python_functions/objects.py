@@ -12,8 +12,7 @@ import pyarrow as pa
 from ...suggestions import guess
 from ..records.arrays import Bools
 from .errors import unfit
-from .results import made_of, normal, taken
-from .values import UnfitValueError, to_column, to_python
+from .results import UnfitValueError, made_of, normal, taken, to_column, to_python
 
 Row = Any
 """An object with an attribute for each column, as RowType makes it."""

@@ -1,21 +1,34 @@
-"""The rows of a store for its readers: one by one in JSON's forms, or as a table of typed columns."""
+"""Rows that are asked for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
-from ..records.arrays import Int64s
+from ...errors import HeadwaterError
+from ..ir.topology import GlobalTable, Store
+from ..ir.windows import JoinWindow
+from ..log.log import Log
+from ..records.arrays import BadValueError, Int64s, to_numpy
+from ..records.join_keys import first_row_key
+from ..records.keys import encode_keys
+from ..records.record_json import key_to_json, to_json
 from ..records.schema import WINDOW_COLUMNS
-from ..records.texts.json_values import to_json
-from ..records.texts.record_json import key_to_json
-from ..records.types import TIMESTAMP, column_names, parse_columns
-from ..topology import Store
-from ..windows import JoinWindow
+from ..records.types import TIMESTAMP, column_names, columns_ddl, parse_columns
+from ..records.values import from_json, parse_text
+from ..records.window_keys import times_of
+from .topics import TopicReader, read_table, table_names
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# The rows of a store for its readers: one by one in JSON's forms, or as a table of typed columns.
 
 _TIMESTAMP = "timestamp"
 
@@ -101,3 +114,185 @@ class FoundRows:
 def moments(milliseconds: Int64s) -> pa.Array:
     """Milliseconds since 1970 as timestamps."""
     return pa.array(milliseconds).cast(pa.timestamp("ms", "UTC")).cast(TIMESTAMP)
+
+
+# The results of `Project.read` and `query`: rows to iterate over, or the same rows as a table with typed columns.
+
+AnyRow = TypeVar("AnyRow")
+
+_SHOWN = 8
+"""The most columns that `repr` names."""
+
+
+class Rows(Generic[AnyRow]):
+    """Rows that are read on demand, each time from the current log or store.
+
+    Iterate over them for Python objects, one for each row, or take all of them as a table. `schema`: the table's
+    columns.
+    """
+
+    def __init__(
+        self,
+        source: str,
+        schema: pa.Schema,
+        rows: Callable[[], Iterator[AnyRow]],
+        table: Callable[[], pa.Table],
+        session: Callable[[], SparkSession],
+    ) -> None:
+        self.schema = schema
+        self._source = source
+        self._rows = rows
+        self._table = table
+        self._session = session
+
+    def __iter__(self) -> Iterator[AnyRow]:
+        return self._rows()
+
+    def __repr__(self) -> str:
+        names = self.schema.names
+        return f"<Rows of {self._source}: {', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}>"
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table, in the order of iteration. Timestamps are in UTC."""
+        return self._table()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame.
+
+        Whole numbers and booleans have the nullable types of pandas (`Int64`, `boolean`), so that a null changes no
+        number. Maps are dicts, or lists of pairs in a frame that has a map with nested keys.
+        """
+        import pandas as pd
+
+        nullable: Mapping[pa.DataType, object] = {
+            pa.int8(): pd.Int8Dtype(),
+            pa.int16(): pd.Int16Dtype(),
+            pa.int32(): pd.Int32Dtype(),
+            pa.int64(): pd.Int64Dtype(),
+            pa.bool_(): pd.BooleanDtype(),
+        }
+        maps = None if any(map(_has_nested_keys, self.schema.types)) else "strict"
+        frame: pd.DataFrame = self.to_arrow().to_pandas(types_mapper=nullable.get, maps_as_pydicts=maps)
+        return frame
+
+    def to_spark(self, session: SparkSession | None = None) -> DataFrame:
+        """The rows as a Spark frame, sent through this process.
+
+        Without `session` it belongs to the project's session, which is started if necessary and ends with the project.
+        """
+        columns = dict(zip(self.schema.names, self.schema.types, strict=True))
+        return (session or self._session()).createDataFrame(self.to_arrow(), schema=columns_ddl(columns))
+
+
+def _has_nested_keys(data_type: pa.DataType) -> bool:
+    """Whether a map in a type has keys that cannot be keys of a Python dict."""
+    if pa.types.is_map(data_type) and pa.types.is_nested(data_type.key_type):
+        return True
+    return any(_has_nested_keys(data_type.field(number).type) for number in range(data_type.num_fields))
+
+
+# The rows of window and session stores of processors for queries: each of them has its times in its key.
+
+Encoded = tuple[bytes, bytes]
+
+
+def times_in_keys(store: Store) -> int:
+    """How many times the keys of a store end with: the start of a window, or the end and the start of a session."""
+    return 2 if store.type == "session" else 1
+
+
+@dataclass(frozen=True)
+class WantedWindows:
+    """The windows of a store that start within bounds (ms, the second one excluded) and have not expired: they start,
+    or as sessions end, at `oldest` or later. `words`: see `times_in_keys`.
+    """
+
+    start: int | None
+    end: int | None
+    oldest: int | None
+    words: int
+
+    def lower(self, store: Store) -> bytes | None:
+        """The first key of the first segment that may have some: no session ends before it starts."""
+        return first_row_key(store, self.start, self.oldest)
+
+    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
+        """The row of a key, if it is wanted."""
+        times = times_of(key, self.words)
+        there = self.oldest is None or times[0] >= self.oldest
+        if there and (self.start is None or times[-1] >= self.start) and (self.end is None or times[-1] < self.end):
+            yield key, value
+
+
+# Which rows of a store are asked for, by the columns of their keys.
+
+
+class StoreKeyError(HeadwaterError):
+    """A key that the store's rows cannot have: `column`."""
+
+    exit_code = 2
+
+    def __init__(self, store: str, column: str, cause: str) -> None:
+        super().__init__(f"store {store}, key column {column}: {cause}")
+        self.store = store
+        self.column = column
+
+
+def wanted_columns(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
+    """The key columns asked for, in their JSON forms."""
+    types = key_types(store)
+    wanted = {}
+    for column, value in key.items():
+        if column not in types:
+            raise StoreKeyError(store.name, column, f"there is none; the key has {', '.join(types)}")
+        try:
+            text = isinstance(value, str) and not pa.types.is_string(types[column])
+            array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
+        except BadValueError as error:
+            raise StoreKeyError(store.name, column, error.cause) from error
+        (wanted[column],) = to_json(array)
+    return wanted
+
+
+# The rows of a global table, read from its topic.
+
+
+@dataclass(frozen=True)
+class GlobalQuery:
+    """Reads a global table from its topic: the last value of each key. `writer`: the application that feeds it."""
+
+    table: GlobalTable
+    writer: str
+    log: Log
+
+    def rows(self, key: Mapping[str, Any] | None = None) -> Iterator[Row]:
+        """Rows in the order in which their keys came first. Raises StoreKeyError."""
+        yield from self._found_rows(key).rows()
+
+    def to_table(self, key: Mapping[str, Any] | None = None) -> pa.Table:
+        """The same rows as one table, see `rows.table_schema`."""
+        return self._found_rows(key).table(table_schema(self.table.store))
+
+    def _found_rows(self, key: Mapping[str, Any] | None) -> FoundRows:
+        wanted = wanted_columns(self.table.store, key or {})
+        records = read_table(self.table.topic, TopicReader(self.log, self.writer, self.table.topic))
+        keys, values = table_names(self.table.topic)
+        found = FoundRows(
+            {name: records.column(column).combine_chunks() for name, column in keys.items()},
+            {name: records.column(column).combine_chunks() for name, column in values.items()},
+            records.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(),
+        )
+        return found.take(_last(found.key, records.column("tombstone").to_pylist())).where(wanted)
+
+
+def _last(key: Mapping[str, pa.Array], deleted: Sequence[bool]) -> Int64s:
+    """The last row of each key that is not deleted, by its key's first."""
+    rows: dict[bytes, int] = {}
+    known = np.logical_or.reduce([to_numpy(column.is_valid()) for column in key.values()])
+    encoded = encode_keys(list(key.values())).to_pylist()
+    for number in np.flatnonzero(known).tolist():
+        if deleted[number]:
+            rows.pop(encoded[number], None)
+        else:
+            rows[encoded[number]] = number
+    return np.array(list(rows.values()), np.int64)

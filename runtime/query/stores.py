@@ -1,54 +1,123 @@
-"""The rows of a store as of the last commit, read by anyone while its owner goes on working.
-
-A store stands at some position of its changelog, at or before the committed end. Its rows, with what the changelog has
-from there on laid over them, are the committed state. Stores are opened where clients of this machine keep them; where
-there is none, the changelog alone has everything.
-"""
+"""Rows of stores, for people."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 
 from ...errors import HeadwaterError
+from ..engine.operators.aggregates.registry import results
+from ..engine.operators.keyed.stored_rows import stored_columns
+from ..engine.operators.suppress_buffer import ChangeCodec, decoded_keys, waiting_key, window_ends
+from ..environment import parse_duration
+from ..ir.topology import Agg, Store, StoreType
+from ..ir.windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
+from ..log.commit.descriptions import StoreDescription
 from ..log.errors import RangeMissingError
 from ..log.log import Log
 from ..log.ranges import LogRange
 from ..log.state import LogState
-from ..operators.aggregates.registry import results
-from ..operators.keyed.stored_rows import stored_columns
-from ..records.keys.joins import split_side_keys
-from ..records.keys.reading import decode_keys
-from ..records.keys.session_segments import has_segments, split_sessions
-from ..records.keys.timed import split_timed_keys
-from ..records.keys.windows import first_visible_start, first_window_key, split_window_keys
+from ..records.join_keys import first_row_key, split_side_keys
+from ..records.keys import decode_keys
 from ..records.schema import changelog_topic
+from ..records.session_keys import has_segments, split_sessions, unpacked
 from ..records.types import parse_columns
+from ..records.window_keys import (
+    first_visible_start,
+    first_window_key,
+    split_timed_keys,
+    split_window_keys,
+    without_window,
+)
 from ..state.catch_up import changes, slices
 from ..state.codec import RowCodec, timestamp_of
-from ..state.directories.directory import StateDirectory
-from ..state.directories.process_file import ProcessFile
+from ..state.directory import StateDirectory
+from ..state.offset_checkpoint import is_of
+from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
-from ..state.synced_commit import is_of
 from ..task_id import StoreId, TaskKey
-from ..topology import Store
-from ..windows import JoinWindow, SlidingWindow, Window
-from .buffers import waiting_changes, waiting_rows
-from .given_windows import WantedWindows, times_in_keys
-from .joined_records import WantedRecords
-from .rows import FoundRows, Row, key_types, moments, table_schema
-from .sessions import WantedSessions
-from .wanted import wanted_columns
+from .rows import FoundRows, Row, WantedWindows, key_types, moments, table_schema, times_in_keys, wanted_columns
 
-_ROWS_AT_ONCE = 4096
+# The rows of buffers for queries: the changes that wait.
 
 Encoded = tuple[bytes, bytes]
+
+
+def waiting_rows(store: Store, key: bytes, value: bytes) -> Iterator[Encoded]:
+    """The encoded key and the row of the change that a stored row holds; none where it holds no change."""
+    found = waiting_key(store, key)
+    if found is not None:
+        yield found, value
+
+
+def waiting_changes(store: Store, batch: Sequence[Encoded]) -> FoundRows:
+    """Changes with their columns. Those of a deletion are null."""
+    key = decoded_keys(store, pa.array([key for key, _ in batch], pa.binary()))
+    times = window_ends(key) if store.type == "window_changes" else None
+    changes = ChangeCodec(store).decode([row for _, row in batch], times)
+    return FoundRows(key, changes.values, changes.timestamp)
+
+
+# The rows of the stores of a join of streams for queries: of each record, whose key has its time among others.
+
+
+@dataclass(frozen=True)
+class WantedRecords:
+    """The records of a store from `start` and `oldest` on and before `end`, ms."""
+
+    start: int | None
+    end: int | None
+    oldest: int | None
+
+    def lower(self, store: Store) -> bytes | None:
+        """The first key of the first segment that may have some."""
+        return first_row_key(store, self.start, self.oldest)
+
+    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
+        """The record of a key, if it is wanted."""
+        time = int(split_side_keys(pa.array([key], pa.binary()))[1][0])
+        late_enough = all(bound is None or time >= bound for bound in (self.start, self.oldest))
+        if late_enough and (self.end is None or time < self.end):
+            yield key, value
+
+
+# The rows of stores with segments for queries: each session or sliding window of a segment as a row of its own.
+
+
+@dataclass(frozen=True)
+class WantedSessions:
+    """The sessions of a store that start within bounds (ms, the second one excluded) and end at `oldest` or later."""
+
+    start: int | None
+    end: int | None
+    oldest: int | None
+
+    def lower(self, store: Store) -> bytes | None:
+        """The first key of a segment that may have some: no session ends before it starts."""
+        return first_row_key(store, self.start, self.oldest)
+
+    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
+        """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""
+        plain = without_window(key)
+        for end, start, row in unpacked(value):
+            there = self.oldest is None or end >= self.oldest
+            if there and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
+                yield first_window_key(start) + first_window_key(end) + plain, row
+
+
+# The rows of a store as of the last commit, read by anyone while its owner goes on working.
+#
+# A store stands at some position of its changelog, at or before the committed end. Its rows, with what the changelog
+# has from there on laid over them, are the committed state. Stores are opened where clients of this machine keep them;
+# where there is none, the changelog alone has everything.
+
+_ROWS_AT_ONCE = 4096
 
 
 class DamagedStoreError(HeadwaterError):
@@ -278,3 +347,71 @@ def _oldest_end(store: Store, oldest: int | None) -> int | None:
     if oldest is None or not isinstance(store.window, SlidingWindow):
         return oldest
     return oldest + store.window.difference_ms
+
+
+# A store as its rows were written: the project may declare it otherwise by now, or under another name.
+
+
+@dataclass(frozen=True)
+class WrittenStore:
+    """`store`: as it was committed, with its name then. `subtopology`: the one that had it then. `description`: what
+    the commits say of it.
+    """
+
+    store: Store
+    subtopology: str
+    description: StoreDescription
+
+
+def written_store(state: LogState, declared: Store, former: Iterable[str]) -> WrittenStore | None:
+    """The store whose rows an application has; None if it has committed none of its name.
+
+    `former`: names that the store had before, the last one first.
+    """
+    committed = state.topology
+    name = next((each for each in (declared.name, *former) if each in committed.stores), None)
+    owner = next((part for part, each in committed.subtopologies.items() if name in each.stores), None)
+    if name is None or owner is None:
+        return None
+    found = committed.stores[name]
+    if found == StoreDescription.of(declared):
+        return WrittenStore(replace(declared, name=name), owner, found)
+    return WrittenStore(_store(name, found, declared), owner, found)
+
+
+def _store(name: str, found: StoreDescription, declared: Store) -> Store:
+    """A store that gives the rows of a description. `declared`: has what no description says."""
+    settings = found.settings or StoreDescription.of(declared).settings  # a log of before they were recorded
+    kept = settings.get("retention", "forever")
+    same_backend = settings.get("backend", declared.backend) == declared.backend
+    return Store(
+        name,
+        found.partitions,
+        found.key,
+        found.value,
+        cast(StoreType, found.type),
+        _window(found, parse_duration(settings.get("grace", "0s"))),
+        None if kept == "forever" else parse_duration(kept),
+        tuple(
+            Agg(each.name, each.function, None if each.of is None else each.name, each.of, options=each.options)
+            for each in found.aggregates
+        ),
+        settings.get("backend", declared.backend),
+        declared.options if same_backend else {},
+        found.changelog,
+    )
+
+
+def _window(found: StoreDescription, grace: int) -> AnyWindow | JoinWindow | None:
+    if found.within is not None:
+        return JoinWindow(*found.within, grace)
+    match found.window:
+        case None:
+            return None
+        case (gap,):
+            return SessionWindow(gap, grace)
+        case (difference, 0):
+            return SlidingWindow(difference, grace)
+        case lengths:
+            size, advance = lengths
+            return Window(size, advance, grace)

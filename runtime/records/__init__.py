@@ -1,1 +1,1 @@
-"""What all rooms of the runtime share: kinds of records, columns and their types, keys, partitions."""
+"""What all packages of the runtime share: kinds of records, columns and their types, keys, partitions."""

@@ -15,10 +15,10 @@ from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
 
-from ..topology import Topic
-from .kinds import Kind
+from ..ir.topology import Topic
+from .record_json import Record
 from .schema import LAST_TIMESTAMP, topic_schema
-from .texts.record_json import Record
+from .types import Kind
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

@@ -1,8 +1,10 @@
-"""Names of columns in Spark SQL. This module needs no Arrow, so that the compiler can use it and start quickly."""
+"""Names of columns, and of types that nobody knows."""
 
 from __future__ import annotations
 
 import re
+
+# Names of columns in Spark SQL. This module needs no Arrow, so that the compiler can use it and start quickly.
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -35,3 +37,12 @@ def column_sql(name: str) -> str:
 def ticked(name: str) -> str:
     """The name in backticks."""
     return "`" + name.replace("`", "``") + "`"
+
+
+# Types that stand for those of expressions which Spark has not judged yet. No column of a project has them.
+
+UNKNOWN_NUMBER = "decimal(38,37)"
+UNKNOWN = "struct<`not judged`:boolean>"
+UNKNOWN_ARRAY = f"array<{UNKNOWN}>"
+
+UNKNOWN_TYPES = (UNKNOWN_NUMBER, UNKNOWN, UNKNOWN_ARRAY)

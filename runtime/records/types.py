@@ -1,13 +1,10 @@
-"""Converts between Spark SQL column lists and Arrow types. No other module knows how they correspond.
-
-Column lists are DDL text (`"carrier string, delay double"`), as generated code writes them. The Arrow types are those
-that Spark itself uses for the SQL types, so that nothing is cast between Python and the JVM.
-"""
+"""Types of columns, and kinds of records."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping
+from enum import IntEnum
 from functools import lru_cache
 from typing import NoReturn
 
@@ -15,6 +12,11 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from .names import quote
+
+# Converts between Spark SQL column lists and Arrow types. No other module knows how they correspond.
+#
+# Column lists are DDL text (`"carrier string, delay double"`), as generated code writes them. The Arrow types are those
+# that Spark itself uses for the SQL types, so that nothing is cast between Python and the JVM.
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 """The Arrow type of a Spark SQL `timestamp`."""
@@ -242,3 +244,22 @@ class _Parser:
 
     def _fail(self, reason: str) -> NoReturn:
         raise TypeSyntaxError(self._text, self._at, reason)
+
+
+# The kinds of records and rows: a value, a deletion, a replaced row, or a row that only the pipe knows.
+
+
+class Kind(IntEnum):
+    """The kind of a row.
+
+    In SQL: `_kind > 0` has value columns, `_kind >= 0` is a record, `_kind < 0` passes every step unchanged.
+    """
+
+    FAILED = -2
+    """A row that a step could not process: the stage behind leaves its record out."""
+    CONTROL = -1
+    TOMBSTONE = 0
+    VALUE = 1
+    OLD = 2
+    OLD_SAME_GROUP = 3
+    """A replaced row whose new row follows in the same group: subtract it, and emit only with the new one."""

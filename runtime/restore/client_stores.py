@@ -15,25 +15,19 @@ from pathlib import Path
 
 from ...errors import HeadwaterError, MachineError
 from ..chosen_plugins import ChosenPlugins
+from ..ir.topology import PluginRef, Store
 from ..log.commit.records import StoreSnapshot
 from ..log.errors import CorruptSegmentError, RangeMissingError
-from ..state.directories.beside import take_over_beside
-from ..state.directories.claim import claim, executor_process
-from ..state.directories.closed_stores import closed_at, note_closed
-from ..state.directories.directory import StateDirectory
-from ..state.directories.fence import changing
-from ..state.directories.horizon import DeletionsMissedError
-from ..state.directories.known_log import check_known, place_of
-from ..state.directories.process_file import Owner, ProcessFile
-from ..state.directories.table_copies import wipe_other_copy
-from ..state.pace import Pace
-from ..state.processor_state_manager import ProcessorStateManager
+from ..state.catch_up import Pace
+from ..state.closed_stores import DeletionsMissedError, closed_at, note_closed
+from ..state.directory import StateDirectory, check_known, place_of, take_over_beside, wipe_other_copy
+from ..state.directory_claim import claim, executor_process
+from ..state.offset_checkpoint import note_sync
+from ..state.process_file import Owner, ProcessFile, changing
+from ..state.processor_state_manager import GLOBAL, ProcessorStateManager, catch_up_global, positions_of
 from ..state.store import StoreBackend, StoreDamagedError
-from ..state.synced_commit import note_sync
-from ..state.task_stores import GLOBAL, catch_up_global, positions_of
 from ..task_id import StoreId, TaskKey
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..topology import PluginRef, Store
 from .copies import UnusableSnapshotError, give_up, load, save
 from .requests import (
     TABLE,

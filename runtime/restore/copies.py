@@ -1,9 +1,10 @@
-"""Snapshots where the stores are: copies a store into the log, and a copy from the log into the place of a store."""
+"""Copies of stores as snapshots."""
 
 from __future__ import annotations
 
 import shutil
 import time
+import uuid
 from pathlib import Path
 from zlib import crc32
 
@@ -11,13 +12,17 @@ from ...errors import HeadwaterError, MachineError
 from ...private_files import make_folder, opener
 from ..log.commit.records import StoreSnapshot
 from ..log.errors import SavedFileError
-from ..log.log import Log
-from ..state.directories.half_made import shared_beside
-from ..state.directories.machine import boot_id
-from ..state.pace import Pace
+from ..log.log import Log, snapshot_name, snapshot_path
+from ..log.state import LogState
+from ..records.schema import changelog_topic
+from ..state.catch_up import Pace
+from ..state.directory import shared_beside
+from ..state.machine import boot_id
+from ..state.offset_checkpoint import write_whole
 from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend
-from ..state.whole_files import write_whole
 from ..task_id import StoreId
+
+# Snapshots where the stores are: copies a store into the log, and a copy from the log into the place of a store.
 
 _COPY, _NOTE = "copy", "fetched"
 
@@ -125,3 +130,46 @@ def _fetched(folder: Path) -> tuple[int, int]:
 def _folder(directory: Path, snapshot: StoreSnapshot) -> Path:
     """Where a snapshot is until all of it is here: each slice may be another process."""
     return shared_beside(directory, f"{snapshot.checksum:08x}")
+
+
+# What the driver knows of an application's snapshots: those that commits list, and those that could not be loaded.
+
+
+class Snapshots:
+    """The snapshots that a run may use. All clients of the application share it, and threads may use it at once.
+
+    `unusable`: paths of those that are listed, and could not be loaded or may be damaged.
+    """
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
+        self.unusable: set[str] = set()
+
+    def of(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
+        """Those of one partition of a store, the furthest first.
+
+        Not those that may have rows whose deletions are dropped from the changelog by now.
+        """
+        found = self._state.store_snapshots.of(store, partition)
+        horizon = self._state.horizon(changelog_topic(self._state.application, store), partition, partition)
+        return tuple(each for each in found if each.path not in self.unusable and each.position >= horizon)
+
+    def lists(self, snapshot: StoreSnapshot) -> bool:
+        """Whether a commit lists it, and none after that has removed it."""
+        return snapshot in self._state.store_snapshots.of(snapshot.store, snapshot.partition)
+
+    def give_up(self, store: StoreId) -> None:
+        """A store is damaged that was loaded from a snapshot: a flipped bit is copied with the page that it is in, and
+        what one snapshot has, others may have too."""
+        self.unusable |= {each.path for each in self._state.store_snapshots.of(store.store, store.partition)}
+
+    def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:
+        """The paths of those that are not needed any more once a new one is there."""
+        listed = self._state.store_snapshots.of(new.store, new.partition)
+        usable = [each.path for each in self.of(new.store, new.partition)]
+        return [each.path for each in listed if each.path not in usable[: max(0, keep - 1)]]
+
+    def new_path(self, store: str, partition: int) -> str:
+        """Where a snapshot that is made now is kept."""
+        name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex)
+        return snapshot_path(self._state.place, store, name)

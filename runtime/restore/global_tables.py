@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
+from ..ir.topology import GlobalTable
 from ..state.restore_listener import RestoreListener
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.plan import LaneInput, TopicInput
 from ..tasks.state import TaskType
-from ..topology import GlobalTable
 from .linked_stores import LinkedStores, Loaded
 from .requests import TableTarget
 

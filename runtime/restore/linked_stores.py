@@ -7,6 +7,7 @@ from dataclasses import replace
 from threading import Lock
 
 from ...errors import HeadwaterError
+from ..ir.topology import GlobalTable, Store, Subtopology
 from ..log.commit.records import StoreSnapshot
 from ..progress.planner import Planner
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
@@ -16,7 +17,7 @@ from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput, TopicInput
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
-from ..topology import GlobalTable, Store, Subtopology
+from .copies import Snapshots
 from .links import StateLink
 from .requests import (
     TABLE,
@@ -30,8 +31,7 @@ from .requests import (
     TableTarget,
     What,
 )
-from .snapshots import Snapshots
-from .strategies.changelog import ChangelogRestore
+from .strategies import ChangelogRestore
 
 MOST_AT_CLOSE = 1_000_000
 """Changelog records that are applied to a store that is closed: some seconds. The next start applies the others."""

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ..chosen_plugins import Origin
+from ..ir.topology import GlobalTable, Store
 from ..log.commit.records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
 from ..task_id import StoreId
 from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput, TopicInput
-from ..topology import GlobalTable, Store
 
 What = Literal["hold", "open", "look", "load", "restore", "save", "close", "wipe", "clean", "release"]
 """What a request does.

@@ -1,26 +1,75 @@
-"""Brings the stores of one client's tasks forward by their changelogs, in slices, while other tasks run.
-
-Source: `StoreChangelogReader` of Kafka Streams 4.0. What it decides is here, on the driver; a slice is done where the
-stores are. Active tasks that restore come first: as long as there is one, standby tasks wait.
-"""
+"""Restores from changelogs."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 
+from ...errors import HeadwaterError
+from ...plugins.errors import PluginError, is_of_the_machine, told
 from ..log.ranges import LogRange
 from ..state.restore_listener import NoListener, RestoreListener, Suspended
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
-from .changelogs import Changelog, ChangelogState, ReaderMode, RestoreStalledError
 from .global_tables import GlobalTables
 from .linked_stores import LinkedStores, Loaded
 from .requests import StoreTarget, TableTarget
+
+# The changelogs that a StoreChangelogReader reads: the state of each, and what it means that none moves on.
+
+
+class ReaderMode(Enum):
+    """For whom slices are made."""
+
+    ACTIVE_RESTORING = "active_restoring"
+    STANDBY_UPDATING = "standby_updating"
+
+
+class ChangelogState(Enum):
+    """How far a registered changelog is. One of a standby task is never completed."""
+
+    REGISTERED = "registered"
+    RESTORING = "restoring"
+    COMPLETED = "completed"
+
+
+class RestoreStalledError(HeadwaterError):
+    """Slices bring stores no further. `client`, `stores`; `tasks`: those that the stores are of."""
+
+    def __init__(self, client: str, stores: Collection[StoreId], tasks: Iterable[TaskId] = ()) -> None:
+        names = ", ".join(map(str, sorted(stores)))
+        super().__init__(
+            f"restoring on {client} makes no progress: the restore strategy's steps leave {names} where they are",
+            "look at the topology's restore strategy; `changelog` is the built-in one",
+        )
+        self.client = client
+        self.stores = frozenset(stores)
+        self.tasks = frozenset(tasks)
+
+
+@dataclass
+class Changelog:
+    """One changelog partition that is read. Mutable: the reader's own.
+
+    `suspect`: its store is to be read whole first. `rests_until`: seconds; a standby's that had come to its end.
+    """
+
+    task: Task
+    state: ChangelogState = ChangelogState.REGISTERED
+    records: int = 0
+    suspect: bool = False
+    rests_until: float = 0.0
+
+
+# Brings the stores of one client's tasks forward by their changelogs, in slices, while other tasks run.
+#
+# Source: `StoreChangelogReader` of Kafka Streams 4.0. What it decides is here, on the driver; a slice is done where the
+# stores are. Active tasks that restore come first: as long as there is one, standby tasks wait.
 
 WORK_PER_REQUEST = 4_194_304
 """Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, but it should not run
@@ -322,3 +371,52 @@ def _first(target: StoreTarget, room: int) -> StoreTarget:
         cost += COST_OF_RANGE + min(end - position, each.records)
         position = end
     return target
+
+
+# Tells several listeners what is restored: the run's own, and those of plugins.
+
+
+class RestoreListenerError(PluginError):
+    """A restore listener of a plugin raised. `name`: the listener's, `event`: what it was told."""
+
+    def __init__(self, name: str, event: str, error: BaseException) -> None:
+        super().__init__(
+            f"the restore listener {name!r} fails in `{event}`: {told(error)}",
+            "a listener must not raise, as the run ends with it; nothing that was committed is lost",
+        )
+        self.name = name
+        self.event = event
+
+
+class Listeners:
+    """A RestoreListener. `own` hears first, then those of plugins, by name. Raises RestoreListenerError."""
+
+    def __init__(self, own: RestoreListener, plugins: Mapping[str, RestoreListener]) -> None:
+        self._own = own
+        self._plugins = dict(plugins)
+
+    def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
+        """See `RestoreListener`."""
+        self._tell("started", lambda each: each.started(role, store, position, end))
+
+    def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
+        """See `RestoreListener`."""
+        self._tell("batch", lambda each: each.batch(role, store, position, end, records))
+
+    def ended(self, role: TaskType, store: StoreId, records: int) -> None:
+        """See `RestoreListener`."""
+        self._tell("ended", lambda each: each.ended(role, store, records))
+
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+        """See `RestoreListener`."""
+        self._tell("suspended", lambda each: each.suspended(role, store, records, reason))
+
+    def _tell(self, event: str, tell: Callable[[RestoreListener], None]) -> None:
+        tell(self._own)
+        for name, listener in self._plugins.items():
+            try:
+                tell(listener)
+            except BaseException as error:
+                if is_of_the_machine(error):
+                    raise
+                raise RestoreListenerError(name, event, error) from error

@@ -1,30 +1,32 @@
-"""Has the stores of one client's running tasks copied into the log, as a restore strategy says, beside their epochs.
-
-What is due follows from the commits alone, so that a run goes on where the last one has ended. The work is done where
-the stores are, one store at a time. A copy exists once a commit lists it.
-"""
+"""Stores saved and cleaned."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Protocol
 
 from ...errors import HeadwaterError
+from ..ir.topology import Store
 from ..log.commit.records import StoreSnapshot
 from ..log.state import LogState
-from ..placing.client import ClientLostError
+from ..placing.place import ClientLostError
 from ..records.schema import changelog_topic
 from ..state.restore_strategy import Save, SavingStrategy, Unsaved
-from ..task_id import StoreId
+from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.state import State
 from ..tasks.stream_task import StreamTask
-from ..topology import Store
+from .copies import Snapshots
 from .linked_stores import LinkedStores
 from .requests import StoreAnswer
-from .snapshots import Snapshots
+
+# Has the stores of one client's running tasks copied into the log, as a restore strategy says, beside their epochs.
+#
+# What is due follows from the commits alone, so that a run goes on where the last one has ended. The work is done where
+# the stores are, one store at a time. A copy exists once a commit lists it.
 
 Saved = Future[StoreAnswer]
 
@@ -206,3 +208,74 @@ class StoreSaver:
     def _latest(self, store: StoreId) -> int:
         """The position of a store's furthest snapshot; 0 if there is none."""
         return max((each.position for each in self._snapshots.of(store.store, store.partition)), default=0)
+
+
+# Has copies of stores removed that one client has had no task of for some time (`state_cleanup_delay`).
+#
+# Source: the cleaner of `StateDirectory` of Kafka Streams 4.0. A copy that was moved away is kept for a while: it may
+# be needed again, and is then nearly caught up. Only copies are removed that a changelog can make again. The work is
+# done where the stores are, beside epochs.
+
+_LOOKS = 10
+"""How often the copies are looked at within the delay."""
+
+
+class SubmitCleaning(Protocol):
+    """Runs work somewhere else."""
+
+    def __call__(self, work: Callable[[], Sequence[StoreId]], /) -> Future[Sequence[StoreId]]:
+        """Begin with it."""
+        ...
+
+
+class StoreCleaner:
+    """Used by the loop's thread. `report` is called with what was removed, and with why no more was, if that failed.
+
+    `seconds`: a clock that nobody sets.
+    """
+
+    def __init__(
+        self,
+        stores: LinkedStores,
+        delay_s: float,
+        submit: SubmitCleaning,
+        report: Callable[[Sequence[StoreId], str], None] = lambda *_: None,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._stores = stores
+        self._delay = delay_s
+        self._submit = submit
+        self._report = report
+        self._seconds = seconds
+        self._unused: dict[StoreId, float] = {}
+        self._look_at = seconds()
+        self._working: Future[Sequence[StoreId]] | None = None
+
+    def advance(self, tasks: Callable[[], Collection[TaskId]]) -> None:
+        """Take up what was removed, and begin to remove what is due. `tasks`: those that the client has."""
+        if self._working is not None:
+            if self._working.done():
+                self.finish()
+            return
+        now = self._seconds()
+        if now < self._look_at:
+            return
+        self._look_at = now + self._delay / _LOOKS
+        self._unused = {store: self._unused.get(store, now) for store in self._stores.unused(tasks())}
+        due = [store for store, since in self._unused.items() if now - since >= self._delay]
+        if due:
+            held = self._stores.forget(due)
+            self._working = self._submit(lambda: self._stores.clean(held, self._delay))
+
+    def finish(self) -> None:
+        """Wait until what is being removed is."""
+        if self._working is None:
+            return
+        working, self._working, self._unused = self._working, None, {}
+        try:
+            if removed := working.result():
+                self._report(removed, "")
+        except ClientLostError:
+            pass  # with all that it has
+        except HeadwaterError as error:
+            self._report((), error.message)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from xml.etree import ElementTree
 
 from ..task_id import TaskId
-from .quantities import shown_duration, shown_size
+from .model import shown_duration, shown_size
 from .report import Round, Simulation
 from .rounds import natural
 

@@ -1,25 +1,36 @@
-"""Runs a simulation round by round: clients come and go, and the assignor answers until no task moves.
-
-The first placement is that of an application without state. Then its state grows to its size on the clients that have
-it, and the events happen. Each event waits until the previous one has settled: nothing is being restored, and the
-assignor asks for no further round or has changed nothing in the last one that it asked for.
-"""
+"""Rounds of a scenario."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from ...errors import HeadwaterError
+from ...plugins.registry import Registry
 from ...suggestions import guess
-from ..assignment.api.assignor import ClientAssignment, TaskAssignor, TaskType, assign, earliest_followup
-from ..assignment.api.cluster import ProcessId
-from ..assignment.api.raised import AssignorRaisedError
+from ..assignment.assignor import (
+    AssignorRaisedError,
+    ClientAssignment,
+    TaskAssignor,
+    TaskType,
+    assign,
+    earliest_followup,
+)
+from ..assignment.cluster import ProcessId
+from ..ir.topology import Assignment, PluginRef, Topology
+from ..log.log import Log
+from ..log.state import LogState
 from ..task_id import TaskId
-from .events import Event, EventError
-from .fleet import Fleet, Restored
-from .model import Application, Assumptions, Member, members
+from .fleet import Event, EventError, Fleet, Restored, parse_events
+from .model import Application, Assumptions, Member, application, members
 from .report import Move, Placement, Round, Simulation
+
+# Runs a simulation round by round: clients come and go, and the assignor answers until no task moves.
+#
+# The first placement is that of an application without state. Then its state grows to its size on the clients that have
+# it, and the events happen. Each event waits until the previous one has settled: nothing is being restored, and the
+# assignor asks for no further round or has changed nothing in the last one that it asked for.
 
 MOST_ROUNDS = 200
 """The most rounds of one event.
@@ -205,3 +216,51 @@ def natural(name: str) -> tuple[str, int]:
 
 def _added(before: dict[TaskId, tuple[str, ...]], after: dict[TaskId, tuple[str, ...]]) -> int:
     return sum(len(set(names) - set(before.get(task, ()))) for task, names in after.items())
+
+
+# A scenario, and the simulation of a project's topology with its own assignor.
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Clients c1, c2, ... dealt to `racks` in turn, and the events that happen to them.
+
+    `assignor`, `standby_replicas`, `max_warmup_replicas`: None means as in the topology. The topology's options of an
+    assignor are used only if it names the same one.
+    """
+
+    events: str = ""
+    clients: int = 3
+    threads: int = 2
+    racks: tuple[str, ...] = ()
+    assignor: str | None = None
+    standby_replicas: int | None = None
+    max_warmup_replicas: int | None = None
+    assumptions: Assumptions = field(default_factory=Assumptions)
+
+
+def simulate(topology: Topology, scenario: Scenario, assignors: Registry, log: Log) -> Simulation:
+    """Simulate one topology. If it has run, its tasks have the sizes in the log.
+
+    Raises EventError, UnknownPluginError, PluginOptionsError, TaskAssignmentError, AssignorRaisedError.
+    """
+    assignment = _assignment(topology.assignment, scenario)
+    committed = LogState.load(log.commits(topology.application))
+    plugin = assignment.assignor
+    return Simulator(
+        application(replace(topology, assignment=assignment), scenario.assumptions, scenario.racks, committed),
+        lambda: assignors.create(plugin.name, plugin.options),
+        members(scenario.clients, scenario.threads, scenario.racks),
+        scenario.assumptions,
+        scenario.racks,
+    ).run(parse_events(scenario.events))
+
+
+def _assignment(written: Assignment, scenario: Scenario) -> Assignment:
+    if scenario.assignor not in (None, written.assignor.name):
+        written = replace(written, assignor=PluginRef(str(scenario.assignor)))
+    if scenario.standby_replicas is not None:
+        written = replace(written, standby_replicas=scenario.standby_replicas)
+    if scenario.max_warmup_replicas is not None:
+        written = replace(written, max_warmup_replicas=scenario.max_warmup_replicas)
+    return written

@@ -1,11 +1,9 @@
-"""Brings a store forward by its changelog.
-
-Catching up after a commit, restoring an empty store and keeping a copy warm are the same code: it applies committed
-changelog records in order, from the store's position on. A position is one of the changelog partition.
-"""
+"""How far a store is behind."""
 
 from __future__ import annotations
 
+import math
+import time
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -13,11 +11,91 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from ..log.ranges import LogRange, RangeReader
+from ..records.key_order import last_in_order
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.plan import StoreInput
 from ..timed_parts import timed
-from .last_changes import LastChanges
 from .store import Changes, StateStore
+
+# For how long a slice of work on stores may go on: epochs of the same client wait meanwhile.
+
+
+class Pace:
+    """`seconds` from now on."""
+
+    def __init__(self, seconds: float = math.inf) -> None:
+        self._until = time.monotonic() + seconds
+
+    def is_over(self) -> bool:
+        """Whether the time is over. What is begun is still finished."""
+        return time.monotonic() >= self._until
+
+    def may_read(self) -> Callable[[], bool]:
+        """Whether to read on before what was read is written: for half of the time that there is now."""
+        until = (time.monotonic() + self._until) / 2
+        return lambda: time.monotonic() < until
+
+
+# The last change of each key, out of records that follow one another: what a store has to be told of them.
+
+_COLUMNS = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])
+"""Large: the values of a step may take more than 2 GB together."""
+
+FOLD_RECORDS = 131_072
+FOLD_BYTES = 32 << 20
+
+
+class LastChanges:
+    """Takes in records in their order. What it holds grows with the keys, not with the records.
+
+    `fold_records`: after so many, or after FOLD_BYTES, changes are left out that later ones replace.
+    """
+
+    def __init__(self, fold_records: int = FOLD_RECORDS) -> None:
+        self._fold_records = fold_records
+        self._folded = pa.RecordBatch.from_pylist([], _COLUMNS)
+        self._folded_bytes = 0
+        self._new: list[pa.RecordBatch] = []
+        self._new_records = 0
+        self._new_bytes = 0
+
+    @property
+    def keys(self) -> int:
+        """How many keys there are, or somewhat more."""
+        return int(self._folded.num_rows) + self._new_records
+
+    @property
+    def size(self) -> int:
+        """Bytes that are held, about."""
+        return self._folded_bytes + self._new_bytes
+
+    def add(self, records: pa.RecordBatch) -> None:
+        """Take in records with the columns `key` and `value`; a null value deletes the key."""
+        self._new.append(records.cast(_COLUMNS))
+        self._new_records += records.num_rows
+        self._new_bytes += records.nbytes
+        if self._new_records >= self._fold_records or self._new_bytes >= FOLD_BYTES:
+            self._fold()
+
+    def changes(self) -> Changes:
+        """The last change of each key, in the order of the keys' bytes, in which stores write fastest."""
+        self._fold()
+        # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
+        keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in self._folded.columns)
+        return keys, values
+
+    def _fold(self) -> None:
+        if self._new:
+            together = pa.concat_batches([self._folded, *self._new])
+            self._folded = together.take(pa.array(last_in_order(together["key"])))
+            self._folded_bytes = self._folded.nbytes
+            self._new, self._new_records, self._new_bytes = [], 0, 0
+
+
+# Brings a store forward by its changelog.
+#
+# Catching up after a commit, restoring an empty store and keeping a copy warm are the same code: it applies committed
+# changelog records in order, from the store's position on. A position is one of the changelog partition.
 
 _BEYOND = b"\xff"
 """No key of a row begins with this byte. Only a global table's store has such a key, for its positions."""

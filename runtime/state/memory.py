@@ -19,9 +19,9 @@ import psutil
 from ...errors import HeadwaterError
 from ...private_files import FOLDER, make_folder, write_text
 from ...unusable_paths import unusable_paths_told
-from .directories.machine import file_system, mounts
-from .lmdb import copies
+from .lmdb import store as copies
 from .lmdb.store import MAP_SIZE, LmdbStore
+from .machine import file_system, mounts
 from .store import StoreDamagedError
 
 _MEMORY = Path("/dev/shm")

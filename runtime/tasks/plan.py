@@ -62,7 +62,7 @@ class StoreInput:
 
     `ranges`: committed ranges of the changelog from `applied` (what the client's copy is known to hold) to `position`.
     `clock`: the committed clock by which rows expire. `commit`: the last commit that this was read from. `horizon`: up
-    to where the changelog may lack deletions, see `state/directories/horizon.py`.
+    to where the changelog may lack deletions, see `state/closed_stores.py`.
     """
 
     store: str
@@ -103,8 +103,9 @@ class Shown:
 class TaskPlan:
     """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
     steps get of the others; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the
-    clocks of its steps move to `stream_time` without a record, see `operators/order/passed_time.py`. `max_bytes`: the
-    most bytes of the records that it takes, as they are in memory; at least one record is taken. None: no bound.
+    clocks of its steps move to `stream_time` without a record, see `engine/operators/order/partition_group.py`.
+    `max_bytes`: the most bytes of the records that it takes, as they are in memory; at least one record is taken. None:
+    no bound.
     """
 
     key: TaskKey

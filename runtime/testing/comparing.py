@@ -1,20 +1,102 @@
-"""Compares rows that a test expects with rows that were found, cell by cell.
-
-An expected row says what it names; cells that it does not name are not compared, but for one: a row that does not say
-that it is deleted is not. Numbers with a fraction are equal up to a relative difference of 1e-9, as people write them
-with fewer digits. Whole numbers are equal or not.
-"""
+"""Expected rows beside found ones."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
-from .matching import aligned, best_matching
-from .rows import Cells
+from ..query.rows import Row
+from ..records.record_json import Record
+from .rows import Cells, Columns, cells_of
+
+# Puts two lists side by side by which of their items fit.
+
+Pairs = list[tuple[int | None, int | None]]
+"""Numbers of both lists; None where one has nothing beside the other's."""
+
+Fits = Callable[[int, int], bool]
+
+
+def aligned(lefts: int, rights: int, fits: Fits) -> Pairs:
+    """All items of both lists in their order, with as many pairs that fit as possible.
+
+    Between these, items that do not fit stand side by side as long as both lists have some.
+    """
+    pairs: Pairs = []
+    left = right = 0
+    for to_left, to_right in [*_common(lefts, rights, fits), (lefts, rights)]:
+        beside = min(to_left - left, to_right - right)
+        pairs += [(left + n, right + n) for n in range(beside)]
+        pairs += [(n, None) for n in range(left + beside, to_left)]
+        pairs += [(None, n) for n in range(right + beside, to_right)]
+        if to_left < lefts:
+            pairs.append((to_left, to_right))
+        left, right = to_left + 1, to_right + 1
+    return pairs
+
+
+def _common(lefts: int, rights: int, fits: Fits) -> Iterator[tuple[int, int]]:
+    """A longest list of pairs that fit, in both orders."""
+    start = 0
+    while start < min(lefts, rights) and fits(start, start):
+        yield start, start
+        start += 1
+    longest = [[0] * (rights - start + 1) for _ in range(lefts - start + 1)]
+    for left in range(lefts - 1, start - 1, -1):
+        for right in range(rights - 1, start - 1, -1):
+            row, column = left - start, right - start
+            with_both = longest[row + 1][column + 1] + 1 if fits(left, right) else 0
+            longest[row][column] = max(longest[row + 1][column], longest[row][column + 1], with_both)
+    left = right = start
+    while left < lefts and right < rights:
+        row, column = left - start, right - start
+        if fits(left, right) and longest[row][column] == longest[row + 1][column + 1] + 1:
+            yield left, right
+            left, right = left + 1, right + 1
+        elif longest[row + 1][column] >= longest[row][column + 1]:
+            left += 1
+        else:
+            right += 1
+
+
+def best_matching(lefts: int, rights: int, fits: Fits) -> dict[int, int]:
+    """As many pairs that fit as possible, in any order: left -> right. Earlier items keep theirs if they can."""
+    found: dict[int, int] = {}
+    taken: dict[int, int] = {}
+    for left in range(lefts):
+        wanted = _wanted(left, rights, fits, taken)
+        at = next((right for right in wanted if right not in taken), None)
+        while at is not None:  # whoever wants it takes it, and leaves what it has had to the one before
+            by = wanted[at]
+            before = found.get(by)
+            found[by], taken[at] = at, by
+            at = before
+    return found
+
+
+def _wanted(left: int, rights: int, fits: Fits, taken: dict[int, int]) -> dict[int, int]:
+    """What an item could take, and those could that would lose theirs to it, up to one that is free: right -> left."""
+    wanted: dict[int, int] = {}
+    asking = [left]
+    for each in asking:  # it grows meanwhile
+        for right in range(rights):
+            if right in wanted or not fits(each, right):
+                continue
+            wanted[right] = each
+            if right not in taken:
+                return wanted
+            asking.append(taken[right])
+    return wanted
+
+
+# Compares rows that a test expects with rows that were found, cell by cell.
+#
+# An expected row says what it names; cells that it does not name are not compared, but for one: a row that does not say
+# that it is deleted is not. Numbers with a fraction are equal up to a relative difference of 1e-9, as people write them
+# with fewer digits. Whole numbers are equal or not.
 
 ABSENT = object()
 """The value of a cell that a found row does not have: a column of a row that was deleted."""
@@ -146,3 +228,25 @@ def _in_any_order(
         if likest is not None:
             left_over.remove(likest)
     return [*pairs, *((None, number) for number in left_over)]
+
+
+# The rows that a test compares with those that it expects.
+
+
+def last_of_each_key(records: Sequence[Record]) -> list[Record]:
+    """The last record of each key, in their order. Those with a null key stay.
+
+    Of a table whose changes are collapsed, only these do not depend on where epochs end.
+    """
+    last = {str(record.key): number for number, record in enumerate(records) if record.key is not None}
+    return [record for number, record in enumerate(records) if record.key is None or last[str(record.key)] == number]
+
+
+def cells_of_record(columns: Columns, record: Record) -> Cells:
+    """A record as cells."""
+    return cells_of(columns, asdict(record))
+
+
+def cells_of_row(columns: Columns, row: Row) -> Cells:
+    """A row of a store as cells."""
+    return cells_of(columns, asdict(row))

@@ -1,10 +1,4 @@
-"""A topology that a test drives: it runs on a log of its own, and takes records and its time from the test.
-
-All that is given is processed to the end before what comes after it. The time of a test begins at 1970-01-01. It goes
-on to the time of each record that is given, and by what the test advances it: there is one time for records that name
-none, and for `current_timestamp()`. Where the test advances it, stream time goes along at every step of every task, as
-if a record of that time came to each of them (`driver/feeding.py`).
-"""
+"""A topology that a test drives."""
 
 from __future__ import annotations
 
@@ -13,9 +7,9 @@ import tempfile
 import weakref
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import pyarrow.compute as pc
 
@@ -23,26 +17,91 @@ from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins, log_of, origin_of
 from ..driver.cluster import Cluster
 from ..driver.errors import RecordError, RecordErrors
-from ..driver.reports.results import ApplicationResult
+from ..driver.results import ApplicationResult
 from ..driver.runs import run_topologies
 from ..ingest.append import SOURCE, append_incoming
 from ..ingest.incoming import Incoming
-from ..ingest.record_form import parse_records
+from ..ingest.record_form import Sieve, parse_records
 from ..ingest.seed_rows import yielded_rows
-from ..ingest.seeds import seed_rows
-from ..ingest.sieve import Sieve
-from ..query.global_tables import GlobalQuery
-from ..query.rows import Row
+from ..ingest.seeds import SeedSpec, seed_rows
+from ..ir.topology import GlobalTable, PluginRef, Settings, Store, Topic, Topology
+from ..query.rows import GlobalQuery, Row
 from ..query.stores import StoreQuery
 from ..query.topics import TopicReader
-from ..records.bad_values import BadValueError
+from ..records.arrays import BadValueError
+from ..records.record_json import Record
 from ..records.schema import value_columns
-from ..records.texts.record_json import Record
-from ..records.texts.values import Convert, from_json
+from ..records.values import Convert, from_json
 from ..state.memory import memory_folder
-from ..topology import GlobalTable, PluginRef, Settings, Store, Topic, Topology
-from .given import Advance, Given, Records, SeedRows
-from .rows import with_time
+from .rows import Cells, Columns, with_time
+
+# What a test gives a topology, and what it looks at: plain data, checked.
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records of one topic, in record form, which are there at once."""
+
+    topic: Topic
+    records: tuple[Mapping[str, Any], ...]
+
+
+@dataclass(frozen=True)
+class SeedRows:
+    """The rows of a file of the project, read as a seed of the topic is."""
+
+    topic: Topic
+    seed: SeedSpec
+
+
+@dataclass(frozen=True)
+class Advance:
+    """The test's time goes on by so many ms. `wall_clock`: it alone, and no stream time."""
+
+    milliseconds: int
+    wall_clock: bool = False
+
+
+Given = Records | SeedRows | Advance
+
+
+@dataclass(frozen=True)
+class ExpectedRows:
+    """Rows that a topic or a store has in the end. `columns`: of its rows.
+
+    `last`: only the last record of each key is compared, see `found_rows.last_of_each_key`.
+    """
+
+    kind: Literal["topic", "store"]
+    name: str
+    columns: Columns
+    rows: tuple[Cells, ...]
+    any_order: bool = False
+    contains: bool = False
+    last: bool = False
+
+
+@dataclass(frozen=True)
+class ExpectedDrops:
+    """How many records were dropped, by reason."""
+
+    kind: ClassVar[str] = "dropped"
+
+    counts: Mapping[str, int]
+
+
+Expected = ExpectedRows | ExpectedDrops
+
+DROP_REASONS = ("late", "null_key", "null_value")
+"""Why steps drop records: what `dropped` may name."""
+
+
+# A topology that a test drives: it runs on a log of its own, and takes records and its time from the test.
+#
+# All that is given is processed to the end before what comes after it. The time of a test begins at 1970-01-01. It goes
+# on to the time of each record that is given, and by what the test advances it: there is one time for records that name
+# none, and for `current_timestamp()`. Where the test advances it, stream time goes along at every step of every task,
+# as if a record of that time came to each of them (`driver/epochs.py`).
 
 
 class DrivenRunError(HeadwaterError):
@@ -189,7 +248,7 @@ def _failed(result: ApplicationResult) -> DrivenRunError:
 
 
 class _Feeding:
-    """A Feed (`driver/feeding.py`): the things that are given, one after the other."""
+    """A Feed (`driver/epochs.py`): the things that are given, one after the other."""
 
     def __init__(self, driven: DrivenTopology, given: Iterator[Any]) -> None:
         self.error: Exception | None = None

@@ -14,13 +14,12 @@ from typing import Any
 import pyarrow as pa
 
 from ...suggestions import did_you_mean
-from ..records.bad_values import BadValueError, shown
+from ..records.arrays import BadValueError, shown
+from ..records.record_json import FIELDS as RECORD_FIELDS
+from ..records.record_json import is_record, key_to_json, to_json
 from ..records.schema import is_bound
-from ..records.texts.json_values import to_json
-from ..records.texts.record_json import FIELDS as RECORD_FIELDS
-from ..records.texts.record_json import is_record, key_to_json
-from ..records.texts.values import from_json, parse_text
 from ..records.types import TIMESTAMP
+from ..records.values import from_json, parse_text
 
 Cells = Mapping[str, Any]
 """A row, flat: the name of each cell -> its value in JSON's form; times of records and windows in ms.

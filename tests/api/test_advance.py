@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from headwater import TopologyTestDriver
+from headwater.runtime.ir.topology import ExpressionEngine
 from headwater.runtime.testing.driven import DrivenRunError
-from headwater.runtime.topology import ExpressionEngine
 
 ROOT = Path(__file__).parents[2]
 TOPICS = """

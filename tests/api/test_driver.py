@@ -24,7 +24,7 @@ from headwater import (
     TopologyTestDriver,
     UnknownNameError,
 )
-from headwater.api.testing.driver import UnfitRecordsError
+from headwater.api.topology_test_driver import UnfitRecordsError
 from headwater.cli.commands.init import command as init
 from headwater.runtime.testing import driven
 

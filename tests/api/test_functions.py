@@ -14,8 +14,8 @@ from headwater import Project, TopologyTestDriver
 from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.changes.model import Change
 from headwater.runtime.generated_code import load_runner
+from headwater.runtime.ir.topology import Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.topology import Topology
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater import TopologyTestDriver
-from headwater.runtime.topology import ExpressionEngine
+from headwater.runtime.ir.topology import ExpressionEngine
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "processors.md").read_text("utf-8")

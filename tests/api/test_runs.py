@@ -20,15 +20,14 @@ from jsonschema import Draft7Validator
 
 from headwater import Project, RunFailedError
 from headwater.cli.main import main
-from headwater.runtime.driver.reports.counters import EPOCH_PHASES
-from headwater.runtime.driver.reports.events import ApplicationStopped, EpochCommitted, Event, StatusTaken
-from headwater.runtime.driver.reports.observers import Observers
-from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
+from headwater.runtime.driver.counters import EPOCH_PHASES, Observers
+from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event, StatusTaken
+from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.log.declared_topics import WriterChangedError
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.metrics.endpoint import served
-from headwater.runtime.progress.resets.full_refresh import ReaderError, readers
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.observe.metrics import served
+from headwater.runtime.progress.resets import ReaderError, readers
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
 
 if TYPE_CHECKING:

@@ -12,9 +12,9 @@ from headwater import Project, TopologyTestDriver
 from headwater.errors import HeadwaterError
 from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.lineage.columns import column_lineage
+from headwater.runtime.ir.topology import ExpressionEngine, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.topology import ExpressionEngine, Topology
+from headwater.runtime.observe.lineage_columns import column_lineage
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "udfs" / "project"
 ENGINES = ["task", pytest.param("spark", marks=pytest.mark.spark)]

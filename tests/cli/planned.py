@@ -14,14 +14,14 @@ import pytest
 from click.testing import CliRunner, Result
 
 from headwater import Project
-from headwater.api.applications import runs
+from headwater.api import runs
 from headwater.cli.main import main
 from headwater.compiler.pipeline import compile_project
-from headwater.runtime.driver.reports.events import Observer
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.cluster.spark.on_demand import SparkOnDemand
+from headwater.runtime.driver.events import Observer
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.spark.session.on_demand import SparkOnDemand
 
 FILES: Mapping[str, str] = {
     "headwater.yml": 'name: shop\nversion: "1.0"\nprofile: shop\n',

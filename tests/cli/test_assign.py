@@ -17,7 +17,7 @@ CASE = {"id": "x", "clients": [{"process_id": "a", "threads": 1}], "tasks": [{"i
 
 PLUGIN = """
 from headwater.plugins import hookimpl
-from headwater.runtime.assignment.balanced.count import BalancedCount
+from headwater.runtime.assignment.balanced import BalancedCount
 
 
 @hookimpl
@@ -155,4 +155,4 @@ def test_assign_imports_no_spark_in_a_project_of_its_own(with_plugin: Path) -> N
     modules = done.stderr.split()
 
     assert "headwater.runtime.assignment.cases" in modules
-    assert not [name for name in modules if name.startswith(("pyspark", "headwater.runtime.spark", "py4j"))]
+    assert not [name for name in modules if name.startswith(("pyspark", "headwater.runtime.cluster.spark", "py4j"))]

@@ -16,8 +16,8 @@ from click.testing import CliRunner, Result
 from headwater import Project
 from headwater.cli.main import main
 from headwater.plugins.manager import PluginManager
-from headwater.runtime.assignment.api.assignor import AssignmentError
-from headwater.runtime.assignment.cases import cases
+from headwater.runtime.assignment import cases
+from headwater.runtime.assignment.assignor import AssignmentError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from planned import FILES, Shop
 
-from headwater.runtime.changes.model import Verdict
-from headwater.runtime.changes.ways import CONTINUE
+from headwater.runtime.changes.model import CONTINUE, Verdict
 
 STOCK = "topologies/stock.yml"
 SHOP = {

@@ -11,7 +11,7 @@ import pytest
 from planned import FILES, Shop
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.changes.plans.plan import Plan
+from headwater.runtime.changes.plan import Plan
 
 SALES, TOPICS = "topologies/sales.yml", "topics/topics.yml"
 SHOP: Mapping[str, str] = {

@@ -15,8 +15,8 @@ from headwater.compiler.language.judge import VerdictCache
 from headwater.compiler.pipeline import CACHE
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.target_settings import spark_of
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.process_file import Owner, ProcessFile
 
 Headwater = Callable[..., Result]
 

@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from planned import Shop
 
-from headwater.cli.commands.plan.printing import show
-from headwater.runtime.changes.plans.manifest import ManifestError
-from headwater.runtime.changes.plans.plan_json import Made, PlanFileError
+from headwater.cli.printing.plans import show
+from headwater.runtime.changes.baseline import ManifestError
+from headwater.runtime.changes.plan import Made, PlanFileError
 
 ODD: list[Any] = [None, True, 0, -1, 10**30, 1.5, "", "a", "\ud800", [], ["a"], {}, {"a": 1}, [[[]]]]
 

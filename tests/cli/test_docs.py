@@ -7,8 +7,8 @@ import pytest
 
 from headwater.cli.commands.debug import CHECKS
 from headwater.cli.main import COMMANDS
-from headwater.runtime.simulation.events import FORMS
-from headwater.runtime.simulation.measures import MEASURES
+from headwater.runtime.simulation.fleet import FORMS
+from headwater.runtime.simulation.report import MEASURES
 
 PAGE = (Path(__file__).parents[2] / "docs" / "cli.md").read_text("utf-8")
 

@@ -13,7 +13,7 @@ from click.testing import Result
 from test_tasks import status
 
 from headwater import Project
-from headwater.runtime.log.cleaning.complete import clean_completely
+from headwater.runtime.log.cleaning.cleaner import clean_completely
 
 Headwater = Callable[..., Result]
 SCHEMA = json.loads((Path(__file__).parents[2] / "schemas" / "log_cleaning.json").read_text())

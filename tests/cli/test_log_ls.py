@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from headwater import Project
 from headwater.cli.main import main
-from headwater.cli.printing.cells import size_text
+from headwater.cli.printing.tables import size_text
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState

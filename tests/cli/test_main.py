@@ -38,7 +38,7 @@ def test_parse_imports_no_spark(shop: Path) -> None:
     modules = imported_by("parse", "--project-dir", str(shop))
 
     assert "headwater.compiler.pipeline" in modules
-    assert not {name for name in modules if name.startswith(("pyspark", "headwater.runtime.spark"))}
+    assert not {name for name in modules if name.startswith(("pyspark", "headwater.runtime.cluster.spark"))}
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.api.applications.tasks import ApplicationTasks
+from headwater.api.tasks import ApplicationTasks
 from headwater.cli.commands.tasks import headline
 from headwater.errors import HeadwaterError
-from headwater.runtime.driver.beginning import LogGoneError
-from headwater.runtime.driver.group.group import ALONE_SECONDS, MOST_DAMAGES
-from headwater.runtime.driver.reports.event_texts import lost, sentence
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.application import LogGoneError
+from headwater.runtime.driver.event_texts import lost, sentence
+from headwater.runtime.driver.events import (
     ApplicationStopping,
     ClientJoined,
     ClientLost,
@@ -22,7 +21,8 @@ from headwater.runtime.driver.reports.events import (
     StoreDamaged,
     StoreOutdated,
 )
-from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.driver.group import ALONE_SECONDS, MOST_DAMAGES
+from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.log.errors import (
     CommitDamagedError,
     CommitFormatError,
@@ -34,9 +34,9 @@ from headwater.runtime.log.errors import (
     SnapshotsDamagedError,
     UnsupportedFileSystemError,
 )
-from headwater.runtime.progress.errors import ConsumedRecordsMissingError, FencedError
-from headwater.runtime.state.directories.known_log import OtherLogError
-from headwater.runtime.state.directories.process_file import PATIENCE_S, Owner
+from headwater.runtime.progress.committer import ConsumedRecordsMissingError, FencedError
+from headwater.runtime.state.directory import OtherLogError
+from headwater.runtime.state.process_file import PATIENCE_S, Owner
 from headwater.runtime.tasks.errors import LockError
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -13,8 +13,8 @@ from jsonschema import Draft7Validator
 from planned import Shop
 from terminal import on_terminal
 
-from headwater.runtime.changes.plans.plan_json import Made
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.changes.plan import Made
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.version import MANIFEST_SCHEMA
 
 ROOT = Path(__file__).parents[2]

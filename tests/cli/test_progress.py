@@ -7,7 +7,7 @@ import sys
 from terminal import on_terminal
 
 from headwater.cli.printing.progress import MOST_BARS, Progress
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.events import (
     ApplicationStarted,
     ClientLost,
     ClientRefused,
@@ -112,7 +112,7 @@ def test_rebalances_and_damage_are_said_as_they_happen_but_not_the_first_placing
 
 SHOWN = """
 from headwater.cli.printing.progress import shown
-from headwater.runtime.driver.reports.events import ApplicationStarted, ClientLost, StoreRestoring
+from headwater.runtime.driver.events import ApplicationStarted, ClientLost, StoreRestoring
 with shown() as observer:
     observer.on(ApplicationStarted("flights-delays", 3, 8, 0))
     observer.on(ClientLost("flights-delays", "client-2"))
@@ -135,7 +135,7 @@ import os, pty, sys
 screen, side = pty.openpty()
 sys.stderr = os.fdopen(side, "w")
 from headwater.cli.printing.progress import shown
-from headwater.runtime.driver.reports.events import ClientJoined
+from headwater.runtime.driver.events import ClientJoined
 
 with shown() as progress:
     os.close(screen)

@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 from planned import Shop
 
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
 
 SALES = "topologies/sales.yml"
 PLAN = json.loads((Path(__file__).parents[2] / "schemas" / "plan.json").read_text())

@@ -9,8 +9,8 @@ import pytest
 
 from headwater.cli.printing.results import show_run
 from headwater.errors import HeadwaterError
-from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
-from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure
 from headwater.runtime.task_id import TaskId
 

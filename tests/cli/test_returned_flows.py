@@ -6,7 +6,7 @@ import pytest
 from planned import FILES, Shop
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.changes.plans.plan import Plan
+from headwater.runtime.changes.plan import Plan
 
 SALES = "topologies/sales.yml"
 BIG = "  big:\n    from: returns\n    steps:\n      - filter: quantity >= 3\n    to: big_returns\n"

@@ -13,10 +13,10 @@ import pytest
 from click.testing import Result
 
 from headwater.cli.commands.run import command
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import ClusterEnded
-from headwater.runtime.driver.reports.status import Condition
-from headwater.runtime.progress.errors import FencedError
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import ClusterEnded
+from headwater.runtime.driver.status import Condition
+from headwater.runtime.progress.committer import FencedError
 from headwater.runtime.tasks.errors import LockError
 
 Headwater = Callable[..., Result]

@@ -20,12 +20,12 @@ from rich.console import Console
 from terminal import on_terminal
 
 from headwater import Project
-from headwater.api.applications.tasks import ApplicationTasks
+from headwater.api.tasks import ApplicationTasks
 from headwater.cli.commands.tasks import Screen
-from headwater.runtime.driver.reports.counters import TaskCounts
-from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
-from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
-from headwater.runtime.state.directories.process_file import Owner
+from headwater.runtime.driver.counters import TaskCounts
+from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
+from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
+from headwater.runtime.state.process_file import Owner
 from headwater.runtime.tasks.measured import Seconds, StoreSize, Volume
 
 Headwater = Callable[..., Result]

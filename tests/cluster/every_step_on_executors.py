@@ -25,11 +25,11 @@ from faults import process_of, start
 from waiting import wait_until
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.runtime.cluster.spark.engine import executors
+from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.spark.cluster import SparkCluster
-from headwater.runtime.spark.placed_rows import executors
-from headwater.runtime.topology import Assignment, PluginRef
+from headwater.runtime.ir.topology import Assignment, PluginRef
 
 MOMENTS = 16
 """Of each part of the input."""

@@ -25,27 +25,20 @@ import delays
 from processes import command_lines
 from waiting import wait_until
 
-from headwater.runtime.driver.group import group
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import (
-    ClientJoined,
-    ClientLost,
-    EpochCommitted,
-    Event,
-    StoreRestoring,
-    TasksPlaced,
-)
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.runtime.cluster.spark.engine import executors
+from headwater.runtime.cluster.spark.session import start_session
+from headwater.runtime.driver import group
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import ClientJoined, ClientLost, EpochCommitted, Event, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.spark.cluster import SparkCluster
-from headwater.runtime.spark.placed_rows import executors
-from headwater.runtime.spark.session.session import start_session
-from headwater.runtime.topology import Assignment, PluginRef, Settings
 
 PARTS = 6
 RECORDS = 1_500

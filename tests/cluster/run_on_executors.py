@@ -23,16 +23,16 @@ import delays
 from processes import command_lines
 from waiting import wait_until
 
-from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.runtime.cluster.spark.engine import executors
+from headwater.runtime.cluster.spark.session import start_session
+from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.resets.full_refresh import refresh_fully
-from headwater.runtime.spark.cluster import SparkCluster
-from headwater.runtime.spark.placed_rows import executors
-from headwater.runtime.spark.session.session import start_session
-from headwater.runtime.topology import PluginRef, Settings
+from headwater.runtime.progress.resets import refresh_fully
 
 
 class KillsAnExecutor:

@@ -52,7 +52,7 @@ class RecordedAnalyzer:
 @pytest.fixture
 def analyzer(request: pytest.FixtureRequest, update_golden: bool) -> RecordedAnalyzer:
     def spark() -> Analyzer:
-        from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+        from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
         request.getfixturevalue("spark_session")
         return SparkAnalyzer({"master": "local[2]"})

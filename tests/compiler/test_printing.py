@@ -2,8 +2,17 @@ from __future__ import annotations
 
 import json
 
-from headwater.compiler.diagnostics import Diagnostic, Diagnostics, Position, Severity, did_you_mean
-from headwater.compiler.printing import as_github, as_json, as_text, styled
+from headwater.compiler.diagnostics import (
+    Diagnostic,
+    Diagnostics,
+    Position,
+    Severity,
+    as_github,
+    as_json,
+    as_text,
+    did_you_mean,
+    styled,
+)
 
 SOURCES = {"a.yml": "first: 1\nsecond:\tto > 2\n漢字: xx\n"}
 

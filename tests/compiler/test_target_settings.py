@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from headwater import Project
-from headwater.runtime.topology import Settings
+from headwater.runtime.ir.topology import Settings
 
 HEAD = "here:\n  target: local\n  targets:\n    local:\n"
 

@@ -9,7 +9,7 @@ pytestmark = pytest.mark.spark
 
 
 def test_recorded_verdicts_are_those_of_spark(spark_session: object, update_golden: bool) -> None:
-    from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     known = recorded()
 

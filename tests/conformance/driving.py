@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from headwater.api.files import CheckedFiles, Options
-from headwater.api.testing.driver import DrivenProject
+from headwater.api.topology_test_driver import DrivenProject
 from headwater.compiler.testing.checked import Surface
 from headwater.runtime.ingest.incoming import from_python
-from headwater.runtime.records.texts.record_json import Record
+from headwater.runtime.ir.topology import MAX_BYTES
+from headwater.runtime.records.record_json import Record
 from headwater.runtime.testing.driven import DrivenTopology, incoming_of
-from headwater.runtime.topology import MAX_BYTES
 
 WHOLE = 10**9
 """Most records of an epoch, where all that is there goes into one."""

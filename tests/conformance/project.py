@@ -15,7 +15,7 @@ import yaml
 from conformance.notation import Token, parse_input, parse_output, token_of
 
 from headwater import Project
-from headwater.runtime.topology import ExpressionEngine
+from headwater.runtime.ir.topology import ExpressionEngine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,9 +14,9 @@ import yaml
 
 from headwater import Project
 from headwater.compiler.language.functions import AGGREGATES
-from headwater.runtime.records.texts.json_values import to_json
-from headwater.runtime.records.texts.values import from_json
+from headwater.runtime.records.record_json import to_json
 from headwater.runtime.records.types import arrow_type, ddl
+from headwater.runtime.records.values import from_json
 
 VALUES = {
     "boolean": [True, False, None],

@@ -12,7 +12,7 @@ from conformance.driving import WHOLE, Compiled
 from conformance.notation import by_topic, parse_input, token_of
 from conformance.project import Case
 
-from headwater.runtime.testing.given import Advance
+from headwater.runtime.testing.driven import Advance
 
 RULES: list[Mapping[str, Any]] = yaml.safe_load((Path(__file__).parent / "processor_rules.yml").read_text())
 BEGINNING = '''

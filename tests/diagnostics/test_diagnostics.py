@@ -23,10 +23,9 @@ import pytest
 
 from headwater import InvalidProjectError, Project
 from headwater.compiler.codes import CODES
-from headwater.compiler.diagnostics import Diagnostics
+from headwater.compiler.diagnostics import Diagnostics, as_text
 from headwater.compiler.language.judge import Refusal, Request, Verdict
 from headwater.compiler.pipeline import compile_project
-from headwater.compiler.printing import as_text
 
 HERE = Path(__file__).parent
 CASES = sorted(path.name for path in HERE.iterdir() if path.name.startswith("HW"))

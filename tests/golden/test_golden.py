@@ -24,12 +24,11 @@ from jsonschema import Draft7Validator
 from headwater import Project
 from headwater.cli.main import main
 from headwater.compiler.topology.graph import PythonStage
+from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.python_functions.code import PythonFunction
-from headwater.runtime.python_functions.udf import Udf
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.functions import PythonFunction, Udf
 from headwater.runtime.records.types import parse_columns
-from headwater.runtime.stages.sql_step import SqlStep
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent

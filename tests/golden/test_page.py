@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from headwater.runtime.operators.declarations import Declaration
+from headwater.runtime.ir.declarations import Declaration
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "generated.md"

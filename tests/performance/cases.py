@@ -11,21 +11,19 @@ from counting import length
 from local_application import LocalApplication, Part, part
 from summing import PARTITIONS, WORDS, summed, summed_by_text
 
+from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.dataclass_json import to_json
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.job import LocalJob
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.placing.client import Client
-from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.topology import Agg, Store, Subtopology, Topic
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.placing.place import Client
+from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import Agg, Store, Subtopology, Topic
-from headwater.runtime.windows import Window
 
 KEYS = 50
 """Keys of each partition."""

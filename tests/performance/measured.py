@@ -13,7 +13,7 @@ from cases import Case, CountedCluster, Feeding
 from counting import counting, counting_looks, length
 from local_application import APPLICATION, LocalApplication
 
-from headwater.runtime.driver.reports.events import Observer, Silent
+from headwater.runtime.driver.events import Observer, Silent
 from headwater.runtime.driver.runs import run_topologies
 
 FEWEST_EPOCHS = 2

@@ -16,12 +16,12 @@ from noted import hold_to_noted
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
+from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.runtime.cluster.spark.worker import PLAN_PROPERTY
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.spark.cluster import SparkCluster
-from headwater.runtime.spark.worker import PLAN_PROPERTY
-from headwater.runtime.topology import PluginRef, Settings
 
 RECORDS = 1_000
 

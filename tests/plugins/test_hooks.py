@@ -109,8 +109,8 @@ def test_docs_name_every_builtin(hook: str) -> None:
 
 
 def test_example_of_the_docs_works_as_it_stands(load: Load) -> None:
-    from headwater.runtime.assignment.api.assignor import TaskType, assign
-    from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
+    from headwater.runtime.assignment.assignor import TaskType, assign
+    from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
     from headwater.runtime.task_id import TaskId
 
     example = DOCS.read_text().split("```python\n")[1].split("```")[0]

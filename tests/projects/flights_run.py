@@ -11,14 +11,14 @@ import yaml
 from projects.expected import Row, Stream, Table
 
 from headwater import Project
+from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.spark.cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from headwater.runtime.driver.reports.results import RunResults
+    from headwater.runtime.driver.results import RunResults
 
 FLIGHTS = Path(__file__).parents[2] / "projects" / "flights"
 EVERYTHING = 10**8

@@ -9,7 +9,7 @@ import pytest
 from projects.flights_run import EVERYTHING, copy_of_flights
 
 from headwater import Project
-from headwater.runtime.changes.plans.plan import Plan
+from headwater.runtime.changes.plan import Plan
 
 
 @pytest.fixture(scope="module")

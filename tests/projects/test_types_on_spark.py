@@ -14,8 +14,8 @@ from projects.changes.flights_small import files_of_flights
 
 from headwater.cli.main import main
 from headwater.compiler.language.judge import Request, Verdict
-from headwater.compiler.language.proven.reading import type_of
-from headwater.compiler.language.proven.terms import UnprovenTypeError
+from headwater.compiler.language.proven import type_of
+from headwater.compiler.language.proven_types import UnprovenTypeError
 from headwater.compiler.language.stand_in import Unjudged
 from headwater.compiler.pipeline import compile_project
 from headwater.compiler.types import canonical
@@ -66,7 +66,7 @@ def known(request: Request) -> str | None:
 
 @pytest.mark.spark
 def test_types_of_all_projects_are_those_that_spark_gives(tmp_path: Path, spark_session: SparkSession) -> None:
-    from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     noting = Noting()
     for root in projects(tmp_path):

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 from local_application import LocalApplication
 
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.topology import Topic
 
 
 @pytest.fixture

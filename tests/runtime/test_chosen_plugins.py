@@ -8,7 +8,7 @@ import pytest
 
 from headwater.plugins.errors import InvalidPluginError
 from headwater.runtime.chosen_plugins import ChosenPlugins
-from headwater.runtime.topology import PluginRef, Store
+from headwater.runtime.ir.topology import PluginRef, Store
 
 LACKING = """
 from headwater.plugins import hookimpl

@@ -10,18 +10,18 @@ import pytest
 from headwater.compiler.emit.target import emit
 from headwater.compiler.language.judge import VerdictCache
 from headwater.runtime.dataclass_json import parsed
-from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.driver.status import RunStatus
+from headwater.runtime.engine.operators.processing.batches import _header
+from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.errors import CommitFormatError
-from headwater.runtime.log.inspection.copy_target import CopyMark
-from headwater.runtime.log.log_id import LogFileError, id_in
-from headwater.runtime.log.state_parts.snapshot import Snapshot
-from headwater.runtime.operators.processing.batches import _header
-from headwater.runtime.state.directories.closed_stores import closed_at
-from headwater.runtime.state.directories.process_file import ProcessFile
-from headwater.runtime.state.synced_commit import note_of, synced_with
+from headwater.runtime.log.inspection.copying import CopyMark
+from headwater.runtime.log.log import LogFileError, id_in
+from headwater.runtime.log.state_parts.parts import Snapshot
+from headwater.runtime.state.closed_stores import closed_at
+from headwater.runtime.state.offset_checkpoint import note_of, synced_with
+from headwater.runtime.state.process_file import ProcessFile
 from headwater.runtime.task_id import StoreId
-from headwater.runtime.topology import PluginRef, Settings
 
 DEEP = "[" * 200_000
 

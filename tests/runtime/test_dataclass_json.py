@@ -10,13 +10,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.dataclass_json import from_json, to_json
+from headwater.runtime.ir.topology import Store
+from headwater.runtime.ir.windows import SessionWindow, SlidingWindow, Window
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
-from headwater.runtime.topology import Store
-from headwater.runtime.windows import SessionWindow, SlidingWindow, Window
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.durations import duration_text, parse_duration
+from headwater.runtime.environment import duration_text, parse_duration
 
 
 @pytest.mark.parametrize(

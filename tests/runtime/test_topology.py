@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headwater.runtime.topology import Store
-from headwater.runtime.windows import Window
+from headwater.runtime.ir.topology import Store
+from headwater.runtime.ir.windows import Window
 
 HOUR = 3_600_000
 

@@ -12,18 +12,18 @@ import numpy as np
 import pyarrow as pa
 
 from headwater.runtime.dataclass_json import to_json
+from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.listed import Listed
+from headwater.runtime.log.log import Listed
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic, topic_schema
 from headwater.runtime.task_id import TaskId, TaskKey
-from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
 from ..bench import Bench
 from ..measurement import Measurement

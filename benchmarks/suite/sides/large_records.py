@@ -16,10 +16,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from ....api.files import CheckedFiles, Options
-from ....api.testing.driver import DrivenProject
-from ....compiler.testing.checked import Surface
-from ....runtime.ingest.incoming import Incoming, from_table
+from headwater.api.files import CheckedFiles, Options
+from headwater.api.topology_test_driver import DrivenProject
+from headwater.compiler.testing.checked import Surface
+from headwater.runtime.ingest.incoming import Incoming, from_table
 
 TOPOLOGY = """
 topology: case

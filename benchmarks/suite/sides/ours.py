@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
 
 from ..sizes import Size
 from .process import serve

@@ -16,14 +16,14 @@ import pyarrow as pa
 import yaml
 
 from headwater.runtime.ingest.append import commit_append, write_incoming
+from headwater.runtime.ingest.record_form import Sieve
 from headwater.runtime.ingest.seed_rows import yielded_rows
-from headwater.runtime.ingest.sieve import Sieve
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.commit.descriptions import FedTopic
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.listed import Listed
+from headwater.runtime.log.log import Listed
 from headwater.runtime.log.state import LogState
-from headwater.runtime.topology import Topic
 
 from .. import inputs
 from ..sizes import Size

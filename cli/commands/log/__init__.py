@@ -6,8 +6,7 @@ from importlib import import_module
 
 import click
 
-from ...leading import LeadingOptions
-from ...options import whole_leading_options
+from ...options import LeadingOptions, whole_leading_options
 
 COMMANDS = ("ls", "verify", "repair", "clean", "copy")
 """In the order in which they are listed. Each is `command` in the module of its name."""

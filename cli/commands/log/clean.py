@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ....readable_text import json_text
-from ....runtime.driver.reports.event_texts import counted
+from ....runtime.driver.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
-from ...printing.cells import size_text
 from ...printing.findings import warn_of_call
+from ...printing.tables import size_text
 from ...printing.terminal import ERROR, WARNING, say, tell
 
 if TYPE_CHECKING:
-    from ....runtime.log.cleaning.complete import CleanedApplication, Sizes
+    from ....runtime.log.cleaning.cleaner import CleanedApplication, Sizes
 
 _HEADER = ("application", "segments before", "after", "size before", "after", "files removed", "waiting")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from ....runtime.driver.reports.event_texts import counted
+from ....runtime.driver.event_texts import counted
 from ...options import ProjectOptions, whole_project_options
-from ...printing.cells import size_text
 from ...printing.findings import warn_of_call
+from ...printing.tables import size_text
 from ...printing.terminal import ERROR, say, tell
 from .verify import shown_progress
 

@@ -10,8 +10,8 @@ import click
 from ....readable_text import json_text
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
-from ...printing.cells import size_text, time_text
 from ...printing.findings import warn_of_call
+from ...printing.tables import size_text, time_text
 from ...printing.terminal import ERROR, named, say, tell
 from .verify import looked_at
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ....readable_text import json_text
-from ....runtime.driver.reports.event_texts import counted
+from ....runtime.driver.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.findings import warn_of_call

@@ -1,26 +1,104 @@
-"""What the checks of a flow's steps share: names, findings and the operations so far."""
+"""What a step is checked and built in."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
-from ....runtime.topology import Store
+from ....runtime.ir.topology import GlobalTable, Store, Topic
 from ...diagnostics import Diagnostics, Position
-from ...entries.models import StoreModel
-from ...entries.stores import check_no_processors, declared_store
+from ...entries import Reader, StoreModel, check_no_processors, declared_store
 from ...language.expressions import Expression, Scope
 from ...language.judge import Judge
-from ...language.python_functions import ProjectFunctions
-from ...language.udfs.calls import read
-from ...language.udfs.declared import Udfs
-from ...language.udfs.judging import judged
-from ...reading.nodes import Scalar
-from .checked import CheckedFlow, CheckedTable, PlacedOperation, Repartition
-from .operation import Operation
-from .shape import Rekey, Shape
+from ...language.udfs import ProjectFunctions, Udfs, judged, read
+from ...reading.source import Node, ScalarNode
+from .operation import Operation, PythonOperation
+from .site import Rekey, Shape
 
-Columns = Sequence[tuple[Scalar, Scalar]]
+# Checked topologies: the result of the checks, from which the graph is built.
+#
+# A flow is a sequence of operations, each with the shape of its input and output. Repartition topics are in place.
+# Where each operation runs and which columns travel is decided later.
+
+
+@dataclass(frozen=True)
+class Repartition:
+    """A repartition topic, which brings each record to the partition of its key.
+
+
+    The wiring makes a sink and a source of it. `of`: the flow at whose end it stands, if the readers of that flow share
+    it; None: it belongs to the reading flow alone. `edge`: what is read from it, if that is not called as the flow.
+    """
+
+    topic: str
+    partitions: int
+    of: str | None = None
+    edge: str | None = None
+
+
+@dataclass(frozen=True)
+class PlacedOperation:
+    """An operation with its place (`file:line`), the step's name, and the shapes before and after it."""
+
+    operation: Operation | Repartition
+    before: Shape
+    after: Shape
+    at: str = ""
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class CheckedFlow:
+    """A flow without errors. `sources`: topics, tables and flows by name. `at`, `to_at`: `file:line`.
+
+    `start`: where it begins in its topics, as the YAML says it; None: at the first records.
+    """
+
+    name: str
+    sources: tuple[str, ...]
+    operations: tuple[PlacedOperation, ...]
+    before: Shape
+    after: Shape
+    to: Topic | None
+    at: str
+    to_at: str = ""
+    start: str | None = None
+
+
+@dataclass(frozen=True)
+class CheckedTable:
+    """An entry of `tables:` with its topic and shape. `global_table`: set if the table is global."""
+
+    name: str
+    topic: Topic
+    shape: Shape
+    store: Store
+    at: str
+    global_table: GlobalTable | None = None
+
+
+@dataclass(frozen=True)
+class CheckedTopology:
+    """A topology whose flows and tables have been checked.
+
+    `flows`: each after those that it reads. `declared`: their names in the order of the file. `stores`: the names that
+    stores have which are declared, or which a step or a table has called after its flow or itself.
+    """
+
+    name: str
+    file: str
+    declared: tuple[str, ...]
+    tables: Mapping[str, CheckedTable]
+    flows: Mapping[str, CheckedFlow]
+    topics: Mapping[str, Topic]
+    stores: frozenset[str] = frozenset()
+
+
+# What the checks of a flow's steps share: names, findings and the operations so far.
+
+Columns = Sequence[tuple[ScalarNode, ScalarNode]]
 
 _MOST_CARRIED = 400_000
 
@@ -69,8 +147,8 @@ class TopologyContext:
 class StepPlace:
     """The place of a step: its word in the file, and its optional name."""
 
-    word: Scalar
-    name: Scalar | None
+    word: ScalarNode
+    name: ScalarNode | None
 
     @property
     def at(self) -> str:
@@ -85,7 +163,7 @@ class FlowContext:
     """
 
     topology: TopologyContext
-    name: Scalar
+    name: ScalarNode
     diagnostics: Diagnostics
     judge: Judge
     functions: ProjectFunctions
@@ -111,7 +189,7 @@ class FlowContext:
         """Add a finding."""
         self.diagnostics.add(code, position, message, hint)
 
-    def expressions(self, scalars: Sequence[Scalar], scope: Scope) -> list[Expression | None]:
+    def expressions(self, scalars: Sequence[ScalarNode], scope: Scope) -> list[Expression | None]:
         """Expressions over one row, with their types; None for each one with a reported error."""
         scope = replace(scope, udfs=self.udfs)
         found = [read(scalar, scope, self.diagnostics) for scalar in scalars]
@@ -127,7 +205,7 @@ class FlowContext:
             zip((name.text for name in names), self.expressions([sql for _, sql in columns], scope), strict=True)
         )
 
-    def predicate(self, scalar: Scalar, shape: Shape) -> Expression | None:
+    def predicate(self, scalar: ScalarNode, shape: Shape) -> Expression | None:
         """A boolean expression over one row; None if an error was reported."""
         predicate = self.expressions([scalar], scope_of(shape))[0]
         if predicate is not None and predicate.type not in (None, "boolean"):
@@ -137,7 +215,7 @@ class FlowContext:
             return None
         return predicate
 
-    def distinct(self, names: Sequence[Scalar], present: Mapping[str, object] | None = None) -> None:
+    def distinct(self, names: Sequence[ScalarNode], present: Mapping[str, object] | None = None) -> None:
         """Report names that differ from others only in case."""
         seen = {name.casefold(): name for name in present or ()}
         for name in names:
@@ -165,7 +243,7 @@ class FlowContext:
 
     def store(
         self,
-        named: Scalar | None,
+        named: ScalarNode | None,
         type_: str,
         key: Mapping[str, str | None],
         value: Mapping[str, str | None],
@@ -241,3 +319,131 @@ def complete(columns: Mapping[str, Expression | None]) -> dict[str, Expression] 
     """The columns; None if one of them has a reported error."""
     found = {name: expression for name, expression in columns.items() if expression is not None}
     return found if len(found) == len(columns) else None
+
+
+# Operations that read a second stream beside that of their flow, and how that stream comes to them.
+
+
+@dataclass(frozen=True)
+class OtherStream:
+    """The second stream: a topic or a flow. `reader`: the name of the edge on which it comes.
+
+    `before`: as it is read; `after`: as it is joined, behind `repartition`, the repartition topic that brings it there
+    if its key has changed.
+    """
+
+    name: str
+    reader: str
+    before: Shape
+    after: Shape
+    repartition: PlacedOperation | None = None
+
+    @property
+    def shared(self) -> str | None:
+        """The flow at whose end the repartition topic stands, if other readers share it."""
+        topic = self.repartition.operation if self.repartition is not None else None
+        return topic.of if isinstance(topic, Repartition) else None
+
+
+class StreamPair(PythonOperation):
+    """An operation with two inputs: the stream of its flow, and another one."""
+
+    @property
+    @abstractmethod
+    def second(self) -> OtherStream:
+        """The other stream."""
+
+
+def second_streams(flow: CheckedFlow) -> Iterator[OtherStream]:
+    """Those of all operations of a flow, in order."""
+    for placed in flow.operations:
+        if isinstance(placed.operation, StreamPair):
+            yield placed.operation.second
+
+
+def read_by(flow: CheckedFlow) -> tuple[str, ...]:
+    """All that a flow reads: its sources, and the streams that it joins."""
+    return (*flow.sources, *(stream.name for stream in second_streams(flow)))
+
+
+# What a step of the language is: an entry of `steps:`, read from the YAML and checked against its input.
+
+
+@dataclass(frozen=True)
+class References:
+    """The names in a step: tables and streams that it joins, its stores, flows that it makes.
+
+    `implied`: of a step with several stores those that it does not name, each as a name, or None for the flow's, and
+    what is put behind it. `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is
+    named after the flow, with `store_ending` behind. `shares`: whether other steps that do so too may have its stores.
+    """
+
+    tables: tuple[ScalarNode, ...] = ()
+    streams: tuple[ScalarNode, ...] = ()
+    stores: tuple[ScalarNode, ...] = ()
+    flows: tuple[ScalarNode, ...] = ()
+    implied: tuple[tuple[ScalarNode | None, str], ...] = ()
+    stores_result: bool = False
+    store_ending: str = ""
+    shares: bool = False
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a step cannot have this input."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class StepAction(ABC):
+    """The action of a step. Each kind of step is a frozen dataclass and has all of these parts.
+
+    `kinds`: other classes whose steps have the same word.
+    """
+
+    kinds: ClassVar[tuple[type[StepAction], ...]] = ()
+
+    @classmethod
+    @abstractmethod
+    def read(cls, node: Node, reader: Reader) -> StepAction | None:
+        """Read the step from the value of its key; None if it has the wrong shape or an error was reported.
+
+        It may be one of `kinds`.
+        """
+
+    @abstractmethod
+    def references(self) -> References:
+        """The tables, stores and flows that it names."""
+
+    @abstractmethod
+    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+        """Why it cannot have this input, a stream or a table with known columns; None if it can."""
+
+    @property
+    @abstractmethod
+    def passes_tombstones(self) -> bool:
+        """Whether it tolerates deletions of rows that did not exist. A table has such deletions after a filter."""
+
+    @abstractmethod
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Check it against the shape of its input, add its operations to `context`, and return the shape after it.
+
+        Errors are reported. After one, the returned shape has what is known.
+        """
+
+
+@dataclass(frozen=True)
+class Step(StepPlace):
+    """One step: its place, and its action (None if an error was reported). `was`: former names, the latest first."""
+
+    action: StepAction | None
+    was: tuple[ScalarNode, ...] = ()
+
+
+def streams_only(word: str, shape: Shape) -> Refusal | None:
+    """A refusal if the input is a table."""
+    if not shape.is_table:
+        return None
+    return Refusal("HW501", f"'{word}' is for streams; this is a table.", "Put `to_stream` before it.")

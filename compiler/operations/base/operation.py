@@ -14,8 +14,7 @@ from typing import Literal
 
 from ...language.cannot_fail import cannot_fail
 from ...language.expressions import Expression
-from .shape import Shape
-from .site import PythonLayout, Site, SqlLayout
+from .site import PythonLayout, Shape, Site, SqlLayout
 
 Engine = Literal["python", "sql", "either"]
 """Where an operation can run."""

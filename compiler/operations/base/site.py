@@ -1,15 +1,158 @@
-"""What an operation is given and returns when it is laid out in the pipe."""
+"""Where an operation stands, and what its edges carry."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from ....runtime.operators.declarations import Declaration, Emit
-from ....runtime.stages.sql_step import SqlStep
-from ....runtime.topology import Store, Topic
-from .edge import LiveEdge
-from .shape import Shape
+from ....runtime.engine.sql_step import SqlStep
+from ....runtime.ir.declarations import Declaration, Emit, Flow
+from ....runtime.ir.topology import Store, Topic
+from ....runtime.ir.windows import AnyWindow, JoinWindow
+from ....runtime.records.names import column_sql
+from ...diagnostics import Position
+from ...entries import UNKNOWN_TYPE, columns_ddl
+from ...language.expressions import Expression, Ref, Types
+from ...language.judge import meta_name
+
+# The shape of the rows between two steps: columns with their types, and what is known about the key.
+
+WINDOW_COLUMNS = {"window_start": "timestamp", "window_end": "timestamp"}
+
+
+@dataclass(frozen=True)
+class Rekey:
+    """A change of a stream's key that no repartition topic has followed yet: the flow and the step that made it."""
+
+    flow: str
+    step: str | None
+    position: Position
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The windows of a table's rows. `kept_ms`: for how long a row is found after its window's start; sessions: end."""
+
+    window: AnyWindow
+    kept_ms: int
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The shape of the rows between two steps.
+
+    If `windowed`, `key` includes `window_start` and `window_end`. A type is None if it is unknown. With `open` some
+    columns are unknown, because of an error that has been reported. `rekey`: not all records of the stream are in the
+    partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
+    filter, whose changes may delete rows that did not exist. `closes_ms`: how long after its end a window of the table
+    is closed, None where nobody says. `store`: the table's own store; None if it has none. `dropped_windows`: those of
+    a table that was made of one with a windowed store. `forgets`: of a table with windows, that its rows leave its
+    store some time after those have expired that they are made of.
+    """
+
+    kind: Literal["stream", "table"] = "stream"
+    key: Types = field(default_factory=dict)
+    value: Types = field(default_factory=dict)
+    partitions: int = 1
+    windowed: bool = False
+    rekey: Rekey | None = None
+    window: AnyWindow | None = None
+    closes_ms: int | None = None
+    emit: Emit = "per_epoch"
+    unsettled: bool = False
+    store: Store | None = None
+    open: bool = False
+    dropped_windows: Windows | None = None
+    forgets: bool = False
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a table."""
+        return self.kind == "table"
+
+    @property
+    def plain_key(self) -> dict[str, str | None]:
+        """The key's columns without those of the window."""
+        return {name: type_ for name, type_ in self.key.items() if not (self.windowed and name in WINDOW_COLUMNS)}
+
+    @property
+    def known(self) -> bool:
+        """Whether all columns and types are known."""
+        return not self.open and None not in self.key.values() and None not in self.value.values()
+
+    @property
+    def windows(self) -> Windows | None:
+        """The windows of a table's rows; None where nobody says, as of a topic."""
+        store = self.store
+        if store is None or store.window is None or isinstance(store.window, JoinWindow) or store.kept_ms is None:
+            return self.dropped_windows if store is None else None
+        return Windows(store.window, store.kept_ms)
+
+    def without_store(self) -> Shape:
+        """The same table, made of the one with the store."""
+        return replace(self, store=None, dropped_windows=self.windows)
+
+    def with_value(self, value: Types) -> Shape:
+        """The same with other value columns. A table has no store of its own then."""
+        return replace(self.without_store(), value=dict(value))
+
+
+UNKNOWN = Shape(open=True)
+"""The shape after an error."""
+
+
+# An edge between two operations, with the physical names of its columns at one point of the pipe.
+
+NOW = "_now"
+"""The column with the epoch's planned time, which each Python stage can add to the rows that it gives to SQL."""
+
+
+@dataclass(frozen=True)
+class LiveEdge:
+    """An edge with its name in the pipe, its shape, and the value columns that it carries, in order."""
+
+    name: str
+    shape: Shape
+    value: tuple[str, ...]
+
+    @property
+    def physical_key(self) -> dict[str, str]:
+        """The physical names of the key columns, by their own names."""
+        return {name: f"key.{name}" if name in self.value else name for name in self.shape.key}
+
+    @property
+    def flow(self) -> Flow:
+        """The edge's columns as the graph declares them."""
+        types = {**self.shape.value, NOW: "timestamp"}
+        return Flow(columns_ddl(self.shape.key), columns_ddl({name: types[name] for name in self.value}))
+
+    def physical(self, ref: Ref) -> str:
+        """The physical name of a key or value column."""
+        return self.physical_key[ref.name] if ref.role == "key" else ref.name
+
+    def sql(self, ref: Ref) -> str:
+        """The SQL that reads the column."""
+        return meta_name(ref) if ref.role == "meta" else column_sql(self.physical(ref))
+
+
+def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:
+    """The value columns that SQL expressions read, possibly with `NOW`."""
+    refs = [ref for expression in expressions for ref in expression.refs]
+    return frozenset(ref.name for ref in refs if ref.role == "value" or ref.name == NOW)
+
+
+def column_types(shape: Types, columns: Iterable[str]) -> dict[str, str]:
+    """The types of columns of a shape: of its value, or its key."""
+    return {name: shape[name] or UNKNOWN_TYPE for name in columns}
+
+
+def argument_columns(expressions: Iterable[Expression]) -> frozenset[str]:
+    """The value columns that hold the arguments of an operator in Python."""
+    return frozenset(e.as_column.name for e in expressions if e.as_column.role == "value")
+
+
+# What an operation is given and returns when it is laid out in the pipe.
 
 
 @dataclass(frozen=True)

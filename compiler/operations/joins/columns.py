@@ -1,21 +1,97 @@
-"""What joins have in common: the table or stream that is joined, the columns that it adds, and its partitions."""
+"""Columns, keys and windows of joins."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ....runtime.operators.declarations import TableHow
+from ....runtime.environment import duration_text
+from ....runtime.ir.declarations import TableHow
+from ....runtime.ir.windows import SessionWindow, SlidingWindow
 from ...diagnostics import Position, did_you_mean
-from ...entries.reader import Pairs
+from ...entries import Pairs
 from ...language.expressions import Expression, OtherSide, Scope, column
-from ...reading.nodes import Scalar
-from ..base.context import FlowContext
-from ..base.shape import UNKNOWN, Shape
-from ..base.step import Step
-from ..parts.calls import called
-from ..parts.projection import Projection
-from .windows import windows_apart
+from ...reading.source import ScalarNode
+from ..base.context import FlowContext, Step, complete, scope_of
+from ..base.site import UNKNOWN, Shape, Windows
+from ..parts.projection import Projection, called
+
+# Which tables with windows can be joined: those of which two rows can have the same key and the same window.
+
+_PLAIN = (
+    "Make a plain table of it first: `to_stream`, `key_by` with the key and `window_start` under another name, "
+    "`to_table`."
+)
+
+
+_FORGETS = (
+    "is joined by a foreign key in windows: when its expired rows leave it depends on when answers come, and so would "
+    "what finds them."
+)
+
+
+def windows_apart(shape: Shape, side: Shape, table: str, by_foreign_key: bool) -> tuple[str, str] | None:
+    """Why the tables cannot be joined, and the way out; None if they can be, or have no windows. `side`: the other one.
+
+    In Kafka Streams any two windowed keys have the same type. But it finds a row in a time window by the start alone,
+    and so would join windows of different length as if they were one.
+    """
+    if not shape.windowed and not side.windowed:
+        return None
+    for each, what in ((shape, "The flow"), (side, f"The table '{table}'")):
+        if each.windowed and each.forgets:
+            return f"{what} {_FORGETS}", f"Put this join before that one. Or: {_PLAIN[0].lower()}{_PLAIN[1:]}"
+    if by_foreign_key:
+        # Windows of the flow go with its keys; those of the table would have to be asked for.
+        why = "whose rows are forgotten after a while: who refers to them would not be told."
+        return (f"The table '{table}' has windows, {why}", _PLAIN) if side.windowed else None
+    if shape.windowed != side.windowed:
+        what = "The flow" if shape.windowed else f"The table '{table}'"
+        return f"{what} has windows, which are part of its key; the other table's rows have a key alone.", _PLAIN
+    mine, theirs = shape.windows, side.windows
+    if _measure(mine) == _measure(theirs):
+        return None
+    message = f"The flow has {_text(mine)}, the table '{table}' {_text(theirs)}: their rows have no window in common."
+    return message, "Give both tables windows of one kind and length; grace and advance may differ."
+
+
+def forgotten_at_some_time(table: str) -> tuple[str, str]:
+    """Why a stream does not look up rows of a table that `forgets` some, and the way out."""
+    return f"The table '{table}' {_FORGETS}", _PLAIN
+
+
+def joined_windows(shape: Shape, side: Shape) -> Windows | None:
+    """The windows of the rows of a join: kept as long as the rows of the side that keeps them longer."""
+    if shape.windows is None or side.windows is None:
+        return None
+    return max((shape.windows, side.windows), key=lambda windows: windows.kept_ms)
+
+
+def joined_closing(shape: Shape, side: Shape) -> int | None:
+    """How long after its end a window of the join is closed on both sides (ms), None where nobody says."""
+    if shape.closes_ms is None or side.closes_ms is None:
+        return None
+    return max(shape.closes_ms, side.closes_ms)
+
+
+def _measure(windows: Windows | None) -> tuple[type, int]:
+    """What two tables must have in common. Sessions that are equal can be there whatever the gaps."""
+    window = None if windows is None else windows.window
+    if window is None or isinstance(window, SessionWindow):
+        return type(window), 0
+    return type(window), window.length_ms
+
+
+def _text(windows: Windows | None) -> str:
+    if windows is None:
+        return "windows of which nobody says what they are"
+    if isinstance(windows.window, SessionWindow):
+        return "sessions"
+    kind = "sliding windows" if isinstance(windows.window, SlidingWindow) else "windows"
+    return f"{kind} of {duration_text(windows.window.length_ms)}"
+
+
+# What joins have in common: the table or stream that is joined, the columns that it adds, and its partitions.
 
 
 @dataclass(frozen=True)
@@ -25,7 +101,7 @@ class WrittenJoin:
     `other`: what is joined. For a stream, `table` is its name.
     """
 
-    table: Scalar
+    table: ScalarNode
     how: TableHow
     how_position: Position
     by: Pairs | None
@@ -173,3 +249,33 @@ def _of_flow(expression: Expression, table: str) -> Expression:
     return expression.referring(
         lambda ref: replace(ref, role="value", name=f"{table}.{ref.name}") if ref.role == "table" else ref
     )
+
+
+# `by` of a join: an expression over the flow's columns for each key column of the table.
+
+
+def looked_up_by(context: FlowContext, join: WrittenJoin, shape: Shape, side: Shape) -> dict[str, Expression] | None:
+    """The expression for each key column of the table, in the order of its key; None if an error was reported."""
+    if join.by is None:
+        return None
+    found = context.columns(join.by, replace(scope_of(shape), unseen=join.table.text))
+    for name, _ in join.by:
+        if name.text not in side.key and not side.open:
+            message = f"'{name.text}' is not a key column of the table '{join.table.text}'."
+            hint = did_you_mean(name.text, side.key) or f"Its key is {', '.join(side.key)}."
+            context.report("HW513", name.position, message, hint)
+    missing = [name for name in side.key if name not in found]
+    if missing and join.by_position is not None and all(name in side.key for name in found):
+        message = f"`by` lacks the key column '{missing[0]}' of the table '{join.table.text}'."
+        context.report("HW513", join.by_position, message)
+    wrong = False
+    for key, expression in found.items():
+        expected = side.key.get(key)
+        if expression is not None and expected and expression.type and expected != expression.type:
+            wrong = True
+            message = f"The table's key column '{key}' is of type {expected}, this is of type {expression.type}."
+            context.report("HW412", expression.position, message, f"Cast it: `cast(... as {expected})`.")
+    known = complete(found)
+    if known is None or wrong or found.keys() != side.key.keys():
+        return None
+    return {name: known[name] for name in side.key}

@@ -6,22 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
-from ....runtime.durations import duration_text
-from ....runtime.operators.declarations import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
-from ....runtime.topology import Store
-from ....runtime.windows import JoinWindow
-from ...entries.node_values import mapping, milliseconds, pairs, scalar, text
-from ...entries.reader import Reader
-from ...entries.stores import declared_store
+from ....runtime.environment import duration_text
+from ....runtime.ir.declarations import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
+from ....runtime.ir.topology import Store
+from ....runtime.ir.windows import JoinWindow
+from ...entries import Reader, declared_store, mapping, milliseconds, pairs, scalar, text
 from ...language.expressions import Types
-from ...reading.nodes import Mapping as MappingNode
-from ...reading.nodes import Node, Scalar
-from ..base.checked import PlacedOperation
-from ..base.context import FlowContext
-from ..base.pairs import OtherStream, StreamPair
-from ..base.shape import UNKNOWN, Shape
-from ..base.step import References, Refusal, Step, StepAction, streams_only
-from ..parts.stream_join import JoiningStreams
+from ...reading.source import MappingNode, Node, ScalarNode
+from ..base.context import (
+    FlowContext,
+    OtherStream,
+    PlacedOperation,
+    References,
+    Refusal,
+    Step,
+    StepAction,
+    StreamPair,
+    streams_only,
+)
+from ..base.site import UNKNOWN, Shape
+from ..parts.joins import JoiningStreams
 from .columns import WrittenJoin, added, co_partitioned, compute, planned
 
 THIS, OTHER, UNMATCHED = "_this", "_other", "_unmatched"
@@ -34,8 +38,8 @@ class StreamJoinStep(StepAction):
 
     join: WrittenJoin
     window: JoinWindow
-    this: Scalar | None
-    other: Scalar | None
+    this: ScalarNode | None
+    other: ScalarNode | None
 
     passes_tombstones = False
 
@@ -58,7 +62,7 @@ class StreamJoinStep(StepAction):
     def references(self) -> References:
         named = tuple(store for store in (self.this, self.other) if store is not None)
         unnamed = [suffix for suffix, store in ((THIS, self.this), (OTHER, self.other)) if store is None]
-        implied: list[tuple[Scalar | None, str]] = [(None, suffix) for suffix in unnamed]
+        implied: list[tuple[ScalarNode | None, str]] = [(None, suffix) for suffix in unnamed]
         if self.join.how != "inner":
             implied.append((self.this, UNMATCHED if self.this is not None else f"{THIS}{UNMATCHED}"))
         return References(streams=(self.join.table,), stores=named, stores_result=True, implied=tuple(implied))
@@ -140,7 +144,7 @@ class StreamJoinStep(StepAction):
             found.append(replace(store, window=self.window, retention_ms=retention))
         return found[0], found[1]
 
-    def _long_enough(self, context: FlowContext, name: Scalar, written: Scalar, retention: int) -> None:
+    def _long_enough(self, context: FlowContext, name: ScalarNode, written: ScalarNode, retention: int) -> None:
         needed = self.window.kept_ms
         if retention < needed:
             message = (

@@ -6,19 +6,18 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
-from ....runtime.topology import Store
+from ....runtime.ir.topology import Store
 from ...diagnostics import did_you_mean
-from ...entries.stores import declared_store
-from ...reading.nodes import Mapping, Scalar
+from ...entries import declared_store
+from ...reading.source import MappingNode, ScalarNode
 from ...types import holds_map
-from ..base.context import FlowContext
-from ..base.step import Step
+from ..base.context import FlowContext, Step
 
 _METHODS = {"init": ("context",), "process": ("record",), "process_batch": ("batch",), "close": ()}
 """The methods of a processor, with what they are called with."""
 
 
-def check_processor(context: FlowContext, name: Scalar, kind: Any, options: Mapping | None) -> bool:
+def check_processor(context: FlowContext, name: ScalarNode, kind: Any, options: MappingNode | None) -> bool:
     """Whether a class can be a processor; otherwise reports it. `kind`: None where nothing is imported."""
     if kind is None:
         return True
@@ -43,7 +42,7 @@ def check_processor(context: FlowContext, name: Scalar, kind: Any, options: Mapp
     return _options_fit(context, name, kind, options) and fits
 
 
-def _method_fits(context: FlowContext, name: Scalar, kind: type, method: str, arguments: tuple[str, ...]) -> bool:
+def _method_fits(context: FlowContext, name: ScalarNode, kind: type, method: str, arguments: tuple[str, ...]) -> bool:
     called = inspect.getattr_static(kind, method)
     plain = called.__func__ if isinstance(called, staticmethod | classmethod) else called
     if inspect.iscoroutinefunction(plain) or inspect.isgeneratorfunction(plain) or inspect.isasyncgenfunction(plain):
@@ -55,7 +54,7 @@ def _method_fits(context: FlowContext, name: Scalar, kind: type, method: str, ar
     return context.functions.fits(name, bound, (*itself, *arguments), f"`{method}` is called")
 
 
-def _options_fit(context: FlowContext, name: Scalar, kind: type, options: Mapping | None) -> bool:
+def _options_fit(context: FlowContext, name: ScalarNode, kind: type, options: MappingNode | None) -> bool:
     """Whether the class can be made with the options."""
     try:
         signature = inspect.signature(kind)
@@ -88,7 +87,7 @@ def processor_name(context: FlowContext, step: Step) -> str:
     return f"{context.name.text}.{step.name.text if step.name else known + 1}"
 
 
-def processor_store(context: FlowContext, name: Scalar, partitions: int) -> Store | None:
+def processor_store(context: FlowContext, name: ScalarNode, partitions: int) -> Store | None:
     """A store with the columns that it declares; None if an error was reported."""
     model = context.topology.stores.get(name.text)
     if model is None:  # which has been reported

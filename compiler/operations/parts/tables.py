@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ....runtime.operators import declarations
-from ....runtime.operators.declarations import Forget, Materialize, Settle, Table
-from ....runtime.topology import Store
-from ....runtime.windows import SessionWindow
-from ...entries.stores import declared_store
-from ..base.edge import NOW
+from ....runtime.ir import declarations
+from ....runtime.ir.declarations import Forget, Materialize, Settle, Table
+from ....runtime.ir.topology import Store
+from ....runtime.ir.windows import SessionWindow
+from ...entries import declared_store
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
-from ..base.shape import Shape
-from ..base.site import PythonLayout, Site
+from ..base.site import NOW, PythonLayout, Shape, Site
 
 RESULT = "-result"
 """What the name of a store of a flow's last rows ends with, where a step has a store with the flow's name already."""

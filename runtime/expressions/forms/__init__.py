@@ -1,18 +1,39 @@
 """All forms of SQL that tasks can compute, by families. A function is one entry of the table of its family."""
 
-from . import casts, choices, intervals, json, leaves, logic, nested, numbers, texts, times
+from . import (
+    form as leaves,
+)
+from . import (
+    logic,
+    nested,
+    numbers,
+    texts,
+    times,
+)
+from . import (
+    logic as casts,
+)
+from . import (
+    logic as choices,
+)
+from . import (
+    nested as json,
+)
+from . import (
+    times as intervals,
+)
 from .form import Forms
 
 FORMS: Forms = {
-    **leaves.FORMS,
-    **numbers.FORMS,
-    **logic.FORMS,
-    **choices.FORMS,
-    **casts.FORMS,
-    **texts.FORMS,
-    **times.FORMS,
-    **intervals.FORMS,
-    **nested.FORMS,
-    **json.FORMS,
+    **leaves.LEAF_FORMS,
+    **numbers.NUMBER_FORMS,
+    **logic.LOGIC_FORMS,
+    **choices.CHOICE_FORMS,
+    **casts.CAST_FORMS,
+    **texts.TEXT_FORMS,
+    **times.TIME_FORMS,
+    **intervals.INTERVAL_FORMS,
+    **nested.NESTED_FORMS,
+    **json.JSON_FORMS,
 }
 """How each form is read, and which of its parts it may have."""

@@ -1,17 +1,32 @@
-"""A form of SQL, such as `+` or `length`: how it is read as a node, and which parts it may have."""
+"""What a form is; columns and literals."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Protocol
 
 import pyarrow as pa
 from sqlglot import exp
 
 from ..misread import name_of
-from ..nodes import BOOLEAN, Node
-from ..promotion import alike, is_null, refuse_alike, refuse_folding, unproven
+from ..nodes import BOOLEAN, Column, Constant, Node
+from ..promotion import (
+    BIGINT,
+    DOUBLE,
+    INT,
+    NULL,
+    STRING,
+    alike,
+    is_null,
+    refuse_alike,
+    refuse_folding,
+    type_of_literal,
+    unproven,
+)
+
+# A form of SQL, such as `+` or `length`: how it is read as a node, and which parts it may have.
 
 
 class Reader(Protocol):
@@ -78,3 +93,51 @@ def two(reader: Reader, tree: exp.Expr, parts: Sequence[exp.Expr]) -> tuple[Node
     refuse_folding(nodes, is_null)
     refuse_alike(nodes)
     return nodes
+
+
+# Columns and literals, and what is in parentheses.
+
+
+def _paren(reader: Reader, tree: exp.Paren) -> Node:
+    return reader.node(tree.this)
+
+
+def _column(reader: Reader, tree: exp.Column) -> Node:
+    name = tree.name
+    if name not in reader.columns or not isinstance(tree.this, exp.Identifier):
+        unproven(f"`{tree.sql('spark')}` is no column here")
+    return Column(name, reader.columns[name])
+
+
+def _literal(reader: Reader, tree: exp.Literal) -> Node:  # noqa: ARG001
+    text: str = tree.this
+    if tree.is_string:
+        return Constant(text, STRING)
+    if text.isdigit():
+        number = int(text)
+        if number > 2**63 - 1:
+            unproven(f"the number {text} is only known to Spark SQL")
+        return Constant(number, INT if number < 2**31 else BIGINT)
+    if "e" in text.lower():
+        return Constant(float(text), DOUBLE)
+    data_type = type_of_literal(Decimal(text))
+    if data_type is None:
+        unproven(f"the number {text} is only known to Spark SQL")
+    return Constant(Decimal(text), data_type)
+
+
+def _boolean(reader: Reader, tree: exp.Boolean) -> Node:  # noqa: ARG001
+    return Constant(bool(tree.this), BOOLEAN)
+
+
+def _null(reader: Reader, tree: exp.Null) -> Node:  # noqa: ARG001
+    return Constant(None, NULL)
+
+
+LEAF_FORMS: Forms = {
+    exp.Paren: form(_paren, "this"),
+    exp.Column: form(_column, "this"),
+    exp.Literal: form(_literal, "this", "is_string"),
+    exp.Boolean: form(_boolean, "this"),
+    exp.Null: form(_null),
+}

@@ -1,27 +1,58 @@
-"""Comparisons, and what is made of booleans."""
+"""Logic, choices and casts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
+from ....errors import HeadwaterError
+from ...records.types import arrow_type, ddl
+from ..functions.casts import booleans, doubles, long_numbers, whole_numbers
+from ..kernels import greatest, least
 from ..misread import name_of
-from ..nodes import BOOLEAN, Call, Coalesce, Comparison, Constant, IsNull, Logic, Node, NullSafeEqual, OneOf
+from ..nodes import (
+    BOOLEAN,
+    Call,
+    Cast,
+    Choice,
+    Coalesce,
+    Comparison,
+    Constant,
+    IsNull,
+    Logic,
+    Node,
+    NullSafeEqual,
+    OneOf,
+    Parsed,
+    Tried,
+)
 from ..promotion import (
+    BIGINT,
     DOUBLE,
     NULL,
+    STRING,
+    WHOLE,
     alike,
+    as_decimal,
+    as_type,
+    as_whole,
     is_compared,
     is_constant,
+    is_decimal,
     parts_of,
     refuse_alike,
     unproven,
     unproven_of,
 )
 from .form import Forms, Reader, both, form, named, predicate
+from .times import cast_of
+
+# Comparisons, and what is made of booleans.
 
 _COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.EQ: pc.equal,
@@ -120,7 +151,7 @@ def _one_of(reader: Reader, tree: exp.In) -> Node:
     return OneOf(argument, tuple(of_all), has_null=len(given) < len(listed))
 
 
-FORMS: Forms = {
+LOGIC_FORMS: Forms = {
     **dict.fromkeys(_COMPARISONS, form(_comparison, "this", "expression")),
     exp.NullSafeEQ: form(_null_safe, "this", "expression"),
     exp.Between: form(_between, "this", "low", "high"),
@@ -132,4 +163,163 @@ FORMS: Forms = {
     "isnotnull": named(_is_not_null, 1),
     exp.IsNan: form(_is_nan, "this"),
     exp.In: form(_one_of, "this", "expressions"),
+}
+
+
+# Forms that compute only one of several values.
+
+
+def _case(reader: Reader, tree: exp.Case) -> Node:
+    conditions, values = [], []
+    for each in tree.args["ifs"]:
+        condition = each.this
+        if tree.this is not None:
+            condition = exp.EQ(this=tree.this.copy(), expression=condition.copy())
+        conditions.append(predicate(reader, condition))
+        values.append(reader.node(each.args["true"]))
+    default = tree.args.get("default")
+    return _choice(tree, conditions, [*values, Constant(None, NULL) if default is None else reader.node(default)])
+
+
+def _if(reader: Reader, tree: exp.If) -> Node:
+    otherwise = tree.args.get("false")
+    if otherwise is None:
+        unproven("`if` without its third argument is only known to Spark SQL")
+    values = [reader.node(tree.args["true"]), reader.node(otherwise)]
+    return _choice(tree, [predicate(reader, tree.this)], values)
+
+
+def _choice(tree: exp.Expr, conditions: list[Node], values: list[Node]) -> Node:
+    if any(map(is_constant, conditions)):
+        unproven("a condition that is written down as `true`, `false` or `null` is left to Spark SQL")
+    if any(each.may_fail for each in conditions):
+        unproven("whether Spark SQL asks for a condition that may fail is only known to it")
+    *chosen, default = alike(tree, tuple(values))
+    if not is_compared(default.data_type) and not pa.types.is_struct(default.data_type):
+        unproven_of(tree, (default,))
+    return Choice(tuple(zip(conditions, chosen, strict=True)), default, default.data_type)
+
+
+def _coalesce(reader: Reader, tree: exp.Coalesce) -> Node:
+    arguments = alike(tree, tuple(map(reader.node, (tree.this, *tree.expressions))))
+    if not is_compared(arguments[0].data_type):
+        unproven_of(tree, arguments)
+    return Coalesce(arguments, arguments[0].data_type)
+
+
+def _nvl2(reader: Reader, tree: exp.Nvl2) -> Node:
+    asked = exp.Not(this=exp.Is(this=tree.this.copy(), expression=exp.Null()))
+    return _choice(
+        tree, [predicate(reader, asked)], [reader.node(tree.args["true"]), reader.node(tree.args.get("false"))]
+    )
+
+
+def _nullif(reader: Reader, tree: exp.Nullif) -> Node:
+    value = reader.node(tree.this)
+    asked = predicate(reader, exp.EQ(this=_bare(tree.this), expression=_bare(tree.expression)))
+    return _choice(tree, [asked], [Constant(None, NULL), value])
+
+
+def _bare(tree: exp.Expr) -> exp.Paren:
+    """A part of a function as a part of an operator, with its borders."""
+    return exp.Paren(this=tree.copy())
+
+
+def _nanvl(reader: Reader, tree: exp.Nanvl) -> Node:
+    value, other = alike(tree, (reader.node(tree.this), reader.node(tree.expression)))
+    if value.data_type != DOUBLE or value.may_fail or other.may_fail or is_constant(value):
+        unproven_of(tree, (value, other))
+    return Choice(((Call(pc.is_nan, (value,), BOOLEAN), other),), value, DOUBLE)
+
+
+def _extreme(reader: Reader, tree: exp.Greatest | exp.Least) -> Node:
+    arguments = alike(tree, tuple(map(reader.node, (tree.this, *tree.expressions))))
+    if not is_compared(arguments[0].data_type) or any(each.may_fail for each in arguments) or len(arguments) < 2:
+        unproven_of(tree, arguments)
+    return Call(greatest if isinstance(tree, exp.Greatest) else least, arguments, arguments[0].data_type)
+
+
+CHOICE_FORMS: Forms = {
+    exp.Case: form(_case, "this", "ifs", "default"),
+    exp.If: form(_if, "this", "true", "false"),
+    exp.Nvl2: form(_nvl2, "this", "true", "false"),
+    exp.Nullif: form(_nullif, "this", "expression"),
+    exp.Nanvl: form(_nanvl, "this", "expression"),
+    exp.Greatest: form(_extreme, "this", "expressions", "ignore_nulls"),
+    exp.Least: form(_extreme, "this", "expressions", "ignore_nulls"),
+    exp.Coalesce: form(_coalesce, "this", "expressions"),
+}
+
+
+# Casts.
+
+_PLAIN = 6
+"""So many digits may be behind the point of a decimal that is written as a text."""
+
+
+def _cast(reader: Reader, tree: exp.Cast) -> Node:
+    argument, wanted = reader.node(tree.this), _type_of(tree.args["to"])
+    if argument.data_type == wanted:
+        return argument
+    timed = cast_of(argument, wanted)
+    if timed is not None and tree.args.get("safe"):
+        unproven("`try_cast` of dates and timestamps is only proven in Spark SQL")
+    node = timed or _converted(argument, wanted)
+    if node is None:
+        written = tree.args["to"].sql("spark")
+        unproven(f"a cast from {ddl(argument.data_type)} to {written} is only proven in Spark SQL")
+    if not tree.args.get("safe"):
+        return node
+    if argument.may_fail:
+        unproven("which errors `try_cast` catches is only known to Spark SQL")
+    return Tried(node)
+
+
+def _converted(argument: Node, wanted: pa.DataType) -> Node | None:
+    """A cast to another type; None where it is not proven."""
+    given = argument.data_type
+    if is_decimal(argument) or pa.types.is_decimal128(wanted):
+        return _decimal(argument, wanted)
+    if given in WHOLE and wanted in WHOLE:
+        return Cast(argument, wanted, checked=WHOLE.index(wanted) < WHOLE.index(given))
+    if given in (*WHOLE, BOOLEAN) and wanted in (*WHOLE, DOUBLE, BOOLEAN, STRING):
+        return Cast(argument, wanted)
+    if given == DOUBLE and wanted == BIGINT:
+        return Call(long_numbers, (argument,), BIGINT, checked=True)
+    if given == DOUBLE and wanted in WHOLE:
+        return Cast(argument, wanted, checked=True)
+    if given == DOUBLE and wanted == BOOLEAN:
+        return Cast(argument, wanted)
+    if given != STRING or argument.may_fail:
+        return None
+    if wanted in WHOLE:
+        return Parsed(partial(whole_numbers, data_type=wanted), argument, wanted)
+    if wanted == DOUBLE:
+        return Parsed(doubles, argument, DOUBLE)
+    return Parsed(booleans, argument, BOOLEAN) if wanted == BOOLEAN else None
+
+
+def _decimal(argument: Node, wanted: pa.DataType) -> Node | None:
+    if pa.types.is_decimal128(wanted):
+        known = argument.data_type in WHOLE or is_decimal(argument)
+        return Call(partial(as_decimal, data_type=wanted), (argument,), wanted, checked=True) if known else None
+    if wanted in WHOLE:
+        return Call(partial(as_whole, data_type=wanted), (argument,), wanted, checked=True)
+    if wanted == DOUBLE:
+        return as_type(argument, DOUBLE)
+    # Behind more digits the texts of small numbers have an exponent in Arrow, but none in Spark.
+    return Cast(argument, STRING) if wanted == STRING and argument.data_type.scale <= _PLAIN else None
+
+
+def _type_of(tree: exp.Expr) -> pa.DataType:
+    try:
+        return arrow_type(tree.sql("spark"))
+    except HeadwaterError:
+        unproven(f"the type {tree.sql('spark')} is only known to Spark SQL")
+
+
+CAST_FORMS: Forms = {
+    # sqlglot reads a `cast` of Spark as a TryCast; one that is `safe` is a `try_cast`.
+    exp.TryCast: form(_cast, "this", "to", "safe"),
+    exp.Cast: form(_cast, "this", "to"),
 }

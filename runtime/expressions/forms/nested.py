@@ -1,4 +1,4 @@
-"""Arrays, structs and maps."""
+"""Arrays, maps, structs, and JSON."""
 
 from __future__ import annotations
 
@@ -6,18 +6,20 @@ import re
 from functools import partial
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from sqlglot import exp
 
-from ...records.types import TIMESTAMP
+from ...records.types import TIMESTAMP, TypeSyntaxError, arrow_type, parse_columns
 from .. import nested
-from ..function import Function
-from ..json.node import FromJson
+from ..json.conversions import FromJson, pattern_of, struct
 from ..misread import name_of
-from ..nodes import BOOLEAN, Constant, Node
-from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_null, unproven, unproven_of
-from . import leaves
+from ..nodes import BOOLEAN, Constant, Function, Node
+from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_constant, is_null, unproven, unproven_of
+from . import form as leaves
 from .form import Forms, Reader, arguments_of, form, named
 from .times import DATE
+
+# Arrays, structs and maps.
 
 _INDEX = (pa.int8(), pa.int16(), INT)
 _PLAIN_SEPARATOR = re.compile(r"[\w ,;:/=@#%&~<>!-]+", re.ASCII)
@@ -31,7 +33,7 @@ def _list(element: pa.DataType) -> pa.DataType:
 def _column(reader: Reader, tree: exp.Column) -> Node:
     """A column, or a field of a struct in one."""
     first, *fields = tree.parts
-    node = leaves.FORMS[exp.Column].read(reader, exp.Column(this=first))
+    node = leaves.LEAF_FORMS[exp.Column].read(reader, exp.Column(this=first))
     for each in fields:
         node = _field_of(tree, node, each)
     return node
@@ -196,7 +198,7 @@ def _split(reader: Reader, tree: exp.Anonymous) -> Node:
     return Function(found, (text,), _list(STRING))
 
 
-FORMS: Forms = {
+NESTED_FORMS: Forms = {
     exp.Column: form(_column, "this", "table", "db", "catalog"),
     exp.Dot: form(_dot, "this", "expression"),
     exp.Struct: form(_struct, "expressions"),
@@ -213,3 +215,52 @@ FORMS: Forms = {
     **dict.fromkeys(("map_keys", "map_values"), named(_of_map)),
     "split": named(_split),
 }
+
+
+# `from_json` of structs.
+
+_CUT = re.compile(r"\bchar\b|\bvarchar\b", re.IGNORECASE)
+_WHOLE_TEXT = "_corrupt_record"
+"""The field that gets a text that is no JSON."""
+
+
+def _from_json(reader: Reader, tree: exp.FromJson) -> Node:
+    text, columns = reader.node(tree.this), reader.node(tree.expression)
+    if text.data_type != STRING or is_constant(text) or not isinstance(columns, Constant):
+        unproven_of(tree, (text, columns))
+    return FromJson(text, _struct_of_text(str(columns.value)))
+
+
+def _struct_of_text(columns: str) -> pa.StructType:
+    data_type = _type(columns)
+    if not pa.types.is_struct(data_type) or _CUT.search(columns):
+        unproven(f"`from_json` of '{columns}' is only proven in Spark SQL")
+    names = [each.name.lower() for each in data_type]
+    if _WHOLE_TEXT in names:
+        unproven(f"what `from_json` puts in `{_WHOLE_TEXT}` is only known to Spark SQL")
+    if len(set(names)) < len(names) or struct(data_type) is None or not _has_pattern(data_type):
+        unproven(f"`from_json` of '{columns}' is only proven in Spark SQL")
+    return data_type
+
+
+def _type(columns: str) -> pa.DataType:
+    try:
+        return pa.struct([pa.field(name, each) for name, each in parse_columns(columns).items()])
+    except TypeSyntaxError:
+        pass
+    try:
+        return arrow_type(columns)
+    except TypeSyntaxError:
+        unproven(f"the type '{columns}' of `from_json` is only known to Spark SQL")
+
+
+def _has_pattern(data_type: pa.StructType) -> bool:
+    """Whether the pattern of a type is not too large to be searched for."""
+    try:
+        pc.match_substring_regex(pa.array(["{}"]), pattern=pattern_of(data_type))
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+JSON_FORMS: Forms = {exp.FromJson: form(_from_json, "this", "expression")}

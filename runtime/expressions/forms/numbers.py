@@ -1,4 +1,4 @@
-"""Arithmetic."""
+"""Numbers and decimals."""
 
 from __future__ import annotations
 
@@ -9,28 +9,64 @@ from typing import Any
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ..functions.decimals import type_of_product, type_of_quotient, type_of_sum
-from ..functions.rounding import ceiled, floored, roots, rounded, rounded_to_even, signs
+from ..kernels import ceiled, floored, roots, rounded, rounded_to_even, signs
 from ..misread import name_of
-from ..nodes import Call, Constant, Division, Node
+from ..nodes import Call, Constant, Division, Node, Tried
 from ..promotion import (
     BIGINT,
     DOUBLE,
     INT,
     WHOLE,
+    Quotient,
     as_type,
     is_constant,
     is_decimal,
     is_null,
     is_number,
     parts_of,
+    refuse_alike,
+    refuse_folding,
+    type_of_literal,
+    type_of_product,
+    type_of_quotient,
+    type_of_sum,
+    type_of_whole,
     unproven,
     unproven_of,
 )
-from ..quotient import Quotient
-from ..trying import Tried
-from .decimals import decimals
 from .form import Forms, Reader, both, form, named, two
+
+# The operands of arithmetic that is done with decimals.
+
+
+def decimals(reader: Reader, tree: exp.Expr) -> tuple[Node, Node] | None:
+    """The two operands as decimals, each of its own precision and scale; None if the operator is not of decimals."""
+    left, right = reader.node(tree.this), reader.node(tree.expression)
+    if not (is_decimal(left) or is_decimal(right)) or DOUBLE in (left.data_type, right.data_type):
+        return None
+    if not all(is_decimal(each) or each.data_type in WHOLE for each in (left, right)):
+        unproven_of(tree, (left, right))
+    refuse_folding((left, right), is_null)
+    refuse_alike((left, right))
+    if is_null(left) or is_null(right):
+        unproven_of(tree, (left, right))
+    return _decimal(tree.this, left), _decimal(tree.expression, right)
+
+
+def _decimal(tree: exp.Expr, node: Node) -> Node:
+    if is_decimal(node):
+        return node
+    if not isinstance(node, Constant):
+        return as_type(node, type_of_whole(node.data_type))
+    # Of a literal Spark takes as many digits as it has; of what it computes of literals, as many as its type has.
+    bare = tree.unnest()
+    data_type = type_of_literal(node.value)
+    if data_type is None or not isinstance(bare.this if isinstance(bare, exp.Neg) else bare, exp.Literal):
+        unproven("how many digits a number has beside a decimal is only known to Spark SQL")
+    return as_type(node, data_type)
+
+
+# Arithmetic.
 
 _ONLY_NEGATIVE = frozenset(str(2**bits) for bits in (7, 15, 31, 63))
 """Numbers that have a place in a type only with a minus in front, which is then a part of the literal."""
@@ -209,7 +245,7 @@ _BITS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.BitwiseXor: pc.bit_wise_xor,
 }
 
-FORMS: Forms = {
+NUMBER_FORMS: Forms = {
     exp.Neg: form(_negative, "this"),
     exp.Abs: form(_absolute, "this"),
     **dict.fromkeys(_CALCULATIONS, form(_calculation, "this", "expression")),

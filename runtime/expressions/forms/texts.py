@@ -11,9 +11,7 @@ import pyarrow.compute as pc
 from sqlglot import exp
 
 from ...records.arrays import unbroken
-from ..functions.letters import lower, upper
-from ..functions.patterns import of_like, of_rlike
-from ..functions.texts import cut, joined, padded, piece, position, repeated, up_to
+from ..functions.texts import cut, joined, lower, of_like, of_rlike, padded, piece, position, repeated, up_to, upper
 from ..misread import name_of
 from ..nodes import BOOLEAN, Call, Constant, Node
 from ..promotion import INT, STRING, unproven, unproven_of
@@ -185,7 +183,7 @@ def _substring_index(reader: Reader, tree: exp.SubstringIndex) -> Node:
     return Call(partial(up_to, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
 
 
-FORMS: Forms = {
+TEXT_FORMS: Forms = {
     exp.Concat: form(_concat, "expressions", "safe"),
     exp.DPipe: form(_concat, "this", "expression", "safe"),
     exp.ConcatWs: form(_concat_ws, "expressions", "safe", "coalesce", "flatten"),

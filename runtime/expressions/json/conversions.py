@@ -1,23 +1,27 @@
-"""Values of a type, made of the tokens of a text as Spark makes them.
-
-What is no value of its type is lost alone: Spark then goes on behind it, and gives the rest.
-"""
+"""JSON to columns."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal, localcontext
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json as pj
 
-from .lost import LostError, PartlyError
-from .tokens import Kind, Tokens
-from .units import characters
-from .written import double, written
+from ...records.arrays import Bools, Int64s, to_numpy, unbroken
+from ..kernels import Batch, Value
+from ..nodes import Node
+from .tokens import MOST_LEVELS, Kind, LostError, PartlyError, Tokens, characters, double, written
+
+# Values of a type, made of the tokens of a text as Spark makes them.
+#
+# What is no value of its type is lost alone: Spark then goes on behind it, and gives the rest.
 
 Convert = Callable[[Tokens], Any]
 """Makes a value of the one that tokens are at. Raises LostError or PartlyError."""
@@ -168,3 +172,270 @@ def _lost(tokens: Tokens) -> LostError:
     if tokens.kind is Kind.TEXT:
         tokens.text()
     return LostError()
+
+
+# Which texts are read alike by Arrow and by Spark: a regular expression that such a text matches.
+#
+# What matches begins and ends with a brace, and has numbers, texts, words, braces, brackets, commas, colons in between,
+# each behind one that it may follow, all written as both read them. That braces and brackets fit each other is no
+# matter of a regular expression: Arrow's reader sees to it. An object that is not closed at the end of its text would
+# have one begin right behind a brace there, and one that is closed earlier has something behind it that nothing begins
+# with: so if Arrow takes all texts, each is one object.
+#
+# A field that is read has to have a value of its type wherever its name is, as Arrow refuses all texts for one that has
+# another.
+
+_SPACE = r"[ \t\n\r]*"
+_NO_QUOTE = r"[^\"\\\x00-\x1f]"
+_HEX = "[0-9a-fA-F]"
+_ESCAPE = (
+    rf"\\(?:[\"\\/bfnrt]|u(?:[0-9a-ce-fA-CE-F]{_HEX}{{3}}|[dD][0-7]{_HEX}{{2}}"
+    rf"|[dD][89abAB]{_HEX}{{2}}\\u[dD][c-fC-F]{_HEX}{{2}}))"
+)
+_TEXT = rf"\"(?:{_NO_QUOTE}|{_ESCAPE})*\""
+_FRACTION = r"-?(?:0|[1-9][0-9]{0,17})(?:\.[0-9]{1,17}(?:[eE][+-]?[0-9]{1,2})?|[eE][+-]?[0-9]{1,2})"
+_WHOLE = "(?:0|-?[1-9][0-9]{0,17})"
+_SCALAR = f"(?:{_TEXT}|{_FRACTION}|{_WHOLE}|true|false|null)"
+_TENTHS = "(?:[0-9]{0,7}[1-9])"
+_SHORT_FRACTION = rf"-?(?:[1-9][0-9]{{0,6}}\.(?:0|{_TENTHS})|0\.(?:0|0{{0,2}}[1-9]{_TENTHS}?))"
+"""Fractions that Spark writes as they are written here."""
+
+_WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
+_DIGITS = {pa.int8(): 2, pa.int16(): 4, pa.int32(): 9, pa.int64(): 18}
+
+
+# Every task asks in every epoch, always for the same few types.
+@lru_cache(maxsize=256)
+def pattern_of(data_type: pa.StructType) -> str:
+    """Matches texts that Arrow reads as Spark does, as structs of a type that `conversions.py` knows."""
+    fields = list(_fields(data_type))
+    other = rf"\"{_other(each.name for each in fields)}\"{_SPACE}:{_SPACE}"
+    opened = [rf"(?:{other})?[\[{{]{_SPACE}"]
+    values = [rf"(?:{other})?(?:{_SCALAR}|\[{_SPACE}\]|{{{_SPACE}}})"]
+    for each in fields:
+        name = rf"\"{re.escape(each.name)}\"{_SPACE}:{_SPACE}"
+        if not pa.types.is_nested(each.type):
+            values.append(f"{name}(?:{_scalar(each.type)}|null)")
+        else:
+            begin, end = ("{", "}") if pa.types.is_struct(each.type) else (r"\[", r"\]")
+            opened.append(f"{name}{begin}{_SPACE}")
+            values.append(f"{name}(?:{begin}{_SPACE}{end}|null)")
+    entry = rf"(?:{'|'.join(opened)})*(?:{'|'.join(values)}){_SPACE}(?:[\]}}]{_SPACE})*"
+    return rf"\A{_SPACE}{{{_SPACE}(?:{entry}(?:,{_SPACE}{entry})*)?}}{_SPACE}\z"
+
+
+@lru_cache(maxsize=256)
+def unquoted_of(data_type: pa.StructType) -> str | None:
+    """Matches a number or a boolean that is the value of a text, where Spark takes it as it is written.
+
+    Its second group is that value: in quotes it may be plain. Where `pattern_of` matches a text with such quotes, the
+    name was a name before too: behind a text that ends there, no letter may follow. None: the type has no such texts.
+    """
+    texts = {each.name for each in _fields(data_type) if each.type == pa.string() and _WORD.fullmatch(each.name)}
+    if not texts:
+        return None
+    names = "|".join(sorted(texts))
+    return rf"(\"(?:{names})\"{_SPACE}:{_SPACE})({_WHOLE}|{_SHORT_FRACTION}|true|false)([,\]}} \t\n\r])"
+
+
+def _fields(data_type: pa.DataType) -> Iterator[pa.Field]:
+    """All fields, also those of structs in a type."""
+    if pa.types.is_list(data_type):
+        yield from _fields(data_type.value_type)
+    elif pa.types.is_struct(data_type):
+        for each in data_type:
+            yield each
+            yield from _fields(each.type)
+
+
+def _scalar(data_type: pa.DataType) -> str:
+    if data_type in _DIGITS:
+        return f"0|-?[1-9][0-9]{{0,{_DIGITS[data_type] - 1}}}"
+    if data_type == pa.float64():
+        return f"{_FRACTION}|{_WHOLE}"
+    if data_type == pa.bool_():
+        return "true|false"
+    if data_type == pa.string():
+        return _TEXT
+    before, behind = data_type.precision - data_type.scale, data_type.scale
+    whole = f"(?:0|[1-9][0-9]{{0,{before - 1}}})" if before else "0"
+    return rf"-?{whole}(?:\.[0-9]{{1,{behind}}})?" if behind else f"-?{whole}"
+
+
+def _other(names: Iterable[str]) -> str:
+    """Matches what may be in quotes and is none of some names."""
+    left = set(names)
+    heads: dict[str, set[str]] = {}
+    for each in left:
+        if each:
+            heads.setdefault(each[0], set()).add(each[1:])
+    begins = "".join(map(re.escape, sorted(heads)))
+    ways = [f"{re.escape(head)}{_other(tails)}" for head, tails in sorted(heads.items())]
+    ways.append(rf"[^\"\\\x00-\x1f{begins}]{_NO_QUOTE}*")
+    return f"(?:{'|'.join(ways)}){'' if '' in left else '?'}"
+
+
+# Reads JSON texts all at once with Arrow, those that match a pattern.
+
+_PART_BYTES = 1 << 26
+"""How many bytes are read at once: what Arrow needs for it is freed in between."""
+
+_FEW = 16
+"""Of so many texts or fewer that Arrow refuses together, each is read by itself."""
+
+
+@dataclass(frozen=True)
+class Plain:
+    """What Arrow has read. `places`: of texts that it could not read. The values at these places say nothing."""
+
+    values: pa.Array
+    places: Int64s
+
+
+def read_plain(texts: pa.Array, pattern: str, data_type: pa.StructType) -> Plain:
+    """Structs of texts. A text that is null is none that could not be read."""
+    fits = to_numpy(pc.fill_null(pc.match_substring_regex(texts, pattern=pattern), True))
+    fits = fits & ~_deep(texts)
+    if not fits.all():
+        texts = pc.if_else(pa.array(fits), texts, pa.scalar(None, texts.type))
+    found: list[pa.Array] = []
+    refused: list[Int64s] = [np.flatnonzero(~fits)]
+    start = 0
+    for rows in _parts(texts):
+        _read(texts.slice(start, rows), start, data_type, found, refused)
+        start += rows
+    return Plain(pa.concat_arrays(found), np.unique(np.concatenate(refused)))
+
+
+def _deep(texts: pa.Array) -> Bools:
+    """Which texts may have more levels than the reader in Spark takes."""
+    long = to_numpy(pc.fill_null(pc.greater_equal(pc.binary_length(texts), MOST_LEVELS), False))
+    if not long.any():
+        return long
+    places = np.flatnonzero(long)
+    opened = pc.count_substring_regex(texts.take(pa.array(places)), pattern=r"[\[{]")
+    long[places] = to_numpy(pc.greater_equal(opened, MOST_LEVELS // 2))
+    return long
+
+
+def _parts(texts: pa.Array) -> list[int]:
+    """How many texts are read together, each time."""
+    if not len(texts):
+        return [0]
+    ends = np.cumsum(to_numpy(pc.fill_null(pc.binary_length(texts), 0)).astype(np.int64)) // _PART_BYTES
+    return [int(rows) for rows in np.unique(ends, return_counts=True)[1]]
+
+
+def _read(texts: pa.Array, start: int, data_type: pa.StructType, found: list[pa.Array], refused: list[Int64s]) -> None:
+    """Read texts, or halves of them where Arrow refuses all for the sake of one."""
+    try:
+        found.append(_together(texts, data_type))
+    except pa.ArrowInvalid:
+        if len(texts) <= _FEW:
+            found.append(pa.nulls(len(texts), data_type))
+            refused.append(np.arange(start, start + len(texts)))
+            return
+        half = len(texts) // 2
+        _read(texts.slice(0, half), start, data_type, found, refused)
+        _read(texts.slice(half), start + half, data_type, found, refused)
+
+
+def _together(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
+    """Structs of texts, each of them one object. Raises ArrowInvalid."""
+    if not len(texts):
+        return pa.array([], data_type)
+    # What follows the last end of a line would be read by itself.
+    lines = pa.concat_arrays([pc.fill_null(texts, "{}"), pa.array([""])])
+    joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
+    buffer = joined[0].as_buffer()
+    table = pj.read_json(
+        pa.BufferReader(buffer),
+        read_options=pj.ReadOptions(use_threads=False, block_size=buffer.size + 1),
+        parse_options=pj.ParseOptions(
+            explicit_schema=pa.schema(list(data_type)), newlines_in_values=False, unexpected_field_behavior="ignore"
+        ),
+    )
+    if len(table) != len(texts):
+        raise pa.ArrowInvalid("texts are not one object each")
+    columns = [each.combine_chunks().cast(field.type) for each, field in zip(table.columns, data_type, strict=True)]
+    return pa.StructArray.from_arrays(columns, fields=list(data_type))
+
+
+# `from_json` of texts: what is plain all at once, everything else one by one.
+
+
+def from_json(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
+    """Structs of texts, null where a text is null or blank. What cannot be read of a text is null in its struct."""
+    values = _completed(read_plain(texts, pattern_of(data_type), data_type), texts, data_type)
+    if texts.null_count:
+        values = pc.if_else(texts.is_valid(), values, pa.scalar(None, data_type))
+    return values
+
+
+def _completed(read: Plain, texts: pa.Array, data_type: pa.StructType) -> pa.Array:
+    """The values that were read all at once, and the others."""
+    if not len(read.places):
+        return read.values
+    others = texts.take(pa.array(read.places))
+    unquoted = unquoted_of(data_type)
+    if unquoted is None:
+        found = one_by_one(others, data_type)
+    else:
+        quoted = unbroken(pc.replace_substring_regex(others, pattern=unquoted, replacement=r'\1"\2"\3'))
+        again = read_plain(quoted, pattern_of(data_type), data_type)
+        left = one_by_one(others.take(pa.array(again.places)), data_type)
+        found = _put(again.values, again.places, left)
+    return _put(read.values, read.places, found)
+
+
+def one_by_one(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
+    """Structs of texts, none of which is null."""
+    convert = struct(data_type)
+    if convert is None:
+        raise TypeError(f"no values of {data_type} are made of JSON")
+    return pa.array([_one(text, convert) for text in texts.to_pylist()], data_type)
+
+
+def _one(text: str, convert: Struct) -> dict[str, Any] | None:
+    tokens = Tokens(text)
+    try:
+        return None if tokens.next() is None else convert(tokens)
+    except PartlyError as error:
+        value: dict[str, Any] = error.value
+        return value
+    except LostError:
+        return dict.fromkeys(convert.fields)
+
+
+def _put(values: pa.Array, places: Any, others: pa.Array) -> pa.Array:
+    """Values with others at some places."""
+    if not len(places):
+        return values
+    order = np.arange(len(values))
+    order[places] = len(values) + np.arange(len(places))
+    return pa.concat_arrays([values, others]).take(pa.array(order))
+
+
+# The node of `from_json`.
+
+
+@dataclass(frozen=True)
+class FromJson:
+    """Structs of JSON texts. It does not fail by itself: what is no JSON gives a struct of nulls."""
+
+    text: Node
+    data_type: pa.StructType
+
+    @property
+    def may_fail(self) -> bool:
+        """See `Node`."""
+        return self.text.may_fail
+
+    def of(self, batch: Batch) -> Value:
+        """See `Node`."""
+        text = self.text.of(batch)
+        return Value(from_json(text.array(batch.rows), self.data_type), text.failed)
+
+    def only(self, name: str) -> FromJson:
+        """Structs of one field alone, as Spark's optimizer has it where nothing else of them is read."""
+        return FromJson(self.text, pa.struct([self.data_type.field(name)]))

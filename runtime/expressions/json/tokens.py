@@ -1,18 +1,68 @@
-"""The tokens of a JSON text, as the reader in Spark finds them: also of a text that is no JSON, up to where it is none.
-
-Beside JSON it takes texts and names in single quotes, and NaN, INF and Infinity. It looks at what is in double quotes
-only when that is asked for or left behind. It goes on behind an error if it is asked to: what Spark makes of such a
-text depends on where its reader stands then, so this one stands there too.
-"""
+"""Tokens of JSON on arrays."""
 
 from __future__ import annotations
 
+import math
 import re
+import unicodedata
+from array import array
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
+from typing import Any
 
-from .lost import LostError
-from .units import begins_word, in_units, is_in_word
+# Characters as Java has them: units of UTF-16, which may be half of a character, and what it takes for a word.
+
+_LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
+_BEGINS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
+_HAS = _BEGINS | {"Nd", "Mn", "Mc", "Cf"}
+
+
+def in_units(text: str) -> str:
+    """A text with each half of a character of two units by itself."""
+    if text.isascii() or max(text) < "\U00010000":
+        return text
+    return "".join(map(chr, array("H", text.encode("utf-16"))[1:]))
+
+
+def characters(units: str) -> str:
+    """A text of units as Spark keeps it: a half of a character that is alone becomes a question mark."""
+    if units.isascii() or not any("\ud800" <= each <= "\udfff" for each in units):
+        return units
+    return _LONE.sub("?", units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
+
+
+def begins_word(unit: str) -> bool:
+    """Whether a word of Java may begin with it."""
+    return unicodedata.category(unit) in _BEGINS
+
+
+def is_in_word(unit: str) -> bool:
+    """Whether a word of Java may have it behind its first one; some characters for control count too."""
+    code = ord(unit)
+    return code < 9 or 0x0E <= code < 0x1C or 0x7F <= code < 0xA0 or unicodedata.category(unit) in _HAS
+
+
+# How a value that cannot be read is told to what reads the values around it.
+
+
+class LostError(Exception):
+    """A value that cannot be read: its text is no JSON, or no value of the type."""
+
+
+class PartlyError(Exception):
+    """A value of which a part could not be read. `value`: what is there, null in place of that part."""
+
+    def __init__(self, value: Any) -> None:
+        super().__init__()
+        self.value = value
+
+
+# The tokens of a JSON text, as the reader in Spark finds them: also of a text that is no JSON, up to where it is none.
+#
+# Beside JSON it takes texts and names in single quotes, and NaN, INF and Infinity. It looks at what is in double quotes
+# only when that is asked for or left behind. It goes on behind an error if it is asked to: what Spark makes of such a
+# text depends on where its reader stands then, so this one stands there too.
 
 MOST_LEVELS = 1000
 _MOST_DIGITS = 1000
@@ -315,3 +365,91 @@ class Tokens:
 
 
 _HEXADECIMAL = {ord(digit): int(digit, 16) for digit in "0123456789abcdefABCDEF"}
+
+
+# What is no text as a text: JSON of a value, written as Spark writes it.
+
+_ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
+_WRITTEN_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
+_WRITTEN_WORDS = {Kind.TRUE: "true", Kind.FALSE: "false", Kind.NULL: "null"}
+_OPENING = {Kind.OBJECT: "{", Kind.ARRAY: "["}
+_ENDS = {Kind.OBJECT_END: "}", Kind.ARRAY_END: "]"}
+_NOT_FINITE: Mapping[str, float] = {
+    "NaN": math.nan,
+    **dict.fromkeys(("Infinity", "+Infinity", "+INF"), math.inf),
+    **dict.fromkeys(("-Infinity", "-INF"), -math.inf),
+}
+
+
+def written(tokens: Tokens) -> str:
+    """The value that the tokens are at, which is no text. Leaves them at its end. Raises LostError."""
+    parts: list[str] = []
+    opened: list[int] = []
+    named = False
+    while True:
+        kind = tokens.kind
+        if kind in _ENDS:
+            if not opened:
+                raise LostError
+            opened.pop()
+            parts.append(_ENDS[kind])
+        else:
+            if opened and not named:
+                parts.append("," if opened[-1] else "")
+                opened[-1] += 1
+            named = kind is Kind.NAME
+            parts.append(_OPENING.get(kind) or _scalar(tokens))  # type: ignore[arg-type]
+            if kind in _OPENING:
+                opened.append(0)
+        if not opened:
+            return "".join(parts)
+        tokens.next()
+
+
+def double(number: str) -> float:
+    """A number as it is written, as a double."""
+    found = _NOT_FINITE.get(number)
+    return float(number) if found is None else found
+
+
+def _scalar(tokens: Tokens) -> str:
+    match tokens.kind:
+        case Kind.NAME:
+            return f"{_quoted(tokens.name or '')}:"
+        case Kind.TEXT:
+            return _quoted(tokens.text())
+        case Kind.WHOLE:
+            return str(int(tokens.number))
+        case Kind.FRACTION:
+            return of_double(double(tokens.number))
+        case Kind.TRUE | Kind.FALSE | Kind.NULL as kind:
+            return _WRITTEN_WORDS[kind]
+    raise LostError
+
+
+def of_double(number: float) -> str:
+    """A double with as few digits as tell it from all others, as Java writes it; one that is not finite in quotes."""
+    if not math.isfinite(number):
+        return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    digits, place = _digits(abs(number))
+    return f"{'-' if number < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{place}"
+
+
+def _digits(number: float) -> tuple[str, int]:
+    """The digits of a double, and the power of ten of the first one."""
+    mantissa, _, exponent = repr(number).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = f"{whole}{fraction}"
+    begin = len(digits) - len(digits.lstrip("0"))
+    return digits[begin:].rstrip("0") or "0", len(whole) - 1 - begin + int(exponent or 0)
+
+
+def _quoted(units: str) -> str:
+    return f'"{_ESCAPED.sub(_escaped, units)}"'
+
+
+def _escaped(found: re.Match[str]) -> str:
+    char = found.group()
+    return _WRITTEN_ESCAPES.get(char) or f"\\u{ord(char):04X}"

@@ -1,12 +1,10 @@
-"""One round of cleaning of an application: what is due is read, and what is left of it is written.
-
-It changes nothing that anybody sees. That is done by whoever commits the result: `Cleaned`.
-"""
+"""Cleaning of topics."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,22 +12,35 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ....errors import HeadwaterError
+from ...ir.topology import Topology
 from ...records.arrays import Bools, Int64s, to_numpy
-from ...topology import Topology
-from ..errors import RangeMissingError, SegmentError, UnreadableFileError
-from ..log import Log
+from ..commit.records import DELAY_MS, RewriteRecord
+from ..durable_files import collect_garbage
+from ..errors import CommitExistsError, RangeMissingError, SegmentError, SegmentsChangedError, UnreadableFileError
+from ..log import Listed, Log
 from ..segments.segment import Segment
 from ..state import LogState
-from .compaction import LastPositions, keys_of
-from .failures import Failures, LaneFailedError
-from .files import Exchange, Files
-from .held import HeldBack, Waiting
-from .jobs import Job, jobs
-from .lanes import Lanes, wall_ms
-from .merging import LIMITS, Limits
-from .parts import Says, Stay, fetched, left_of, nothing_of
-from .policies import Policy
+from .compaction import (
+    LIMITS,
+    Exchange,
+    Files,
+    LastPositions,
+    Limits,
+    Says,
+    Stay,
+    fetched,
+    keys_of,
+    left_of,
+    nothing_of,
+)
+from .deletions import Policy
+from .held import HeldBack, Lanes, Waiting, wall_ms
+from .jobs import Failures, Job, LaneFailedError, jobs
 from .readers import declared_readers
+
+# One round of cleaning of an application: what is due is read, and what is left of it is written.
+#
+# It changes nothing that anybody sees. That is done by whoever commits the result: `Cleaned`.
 
 ROUND_BYTES = 256 << 20
 """A round begins with no further lane once it has read so many bytes: the next one goes on."""
@@ -193,3 +204,129 @@ class Cleaner:
             return stays
 
         return stay
+
+
+# Commits what a round of cleaning has come to.
+
+
+def commit_cleaned(
+    cleaned: Cleaned, log: Log, state: LogState, commit: Callable[[tuple[Listed, ...]], object]
+) -> tuple[Listed, ...]:
+    """Commit what still fits `state` by `commit`, and remove files that this leaves unlisted. Returns what it was.
+
+    Raises what `commit` raises. Nothing is removed then: the commit may have been made all the same, as where only the
+    sync of its directory failed. If it was not, its files are garbage of its generation.
+    """
+    committed: tuple[Listed, ...] = ()
+    while not committed and (fitting := cleaned.fitting(state)):
+        try:
+            commit(fitting)
+            committed = fitting
+        except (CommitExistsError, SegmentsChangedError):
+            state.refresh()  # another commit came first, and it may have changed what fits
+    for path in cleaned.unlisted(committed):
+        with suppress(OSError, HeadwaterError):  # it is garbage from now on
+            log.remove(path)
+    return committed
+
+
+def clean_round(
+    cleaner: Cleaner,
+    log: Log,
+    state: LogState,
+    may_go_on: Callable[[], bool] = lambda: True,
+    delay_ms: int = DELAY_MS,
+) -> tuple[Cleaned, tuple[Listed, ...]]:
+    """Do a round and commit it, for an application whose driver is not in this process; what was committed.
+
+    Its driver may be running: whoever is first commits, and the other goes on. Replaced files stay for `delay_ms`.
+    Raises what `Cleaner.round` raises, and FullyRefreshedError, GenerationError.
+    """
+    state.refresh()
+    # Those of before the round, as the files have them in their names: a driver that claims the application meanwhile
+    # takes the files for garbage, and then nothing may list them.
+    generation, incarnation = state.generation, state.incarnation
+    cleaned = cleaner.round(state, may_go_on)
+
+    def commit(segments: tuple[Listed, ...]) -> None:
+        state.commit(RewriteRecord(generation, time.time_ns() // 1_000_000, segments, incarnation, delay_ms))
+
+    return cleaned, commit_cleaned(cleaned, log, state, commit)
+
+
+# Cleans all of an application that does not run, until there is nothing more to do.
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much commits list: segments, and the bytes of their records."""
+
+    segments: int
+    size: int
+
+    @classmethod
+    def of(cls, state: LogState) -> Sizes:
+        """Of an application."""
+        listed = state.segments()
+        return cls(len(listed), sum(segment.size for segment in listed))
+
+
+@dataclass(frozen=True)
+class CleanedApplication:
+    """What the cleaning of an application has come to. `removed`: how many files have gone that nothing lists any more.
+    `waiting`: how many of these stay until the delay is over. `damage`: what could not be read, and is left as it is.
+    `held`: what stays for readers.
+    """
+
+    application: str
+    before: Sizes
+    after: Sizes
+    removed: int = 0
+    waiting: int = 0
+    damage: tuple[HeadwaterError, ...] = ()
+    held: tuple[HeldBack, ...] = ()
+
+
+def clean_completely(
+    log: Log,
+    application: str,
+    policies: Mapping[str, Policy],
+    *,
+    delay_ms: int = DELAY_MS,
+    limits: Limits = LIMITS,
+    topologies: Iterable[Topology] = (),
+) -> CleanedApplication:
+    """Do round after round, and remove what nothing lists. Replaced files stay for `delay_ms`.
+    `topologies`: readers that count before they have committed anything, too.
+
+    For an application that no driver works on; if one claims it meanwhile, GenerationError. Raises LogError, OSError
+    and MachineError. What was committed by then stays.
+    """
+    state = LogState.load(log.commits(application))
+    before = Sizes.of(state)
+    # First: the next commit forgets those whose time is over.
+    removed = _remove_replaced(log, state, _now())
+    cleaner = Cleaner(log, policies, limits, topologies)
+    while True:
+        cleaned, committed = clean_round(cleaner, log, state, delay_ms=delay_ms)
+        if not committed:
+            break
+    log.remove_leftovers()
+    removed += _remove_replaced(log, state, _now())
+    removed += collect_garbage(log, application, state)
+    return CleanedApplication(
+        application, before, Sizes.of(state), removed, len(state.spared.spared(_now())), cleaned.damage, cleaned.held
+    )
+
+
+def _remove_replaced(log: Log, state: LogState, now: int) -> int:
+    """Remove files that others have taken the place of, as their time is over. Returns how many were there."""
+    over: Collection[str] = state.spared.over(now) - state.paths()
+    there = {file.path for file in log.files(state.application)} if over else ()
+    for path in over:
+        log.remove(path)
+    return sum(path in there for path in over)
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,19 +1,95 @@
-"""What stays in the log only because a reader has not consumed it yet, and which reader that is."""
+"""What is held back from a cleaning."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ...records.window_keys import first_kept_key
+from ...task_id import TaskKey
 from ..commit.encoding import decode_commit
 from ..errors import CommitFormatError, LogError
 from ..log import Log
+from ..segments.segment import Segment
 from ..state import LogState
+from .compaction import LIMITS, Limits
+from .deletions import MERGE_ONLY, Policy
 from .jobs import Lane, held
-from .lanes import Lanes
-from .merging import LIMITS, Limits
-from .policies import Policy
-from .readers import DeclaredReaders
+from .readers import DeclaredReaders, Readers
+
+# The lanes of an application as they are committed, with what decides on their cleaning.
+
+
+def wall_ms() -> int:
+    """The time of the machine, ms."""
+    return time.time_ns() // 1_000_000
+
+
+class Lanes:
+    """Finds lanes, topic by topic. Used by one thread at a time. `now`: the time, ms."""
+
+    def __init__(
+        self, log: Log, policies: Mapping[str, Policy], readers: DeclaredReaders, now: Callable[[], int] = wall_ms
+    ) -> None:
+        self._policies = policies
+        self._now = now
+        self._readers = Readers(log, readers)
+
+    def of(self, state: LogState) -> Iterator[tuple[Lane, Policy]]:
+        """The lanes that hold segments, each with the policy of its topic."""
+        # Readers first: what they have consumed by now was committed before.
+        self._readers.refresh(state)
+        by_topic: dict[str, list[Segment]] = {}
+        for segment in state.segments():
+            by_topic.setdefault(segment.topic, []).append(segment)
+        for topic, segments in sorted(by_topic.items()):
+            policy = self._policies.get(topic, MERGE_ONLY)
+            for lane in self._of_topic(state, topic, segments, policy):
+                yield lane, policy
+
+    def _of_topic(self, state: LogState, topic: str, segments: Sequence[Segment], policy: Policy) -> Iterator[Lane]:
+        lanes: dict[tuple[int, int], list[Segment]] = {}
+        newest: dict[int, int] = {}
+        for segment in segments:
+            lanes.setdefault((segment.partition, segment.lane), []).append(segment)
+            latest = max((batch.max_timestamp for batch in segment.batches), default=-1)
+            newest[segment.partition] = max(newest.get(segment.partition, -1), latest)
+        asked = not policy.changelog and (policy.key or policy.retention_ms is not None or policy.consumed)
+        for (partition, lane), own in sorted(lanes.items()):
+            readers = self._readers.positions(topic, partition, lane) if asked else {}
+            yield Lane(
+                topic,
+                partition,
+                lane,
+                tuple(own),
+                consumed=min(readers.values(), default=None),
+                readers=readers,
+                newest=newest[partition],
+                expired_below=_expired_below(state, partition, policy),
+                pinned=policy.retention_ms is not None and self._readers.is_global(topic),
+                applied=_applied(state, partition, policy),
+                now=self._now(),
+            )
+
+
+def _applied(state: LogState, partition: int, policy: Policy) -> int:
+    kept = policy.deletions
+    if kept is None:
+        return 0
+    return state.tasks.of(TaskKey(state.application, kept.subtopology, partition)).applied.get(kept.store, 0)
+
+
+def _expired_below(state: LogState, partition: int, policy: Policy) -> bytes:
+    windows = policy.windows
+    if windows is None:
+        return b""
+    task = TaskKey(state.application, windows.subtopology, partition)
+    clock = state.tasks.of(task).clocks.get(windows.store, -1)
+    return first_kept_key(clock, windows.kept_ms, windows.step_ms) if clock >= 0 else b""
+
+
+# What stays in the log only because a reader has not consumed it yet, and which reader that is.
 
 
 @dataclass(frozen=True)

@@ -1,15 +1,18 @@
-"""What is to be done to a lane: follows from its segments, its topic's policy and how far its readers are."""
+"""Jobs of a cleaning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby, takewhile
 
+from ....errors import HeadwaterError
+from ..errors import LogError, SegmentError
 from ..segments.segment import Deletions, Segment
-from .deletions import LaneDeletions
-from .merging import LIMITS, Group, Limits, merges, packed
-from .policies import Policy
+from .compaction import LIMITS, Group, Limits, merges, packed
+from .deletions import LaneDeletions, Policy
+
+# What is to be done to a lane: follows from its segments, its topic's policy and how far its readers are.
 
 KEYED = 4
 """So many times what a merged segment holds is looked through for keys at once: their last positions are in memory."""
@@ -195,3 +198,53 @@ def _alike(segments: Sequence[Segment], policy: Policy) -> Iterator[Group]:
     until = accumulate(map(_newest, segments), max)
     for _, found in groupby(zip(segments, until, strict=True), lambda each: each[1] // length):
         yield tuple(segment for segment, _ in found)
+
+
+# Segments that cannot be cleaned. They are left alone for a while, and hold nothing else up.
+
+RETRY_SECONDS = 600.0
+"""What has failed is tried again after that: a file may have been put back. Before, only without its segments."""
+
+Place = tuple[str, str, int, int, int]
+
+
+class LaneFailedError(LogError):
+    """A lane of a topic cannot be cleaned, for a reason that nobody has thought of: `topic`, `partition`, `lane`."""
+
+    def __init__(self, lane: Lane, cause: Exception) -> None:
+        super().__init__(
+            f"{lane.topic}, partition {lane.partition}, lane {lane.lane}, cannot be cleaned: "
+            f"{type(cause).__name__}: {cause}"
+        )
+        self.topic = lane.topic
+        self.partition = lane.partition
+        self.lane = lane.lane
+
+
+class Failures:
+    """Which segments have made jobs fail. `seconds`: a clock that never goes back."""
+
+    def __init__(self, seconds: Callable[[], float]) -> None:
+        self._seconds = seconds
+        self._failed: dict[Place, tuple[float, HeadwaterError]] = {}
+
+    def begin(self) -> None:
+        """A round begins: forget what is to be tried again."""
+        now = self._seconds()
+        self._failed = {place: each for place, each in self._failed.items() if each[0] > now}
+
+    def of(self, job: Job) -> HeadwaterError | None:
+        """Why a job is to be left alone; None if it may be tried."""
+        return next((self._failed[place][1] for place in _places(job) if place in self._failed), None)
+
+    def add(self, job: Job, error: HeadwaterError) -> None:
+        """A job has failed. If nobody knows because of which file, all of its segments are left alone."""
+        retry = self._seconds() + RETRY_SECONDS
+        path = error.path if isinstance(error, SegmentError) else None
+        self._failed.update({place: (retry, error) for place in _places(job) if path in (None, place[0])})
+
+
+def _places(job: Job) -> Iterator[Place]:
+    groups: Iterable[Iterable[Segment]] = (job.keyed, *job.groups)
+    for segment in (each for group in groups for each in group):
+        yield segment.path, segment.topic, segment.partition, segment.lane, segment.base_position

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from ...ir.topology import Topology
 from ...task_id import TaskKey
-from ...topology import Topology
 from ..errors import FullyRefreshedError, LogError
 from ..log import Log
-from ..placed.log import PlacedLog
+from ..placed_log import PlacedLog
 from ..state import LogState
 
 DeclaredReaders = Mapping[tuple[str, str], Collection[str]]

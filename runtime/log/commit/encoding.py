@@ -1,7 +1,7 @@
 """Commit records as bytes: compact JSON, so that people can read a commit.
 
-The fields are those of `commit_records.py` and `descriptions.py`, written by the rules of `dataclass_json.py`. A
-snapshot (`snapshot.py`) has the same form. `docs/log.md` describes it. A change of the form raises `FORMAT`. A record
+The fields are those of `records.py` and `descriptions.py`, written by the rules of `dataclass_json.py`. A
+snapshot (`parts.py`) has the same form. `docs/log.md` describes it. A change of the form raises `FORMAT`. A record
 of another format is refused, never guessed at.
 """
 

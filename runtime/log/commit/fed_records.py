@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from ..listed import Listed
+from ..log import Listed
 from .descriptions import FedTopic
 
 EXTERNAL_LANE = 0

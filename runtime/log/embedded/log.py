@@ -1,12 +1,17 @@
-"""The log in a directory of a local file system: no server, nothing to install."""
+"""The log in a folder."""
 
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
+from io import FileIO
 from pathlib import Path
 
 import numpy as np
@@ -15,20 +20,174 @@ import pyarrow as pa
 
 from ....private_files import make_folder, opener, refuse_dangling, write_text
 from ....unusable_paths import in_utf8, unusable_paths_told
-from ..durable_files import check_directory, make_directory, sync_directory, sync_file, write_durably
+from ...timed_parts import timed
+from ..durable_files import (
+    check_directory,
+    link,
+    make_directory,
+    pieces,
+    summed,
+    sync_directory,
+    sync_file,
+    sync_new,
+    write_durably,
+    write_new,
+)
 from ..errors import CorruptSegmentError, RangeMissingError, SavedFileError
-from ..log import LogFile, SavedFile
-from ..ranges import Columns, Fetched, LogRange
-from ..rewritten import Rewritten
-from ..saved_files import pieces, summed
-from ..segments.files import byte_ranges
-from ..segments.reading import fetch
+from ..log import NAME, LogFile, SavedFile, id_in, new_id
+from ..ranges import Columns, Fetched, LogRange, Rewritten
+from ..segments.files import byte_ranges, fetch
+from ..segments.partitions import write_rewritten, write_segments
 from ..segments.segment import FileRange, Segment
-from ..segments.writing import write_rewritten, write_segments
 from .commits import DirectoryCommitStore
-from .identity import ensure_identity, identity_of
-from .leftovers import remove_leftovers
-from .writer import EmbeddedWriter
+
+# Brings all files of an epoch to the disk at once.
+#
+# A disk that is asked for several files at the same time has them all after little more than it takes for one: file
+# systems write their journal once for all of them. Four files with their folders, one after the other, take eight times
+# as long.
+
+MOST_OPEN = 64
+"""Files that are written and not on the disk yet: more would come near to what a process may have open."""
+
+AT_ONCE = 16
+
+
+class EmbeddedWriter:
+    """See `Writer`. `root`: of the log."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._files: list[tuple[Path, FileIO]] = []
+        self._folders: set[Path] = set()
+
+    @classmethod
+    @contextmanager
+    def under(cls, root: Path) -> Iterator[EmbeddedWriter]:
+        """A writer, whose files are closed at the end."""
+        writer = cls(root)
+        try:
+            yield writer
+        finally:
+            writer._close()
+
+    @unusable_paths_told
+    def write(
+        self,
+        application: str,
+        topic: str,
+        name: str,
+        table: pa.Table | pa.RecordBatch,
+        partitions: int | npt.NDArray[np.integer],
+        lane: int,
+    ) -> tuple[Segment, ...]:
+        """See `Writer.write`."""
+        if len(self._files) == MOST_OPEN:
+            self._sync(self._unsynced_files())
+            self._close()
+        return write_segments(self._keep, application, topic, name, table, partitions, lane)
+
+    @unusable_paths_told
+    def sync(self) -> None:
+        """See `Writer.sync`."""
+        # Nothing lists these files yet, so it does not matter whether a name is on the disk before its content.
+        self._sync([*self._unsynced_files(), *(partial(sync_directory, folder) for folder in sorted(self._folders))])
+        self._close()
+        self._folders.clear()
+
+    def _keep(self, path: str, data: pa.Buffer) -> None:
+        target = self._root / path
+        make_directory(target.parent)
+        self._files.append((target, write_new(target, memoryview(data))))
+        self._folders.add(target.parent)
+
+    def _unsynced_files(self) -> list[Callable[[], None]]:
+        return [partial(sync_new, path, file) for path, file in self._files]
+
+    def _sync(self, work: list[Callable[[], None]]) -> None:
+        if not work:
+            return
+        first, *others = work  # this thread takes one of them: a thread takes longer to start than a disk in memory
+        with timed("fsync"), ThreadPoolExecutor(AT_ONCE) as pool:
+            begun = [pool.submit(each) for each in others]
+            first()
+            for done in begun:
+                done.result()
+
+    def _close(self) -> None:
+        for _, file in self._files:
+            file.close()
+        self._files.clear()
+
+
+# The file of a log's id in a directory, see `log_id`.
+
+
+def identity_of(root: Path) -> str:
+    """The id of the log in a directory. Empty if there is no log, or one of a version without ids.
+
+    Raises LogFileError, OSError if the directory is a symbolic link to nothing.
+    """
+    path = root / NAME
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        refuse_dangling(root)
+        return ""
+    except NotADirectoryError:
+        return ""
+    return id_in(content, path)
+
+
+def ensure_identity(root: Path) -> None:
+    """Give the log in a directory an id, unless it has one. If two processes do so at once, the first id stays.
+
+    Raises LogFileError.
+    """
+    if identity_of(root):
+        return
+    temporary = root / f".{uuid.uuid4().hex}.tmp"
+    write_durably(temporary, new_id())
+    try:
+        with suppress(FileExistsError):
+            link(temporary, root / NAME)
+    finally:
+        temporary.unlink()
+    sync_directory(root)
+
+
+# Removes what dead processes have left in an embedded log: half-dropped applications, files that were never linked.
+
+GRACE_S = 24 * 3600
+"""A temporary file exists for a moment until it is linked. After a day it is certain that its writer is dead."""
+
+_DROPPED = re.compile(r"\..+-[0-9a-f]{32}")
+_TEMPORARY = "*.tmp"
+
+
+def remove_leftovers(root: Path, now: float | None = None) -> None:
+    """Remove leftovers, as far as permissions allow. `now`: seconds since 1970, by default the clock's.
+
+    A dropped application's folder was renamed, and nothing reads it under the new name, so it may go at any time.
+    """
+    now = time.time() if now is None else now
+    for kind in ("commits", "segments", "snapshots"):
+        for folder in (root / kind).glob(".*-*"):
+            if _DROPPED.fullmatch(folder.name):
+                shutil.rmtree(folder, ignore_errors=True)
+    for path in (*root.glob(f".{_TEMPORARY}"), *(root / "status").glob(f".{_TEMPORARY}"), *_of_commits(root)):
+        try:
+            if path.stat().st_mtime < now - GRACE_S:
+                path.unlink()
+        except OSError:  # another process has removed it, or we lack the right to
+            continue
+
+
+def _of_commits(root: Path) -> Iterator[Path]:
+    return (root / "commits").glob(f"*/.{_TEMPORARY}")
+
+
+# The log in a directory of a local file system: no server, nothing to install.
 
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 

@@ -23,16 +23,11 @@ import pyarrow as pa
 from ....errors import HeadwaterError
 from ..commit.records import RewriteRecord, SnapshotRecord, StoreSnapshot
 from ..errors import SegmentsChangedError
-from ..listed import Listed
-from ..log import Log, rewritten_file_name
-from ..ranges import Fetched
-from ..rewritten import Rewritten
+from ..log import Listed, Log, rewritten_file_name
+from ..ranges import Fetched, Rewritten
 from ..segments.segment import Segment
 from ..state import LogState
-from .copies import damage_of
-from .losses import NO_READERS, Losses
-from .pieces import Unreadable, pieces
-from .verification import Progress
+from .verification import NO_READERS, Losses, Progress, Unreadable, damage_of, pieces
 
 
 class NotLostError(HeadwaterError):

@@ -1,26 +1,244 @@
-"""Walks a whole log and lists all that is damaged: commits, snapshots, records, copies of stores.
-
-All bytes that commits list are read and compared with their checksums. It needs no lock. What a running application
-replaces meanwhile is not taken for damage.
-"""
+"""Verification of a log."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+import errno
+import mmap
+from bisect import bisect_right
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from zlib import crc32
 
+from ...records.schema import changelog_topic
 from ..commit.records import StoreSnapshot
-from ..commits import CommitStore
-from ..errors import CommitDamagedError, LogError, RecordsPlace, refresh_of, ways_out_of_lost_commits
-from ..log import Log, LogFile
-from ..placed.log import log_of_places
-from ..placed.sequence import PLACES
-from ..segments.segment import Segment
+from ..durable_files import summed
+from ..errors import (
+    CommitDamagedError,
+    CorruptSegmentError,
+    LogError,
+    RangeMissingError,
+    RecordsPlace,
+    SavedFileError,
+    SegmentError,
+    UnreadableFileError,
+    refresh_of,
+    ways_out_of_lost_commits,
+    ways_out_of_lost_records,
+)
+from ..log import CommitStore, Log, LogFile
+from ..placed_log import PLACES, log_of_places
+from ..ranges import Fetched, RangeReader
+from ..segments.segment import FileRange, Segment
 from ..state import LogState
-from .commit_walk import CHECKSUM_MISSING, BrokenCommit, WalkedCommits, walk
-from .copies import damage_of
-from .losses import NO_READERS, Losses
-from .pieces import Unreadable, pieces
+from .contents import CHECKSUM_MISSING, BrokenCommit, WalkedCommits, walk
+
+# The checksums that commits list, by file: what a copied file is compared with.
+
+
+class Checksums:
+    """Those of all files that these states list."""
+
+    def __init__(self, states: Iterable[LogState]) -> None:
+        self._segments: dict[str, list[Segment]] = {}
+        self._copies: dict[str, StoreSnapshot] = {}
+        for state in states:
+            for segment in state.segments():
+                self._segments.setdefault(segment.path, []).append(segment)
+            self._copies.update((copy.path, copy) for copy in state.store_snapshots.listed)
+
+    def fit(self, path: str, content: Path) -> bool:
+        """Whether the file at `content` is what commits list as `path`, in all bytes that they list."""
+        if (copy := self._copies.get(path)) is not None:
+            return summed(content) == (copy.size, copy.checksum)
+        with open(content, "rb") as file:
+            if not file.seek(0, 2):
+                return False
+            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
+                return all(_fits(view, *each) for segment in self._segments[path] for each in _listed(segment))
+
+
+def _fits(view: memoryview, start: int, length: int, checksum: int) -> bool:
+    with view[start : start + length] as part:
+        return len(part) == length and crc32(part) == checksum
+
+
+def _listed(segment: Segment) -> Iterator[tuple[int, int, int]]:
+    """Start, length and crc32 of the schema and of each batch."""
+    if segment.head_checksum is not None:
+        yield 0, segment.head, segment.head_checksum
+    for batch in segment.batches:
+        yield batch.start, batch.length, batch.checksum
+
+
+# Reads what can be read of a segment, and says what cannot.
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """Records of a segment that cannot be read: those at positions from `start` up to, not including, `end`.
+
+    `records`: how many were committed there. `place`: their offsets. `what`: is the matter with the file.
+    `lost`: whether they are gone for certain. Else the system refuses the file, and may not when it is asked again.
+    """
+
+    segment: Segment
+    start: int
+    end: int
+    records: int
+    place: RecordsPlace
+    what: str
+    lost: bool
+
+
+def pieces(log: RangeReader, segment: Segment) -> Iterator[Fetched | Unreadable]:
+    """The records of a placed segment in order, batch by batch, also those behind what cannot be read."""
+    within = segment.range()
+    firsts = FileRange.of(within.token).firsts(within.start)
+    ends = [*firsts[1:], within.end]
+    position = within.start
+    while position < within.end:
+        try:
+            for found in log.read(within, position):
+                yield found
+                position = found.end
+            return
+        except (SegmentError, UnreadableFileError) as error:
+            failed = bisect_right(ends, position)
+            last = len(ends) if _of_the_file(error) else failed + 1
+            yield Unreadable(
+                segment=segment,
+                start=position,
+                end=ends[last - 1],
+                records=sum(batch.rows for batch in segment.batches[failed:last]),
+                place=_place(segment, position, ends[last - 1]),
+                what=error.what,
+                lost=not isinstance(error, UnreadableFileError) or error.errno == errno.EIO,
+            )
+            position = ends[last - 1]
+
+
+def _of_the_file(error: SegmentError | UnreadableFileError) -> bool:
+    """Whether the error is of the file, and not of one of its batches."""
+    match error:
+        case RangeMissingError():
+            return True
+        case CorruptSegmentError():
+            return error.batch is None
+        case UnreadableFileError():
+            return error.errno != errno.EIO
+    return True
+
+
+def _place(segment: Segment, start: int, end: int) -> RecordsPlace:
+    """Offsets grow as positions do, or by more: in a segment with gaps these are bounds, else they are exact."""
+    first = segment.base_offset + start - segment.base_position
+    return RecordsPlace(segment.topic, segment.partition, first, segment.end_offset - (segment.end_position - end))
+
+
+# Says who misses records of a log that cannot be read: a topic's readers, or the copies of a store.
+
+NO_READERS: Mapping[str, Collection[str]] = MappingProxyType({})
+"""For a log that is looked at without its project."""
+
+
+class Losses:
+    """`states`: of all applications whose commits can be read, by name.
+
+    `readers`: topic -> the applications that read it in the project, whether they have run or not. `unknown`: those
+    whose commits cannot be read.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, LogState],
+        readers: Mapping[str, Collection[str]],
+        unknown: Collection[str] = (),
+    ) -> None:
+        self._states = states
+        self._readers = readers
+        self._unknown = unknown
+
+    def told(self, application: str, missing: Unreadable) -> str:
+        """What is lost with records of this application, in a sentence."""
+        state, topic = self._states[application], missing.segment.topic
+        for store in state.topology.stores:
+            if topic == changelog_topic(application, store):
+                return _of_store(state, store, missing)
+        said = list(self._of_readers(application, missing))
+        return "; ".join(said) or "no topology reads them"
+
+    def way_out(self, application: str, missing: Unreadable) -> str:
+        """What to do."""
+        if not missing.lost:
+            return "have the system let this user read the file; nothing of it is known to be lost"
+        topic = missing.segment.topic
+        return ways_out_of_lost_records(application, topic, topic in self._states[application].seeds)
+
+    def _of_readers(self, application: str, missing: Unreadable) -> Iterator[str]:
+        topic = missing.segment.topic
+        read = set()
+        for reader, state in self._states.items():
+            used = state.topology.topics.get(topic)
+            if used is None or (used.writer or application) != application:
+                continue
+            parts = state.topology.subtopologies.values()
+            if used.global_:
+                read.add(reader)
+                yield f"clients of {reader} that load the topic as a global table cannot do so"
+            elif any(topic in part.sources for part in parts):
+                read.add(reader)
+                yield f"{reader} has consumed them" if _consumed(state, missing) else f"{reader} has not consumed them"
+        for reader in sorted({*self._readers.get(topic, ())} - read):
+            if reader in self._unknown:
+                yield f"whether {reader} has consumed them is not known: its commits cannot be read"
+            else:
+                yield f"{reader} has not consumed them"
+
+
+def _consumed(state: LogState, missing: Unreadable) -> bool:
+    """Whether all tasks that read the partition have read on from behind the records."""
+    topic, lane = missing.segment.topic, missing.segment.lane
+    found = [
+        task.positions.get(topic, {}).get(lane, 0)
+        for task in state.tasks.all()
+        if task.partition == missing.segment.partition and topic in task.positions
+    ]
+    readers = sum(topic in part.sources for part in state.topology.subtopologies.values())
+    return len(found) >= readers and all(position >= missing.end for position in found)
+
+
+def _of_store(state: LogState, store: str, missing: Unreadable) -> str:
+    partition = missing.segment.partition
+    lacks = f"changes of store {store}, partition {partition}: a copy that is restored from the changelog lacks them"
+    usable = max(missing.end, state.horizon(changelog_topic(state.application, store), partition, partition))
+    later = [each.position for each in state.store_snapshots.of(store, partition) if each.position >= usable]
+    if later:
+        lacks += f", one that is restored from the snapshot at position {max(later)} has them"
+    return lacks
+
+
+# Reads copies of stores that commits list.
+
+
+def damage_of(log: Log, copy: StoreSnapshot) -> str:
+    """What is the matter with a copy of a store; empty if it is as it was saved."""
+    size, checksum = 0, 0
+    try:
+        for piece in log.read_file(copy.path):
+            size, checksum = size + len(piece), crc32(piece, checksum)
+    except SavedFileError as error:
+        return error.cause
+    if size != copy.size:
+        return f"{size:,} bytes long instead of {copy.size:,}"
+    return "" if checksum == copy.checksum else "its checksum is wrong"
+
+
+# Walks a whole log and lists all that is damaged: commits, snapshots, records, copies of stores.
+#
+# All bytes that commits list are read and compared with their checksums. It needs no lock. What a running application
+# replaces meanwhile is not taken for damage.
 
 Progress = Callable[[int, int], None]
 """Is told how many segments were read, and of how many."""

@@ -12,20 +12,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from ....private_files import make_folder
-from ...durations import parse_duration
+from ...environment import parse_duration
+from ..durable_files import summed
 from ..errors import SavedFileError
-from ..log import LogFile, SavedFile
-from ..log_id import NAME, id_in, new_id
-from ..ranges import Columns, Fetched, LogRange
-from ..rewritten import Rewritten
-from ..saved_files import summed
-from ..segments.reading import fetch
+from ..log import NAME, LogFile, SavedFile, id_in, new_id
+from ..ranges import Columns, Fetched, LogRange, Rewritten
+from ..segments.files import fetch
+from ..segments.partitions import write_rewritten, write_segments
 from ..segments.segment import Segment
-from ..segments.writing import write_rewritten, write_segments
-from .batches import BatchesAhead, RangesAhead
 from .commits import BEGUN, Era, ObjectCommitStore, entry, remove_ended
 from .connection import Connection
-from .objects import PART, ObjectExistsError, Objects
+from .objects import PART, BatchesAhead, ObjectExistsError, Objects, RangesAhead
 
 _KINDS = {"segments": ".seg", "snapshots": ".snap"}
 

@@ -1,28 +1,28 @@
-"""The inside of a segment file: records as Arrow record batches, which can be read one by one.
-
-A file is an Arrow IPC stream, compressed with lz4, so that any Arrow tool can open it: the schema, then batches of at
-most `BATCH_ROWS` rows and `BATCH_BYTES` bytes of one partition each, one partition after the other. A commit lists the
-byte ranges of the batches. A reader joins the bytes of the schema and of the batches that it needs, which is an Arrow
-stream again.
-"""
+"""Segment files, read."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...records.arrays import piece_starts
-from ...records.schema import HEADERS, may_be_missing
+from ...records.arrays import Int64s, piece_starts
+from ...records.schema import HEADERS, as_schema, may_be_missing, unreadable
 from ...records.types import ddl
-from ...records.widening import as_schema, unreadable
 from ..errors import ColumnTypeError, CorruptSegmentError, MissingColumnsError
-from ..ranges import Columns
-from .segment import Batch, FileRange, Segment
+from ..ranges import Columns, Fetched, LogRange
+from .segment import Batch, FileRange, Segment, records_named
+
+# The inside of a segment file: records as Arrow record batches, which can be read one by one.
+#
+# A file is an Arrow IPC stream, compressed with lz4, so that any Arrow tool can open it: the schema, then batches of at
+# most `BATCH_ROWS` rows and `BATCH_BYTES` bytes of one partition each, one partition after the other. A commit lists
+# the byte ranges of the batches. A reader joins the bytes of the schema and of the batches that it needs, which is an
+# Arrow stream again.
 
 BATCH_ROWS = 16_384
 """The most rows of a batch. A reader decodes at least one batch."""
@@ -193,3 +193,41 @@ def _select(batch: pa.RecordBatch, columns: Sequence[str] | pa.Schema) -> pa.Rec
     # `included_fields` keeps the order of the file.
     places = [name for name in (POSITION, OFFSET) if name in batch.schema.names]
     return batch.select([*columns, *places])
+
+
+# Reads the records of a range from a segment file, wherever its bytes come from.
+
+Load = Callable[[FileRange, int], memoryview]
+"""Gives the bytes of `files.byte_ranges` of a batch, one after the other."""
+
+
+def fetch(within: LogRange, start: int | None, columns: Columns, load: Load) -> Iterator[Fetched]:
+    """See `RangeReader.read`: batch by batch, as the file has them. `load` is called for each when it is its turn.
+
+    Raises CorruptSegmentError, MissingColumnsError, ColumnTypeError, and what `load` raises. Errors name the records.
+    """
+    file = FileRange.of(within.token)
+    start = within.start if start is None else start
+    for number, (first, end) in enumerate(pairwise([*file.firsts(within.start), within.end])):
+        if end <= start:
+            continue
+        with records_named(within, first, end, file.batches[number].length):
+            records = decode_batch(load(file, number), file, number, columns)
+        found = _placed(records, within, first, end)
+        rest = found[int(np.searchsorted(found.positions, start)) :]
+        if len(rest):
+            yield rest
+
+
+def _placed(records: pa.RecordBatch, within: LogRange, first: int, end: int) -> Fetched:
+    """The records of a batch with their positions and offsets: from its columns, else one after the other."""
+    names = records.schema.names
+    positions = _column(records, POSITION) if POSITION in names else np.arange(first, first + len(records))
+    offsets = _column(records, OFFSET) if OFFSET in names else positions + (within.start_offset - within.start)
+    places = [name for name in (POSITION, OFFSET) if name in names]
+    return Fetched(records.drop_columns(places) if places else records, positions, offsets, end)
+
+
+def _column(records: pa.RecordBatch, name: str) -> Int64s:
+    values: Int64s = records.column(name).to_numpy()
+    return values

@@ -1,11 +1,14 @@
-"""The default store: LMDB, transactional, and usable by many processes at once."""
+"""Stores in LMDB."""
 
 from __future__ import annotations
 
+import os
+import shutil
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
+from hashlib import blake2b
 from itertools import chain, islice, starmap
 from operator import itemgetter, lt
 from pathlib import Path
@@ -13,16 +16,120 @@ from typing import Any, cast
 
 import lmdb
 
-from ....private_files import make_folder
+from ....errors import MachineError
+from ....private_files import make_folder, opener
 from ....unusable_paths import unusable_paths_told
 from ...tasks.errors import TaskMigratedError
 from ...tasks.measured import StoreSize
-from ..store import Changes
-from . import copies
-from .checksums import refuse_disorder, refuse_hidden, sealed
-from .environment import Environment
-from .environments import of_this_process
-from .long_keys import PREFIX, behind_stored, is_long, original, stored_key, stored_value
+from ..directory import beside
+from ..store import Changes, CopyDamagedError
+from . import file as lmdb_file
+from .environment import DAMAGE, Environment, of_this_process
+from .file import mark_unsynced, number_of, refuse_disorder, refuse_hidden, sealed
+
+# Stores keys longer than LMDB allows: a prefix and a hash replace the key, and the whole key is kept in the value.
+#
+# A stored key of the full 511 bytes is always a prefix with a hash. A shorter one is the key itself. So the two cannot
+# be confused. Long keys with the same prefix lie together, ordered by hash; readers sort them.
+
+STORED = 511
+HASH = 16
+PREFIX = STORED - HASH
+
+
+def stored_key(key: bytes) -> bytes:
+    """The form under which `key` is stored, at most 511 bytes."""
+    return key if len(key) <= PREFIX else key[:PREFIX] + blake2b(key, digest_size=HASH).digest()
+
+
+def behind_stored(end: bytes) -> bytes:
+    """What is greater than the stored forms of all keys below `end`; of a long one also of those with its prefix."""
+    return end if len(end) <= PREFIX else end[:PREFIX] + b"\xff" * HASH
+
+
+def stored_value(key: bytes, value: bytes) -> bytes:
+    """The value to store for `key`. For a long key: its length (4 bytes, little endian), the key, and the value."""
+    return value if len(key) <= PREFIX else len(key).to_bytes(4, "little") + key + value
+
+
+def is_long(stored: bytes) -> bool:
+    """Whether a stored key replaces a longer one."""
+    return len(stored) == STORED
+
+
+def original(stored: bytes, value: bytes) -> tuple[bytes, bytes]:
+    """The original key and value of their stored forms."""
+    if not is_long(stored):
+        return stored, value
+    end = 4 + int.from_bytes(value[:4], "little")
+    return value[4:end], value[end:]
+
+
+# Copies LMDB environments as a whole, and puts copies in the place of others.
+#
+# A copy is LMDB's file as it is after one transaction, without free pages. They may be more than the others: a
+# transaction that changes a row on each page writes all pages again. The pages are walked as a reader does it, and
+# written one after the other, so it takes about as long as copying a file, and nobody waits.
+
+FORM = "lmdb"
+"""What lmdb's and memory's copies are, see `CopyingBackend.copy_form`."""
+
+
+def save_copy(directory: Path, map_size: int, file: Path) -> int:
+    """See `CopyingBackend.save_copy`."""
+    with of_this_process.use(directory.resolve(), map_size) as environment:
+        try:
+            _copy(environment, file)
+        except OSError as error:  # it is about the new file, and not about the store
+            raise MachineError.of(error) from error
+    return _position(file, map_size)
+
+
+def load_copy(
+    directory: Path,
+    map_size: int,
+    position: int,
+    file: Path,
+    complete: Callable[[Path], None] = lambda _: None,
+) -> None:
+    """See `CopyingBackend.load_copy`. `complete`: adds to the new folder what else belongs there."""
+    directory = directory.resolve()
+    folder = beside(directory, "loading")
+    shutil.rmtree(folder, ignore_errors=True)
+    if (found := _position(file, map_size)) != position:
+        raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")
+    make_folder(folder)
+    try:
+        mark_unsynced(folder)  # as after each write: if the machine stops, the changelog has everything
+        shutil.move(file, folder / lmdb_file.NAME)
+        complete(folder)
+        of_this_process.put_in_place(folder, directory)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _copy(environment: Environment, file: Path) -> None:
+    with open(file, "xb", opener=opener) as copy:
+        try:
+            environment.copy(copy.fileno())
+        except lmdb.Error as error:
+            if (number := number_of(error)) is None:
+                raise
+            raise OSError(number, os.strerror(number), str(file)) from error
+    lmdb_file.extend(file)
+
+
+def _position(file: Path, map_size: int) -> int:
+    """The position of a copy. Raises CopyDamagedError."""
+    try:
+        if missing := lmdb_file.missing_bytes(file):
+            raise CopyDamagedError(f"it is {missing:,} bytes too short")
+        return Environment.position_of_copy(file, map_size)
+    except (*DAMAGE, lmdb.Error) as error:
+        raise CopyDamagedError(str(error)) from error
+
+
+# The default store: LMDB, transactional, and usable by many processes at once.
 
 MAP_SIZE = 64 << 20
 """The initial map size in bytes. It is doubled whenever the map is full. The file takes only what is used."""
@@ -165,7 +272,7 @@ class LmdbBackend:
     A CopyingBackend.
     """
 
-    copy_form = copies.FORM
+    copy_form = FORM
 
     def __init__(self, map_size: int = MAP_SIZE) -> None:
         self._map_size = map_size
@@ -180,11 +287,11 @@ class LmdbBackend:
 
     def save_copy(self, directory: Path, file: Path) -> int:
         """See `CopyingBackend.save_copy`."""
-        return copies.save_copy(directory, self._map_size, file)
+        return save_copy(directory, self._map_size, file)
 
     def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """See `CopyingBackend.load_copy`."""
-        copies.load_copy(directory, self._map_size, position, file)
+        load_copy(directory, self._map_size, position, file)
 
 
 def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> list[bytes | None]:

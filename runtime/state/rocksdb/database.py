@@ -1,14 +1,12 @@
-"""One open RocksDB: its settings, its rows, and how they are written. Errors are those of `rocksdict`.
-
-There is no write-ahead log: what was written is on the disk after `flush` only. RocksDB has a checksum for each block
-of a file, and none for the list of its files: a shortened one looks like an older database. So whoever opens one
-compares its sequence number with the one noted.
-"""
+"""A database of RocksDB."""
 
 from __future__ import annotations
 
+import errno
+import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice, takewhile
 from pathlib import Path
@@ -16,8 +14,17 @@ from tempfile import TemporaryDirectory
 
 import rocksdict as rocks
 
+from ....errors import HeadwaterError, MachineError
+from ....private_files import write_text
 from ...tasks.measured import StoreSize
-from ..store import Changes
+from ..offset_checkpoint import NAME, Changelog, CheckpointError, OffsetCheckpoint, offset_of, position_of
+from ..store import Changes, StoreUnusableError
+
+# One open RocksDB: its settings, its rows, and how they are written. Errors are those of `rocksdict`.
+#
+# There is no write-ahead log: what was written is on the disk after `flush` only. RocksDB has a checksum for each block
+# of a file, and none for the list of its files: a shortened one looks like an older database. So whoever opens one
+# compares its sequence number with the one noted.
 
 COMPRESSIONS = {
     "none": rocks.DBCompressionType.none,
@@ -183,3 +190,119 @@ def _options(settings: Settings, cache: rocks.Cache, writable: bool) -> rocks.Op
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     return options
+
+
+# Recognizes RocksDB's errors: damage, and what comes from the machine.
+#
+# `rocksdict` raises plain `Exception`s, whose texts are RocksDB's: the kind of error, the cause, and the system's
+# words.
+
+_DAMAGE = ("Corruption:", "IO error: No such file or directory:", "Invalid argument:")
+_REFUSED = "IO error:"
+_TOLD = {
+    os.strerror(number): number
+    for number in (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
+        *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ESTALE),
+    )
+}
+
+
+class FilesDamagedError(Exception):
+    """The files of a store are not as they were written."""
+
+
+@contextmanager
+def errors_told(directory: Path) -> Iterator[None]:
+    """Raise FilesDamagedError for damage, and StoreUnusableError where the system refuses the files of a store."""
+    try:
+        yield
+    except HeadwaterError:
+        raise
+    except FileNotFoundError as error:
+        raise FilesDamagedError(f"its file {Path(error.filename or '').name} is not there") from error
+    except OSError as error:
+        if not MachineError.explains(error):
+            raise
+        place = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else directory
+        raise StoreUnusableError(place, error.errno, error.strerror or str(error)) from error
+    except Exception as error:
+        text = str(error)
+        if type(error) is not Exception:
+            raise
+        if text.startswith(_DAMAGE):
+            raise FilesDamagedError(text.splitlines()[0]) from error
+        if text.startswith(_REFUSED):
+            number = next((number for words, number in _TOLD.items() if words in text), None)
+            raise StoreUnusableError(directory, number, text.removeprefix(_REFUSED).strip()) from error
+        raise
+
+
+# What lies in a store's directory: the database's folder, and the checkpoint file that says what it holds.
+#
+# The file is there whenever everything that was applied is on the disk. It is deleted before the first change after
+# that. So a store without the file was not closed as it should be: what it holds is unknown, and it is wiped.
+
+Stamp = tuple[int, int]
+"""What tells a checkpoint from another one."""
+
+_SEQUENCE: Changelog = ("rocksdb-sequence", 0)
+"""Beside the store's own entry: the number of the last change that the database has."""
+
+
+class StoreFiles:
+    """The files of the store of a directory."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.database = directory / "db"
+        self._checkpoint = OffsetCheckpoint(directory / NAME)
+        self._damaged = directory / "damaged"
+
+    @property
+    def stamp(self) -> Stamp | None:
+        """Of the checkpoint; None without one."""
+        return self._checkpoint.stamp()
+
+    def checkpoint(self) -> tuple[int, int] | None:
+        """The position and the sequence number; None without a file. Raises FilesDamagedError, OSError."""
+        try:
+            offsets = self._checkpoint.read()
+        except CheckpointError as error:
+            raise FilesDamagedError(f"its checkpoint file: {error.cause}") from error
+        if not offsets:
+            return None
+        if offsets.keys() != {self._changelog, _SEQUENCE}:
+            raise FilesDamagedError("its checkpoint file is that of another store")
+        return position_of(offsets[self._changelog]), offsets[_SEQUENCE]
+
+    def write_checkpoint(self, position: int, sequence: int) -> None:
+        """Say that the database holds everything up to a position. Raises OSError."""
+        self._checkpoint.write({self._changelog: offset_of(position), _SEQUENCE: sequence})
+
+    def delete_checkpoint(self) -> None:
+        """Say that it is unknown what the database holds. Raises OSError."""
+        self._checkpoint.delete()
+
+    def mark_damaged(self) -> None:
+        """Have the database wiped by whoever opens it next; somebody has been told. A reader may lack the right."""
+        with suppress(OSError):
+            write_text(self._damaged, "")
+            self.delete_checkpoint()
+
+    def is_damaged(self) -> bool:
+        """Whether it is to be wiped, and somebody knows."""
+        return self._damaged.exists()
+
+    def wipe(self) -> None:
+        """Remove the database. Only for the process that may write it. Raises OSError."""
+        self.delete_checkpoint()
+        if self.database.exists():
+            shutil.rmtree(self.database)
+        self._damaged.unlink(missing_ok=True)
+
+    @property
+    def _changelog(self) -> Changelog:
+        """As the directory names it: `<store>/<partition>`, or `<table>` of a global table."""
+        name = self.directory.name
+        return (self.directory.parent.name, int(name)) if name.isdecimal() else (name, 0)

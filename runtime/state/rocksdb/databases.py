@@ -26,12 +26,8 @@ import rocksdict as rocks
 
 from ....errors import HeadwaterError
 from ..store import StoreDamagedError, StoreUnusableError
-from .answering import IDLE_S, Answering
-from .claim import Claim, ask, is_claimed
-from .database import Database, Settings, start_threads, stop_threads
-from .errors import FilesDamagedError, errors_told
-from .files import Stamp, StoreFiles
-from .writer import INCOMPLETE, NOT_CLOSED, Writer
+from .database import Database, FilesDamagedError, Settings, Stamp, StoreFiles, errors_told, start_threads, stop_threads
+from .writer import IDLE_S, INCOMPLETE, NOT_CLOSED, Answering, Claim, Writer, ask, is_claimed
 
 _PAUSE_S = 0.002
 """Between two looks whether another process has let go of a store, in seconds."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.compiler.checks.catalog import InstalledPlugins
+from headwater.compiler.checks.plugins import InstalledPlugins
 from headwater.plugins.manager import PluginManager
 
 

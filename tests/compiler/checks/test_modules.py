@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headwater.compiler.checks.modules import check_modules
+from headwater.compiler.checks.project import check_modules
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.reading.nodes import FixedOrigin, Scalar, Sequence
+from headwater.compiler.reading.source import FixedOrigin, ScalarNode, SequenceNode
 
 
 def test_module_that_is_very_long_is_not_taken_for_one_that_ends_in_the_middle(tmp_path: Path) -> None:
@@ -14,6 +14,8 @@ def test_module_that_is_very_long_is_not_taken_for_one_that_ends_in_the_middle(t
     at = Position("headwater.yml", 4)
     diagnostics = Diagnostics()
 
-    fine = check_modules(Sequence((Scalar("long", "long", at, FixedOrigin(at)),), at), tmp_path, (), None, diagnostics)
+    fine = check_modules(
+        SequenceNode((ScalarNode("long", "long", at, FixedOrigin(at)),), at), tmp_path, (), None, diagnostics
+    )
 
     assert (fine, list(diagnostics)) == (True, [])

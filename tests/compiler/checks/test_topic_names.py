@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.compiler.emit.names import Constants
+from headwater.compiler.emit.literals import Constants
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.resources import resources_of
 from headwater.compiler.selectors import select

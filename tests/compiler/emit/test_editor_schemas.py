@@ -13,7 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from headwater.cli.main import main
-from headwater.compiler.emit.editor_schemas import FILES, editor_schema
+from headwater.compiler.emit.target import FILES, editor_schema
 
 ROOT = Path(__file__).parents[3]
 MODELINE = re.compile(r"# yaml-language-server: \$schema=(\S+)\n")

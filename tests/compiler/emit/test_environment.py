@@ -15,17 +15,12 @@ from headwater.cli.commands.init import command as init
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.emit.job import render_job
 from headwater.compiler.emit.runner import render_runner
-from headwater.compiler.reading.environment import (
-    DurationFromEnvironment,
-    FromEnvironment,
-    Lookup,
-    NumberFromEnvironment,
-)
+from headwater.compiler.reading.files import DurationFromEnvironment, FromEnvironment, Lookup, NumberFromEnvironment
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.target_settings import settings_of
 from headwater.compiler.topology.graph import TopologyGraph
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.topology import Assignment, PluginRef
+from headwater.runtime.ir.topology import Assignment, PluginRef
 
 PROFILES = """\
 shop:

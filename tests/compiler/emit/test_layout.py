@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.compiler.emit.python import (
+from headwater.compiler.emit.literals import (
     Code,
     Items,
     Sum,

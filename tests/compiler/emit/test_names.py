@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from headwater.compiler.emit.names import Constants, function_names
+from headwater.compiler.emit.literals import Constants, function_names
 from headwater.compiler.topology.graph import TopologyGraph
-from headwater.runtime.topology import Assignment, PluginRef, Store, Topic
+from headwater.runtime.ir.topology import Assignment, PluginRef, Store, Topic
 
 
 def topic(name: str) -> Topic:

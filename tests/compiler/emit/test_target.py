@@ -10,7 +10,7 @@ from typing import Any
 from headwater.compiler.emit.target import emit
 from headwater.compiler.language.judge import VerdictCache
 from headwater.compiler.whole_files import write_whole
-from headwater.runtime.topology import PluginRef, Settings
+from headwater.runtime.ir.topology import PluginRef, Settings
 
 SETTINGS = Settings(PluginRef("embedded"), "state")
 

@@ -7,8 +7,8 @@ import pytest
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.cannot_fail import cannot_fail
 from headwater.compiler.language.expressions import Scope
-from headwater.compiler.language.udfs.calls import read
-from headwater.compiler.reading.nodes import Scalar
+from headwater.compiler.language.udfs import read
+from headwater.compiler.reading.source import ScalarNode
 
 COLUMNS = {
     "n": "bigint",
@@ -29,7 +29,7 @@ class Offsets:
 
 def is_certain(sql: str) -> bool:
     scope = Scope({"k": "string"}, COLUMNS)
-    expression = read(Scalar(sql, sql, Position("t.yml"), Offsets()), scope, Diagnostics())
+    expression = read(ScalarNode(sql, sql, Position("t.yml"), Offsets()), scope, Diagnostics())
     assert expression is not None
     return cannot_fail(expression, scope.type_of, {"rows"})
 

@@ -5,8 +5,8 @@ import pytest
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.aggregates import AggregateValue, read_aggregate
 from headwater.compiler.language.expressions import Expression, Scope
-from headwater.compiler.language.udfs.calls import read
-from headwater.compiler.reading.nodes import Scalar
+from headwater.compiler.language.udfs import read
+from headwater.compiler.reading.source import ScalarNode
 
 SCOPE = Scope(
     key={"user": "string", "both": "int"},
@@ -24,8 +24,8 @@ class Characters:
         return Position("t.yml", 1, offset, end)
 
 
-def scalar(text: str) -> Scalar:
-    return Scalar(text, text, Position("t.yml"), Characters())
+def scalar(text: str) -> ScalarNode:
+    return ScalarNode(text, text, Position("t.yml"), Characters())
 
 
 def expression(text: str, scope: Scope = SCOPE) -> tuple[Expression | None, Diagnostics]:

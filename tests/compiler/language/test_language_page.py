@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.compiler.language.format_options import OPTIONS
+from headwater.compiler.language.determinism import OPTIONS
 from headwater.compiler.language.functions import AGGREGATES, GROUPS
 from headwater.compiler.pipeline import CheckedProject
 

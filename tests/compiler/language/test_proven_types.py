@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from verdicts import recorded
 
 from headwater.compiler.language.judge import SPARK
-from headwater.compiler.language.proven.reading import type_of
-from headwater.compiler.language.proven.terms import UnprovenTypeError
+from headwater.compiler.language.proven import type_of
+from headwater.compiler.language.proven_types import UnprovenTypeError
 from headwater.compiler.types import canonical, ddl
 from headwater.runtime.records.types import split_columns
 
@@ -222,7 +222,7 @@ def test_what_only_spark_knows_is_left_to_it_with_a_reason(sql: str, reason: str
 
 @pytest.mark.spark
 def test_types_of_generated_expressions_are_those_that_spark_gives(spark_session: SparkSession) -> None:
-    from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     analyzer = SparkAnalyzer({"master": "local[2]"})
     columns = ddl(COLUMNS)

@@ -10,9 +10,9 @@ from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
 from headwater.compiler.language.judge import Judge, Request, Verdict, VerdictCache
 from headwater.compiler.language.stand_in import Unjudged
-from headwater.compiler.language.udfs.calls import read
-from headwater.compiler.reading.nodes import FixedOrigin, Scalar
-from headwater.runtime.records.unknown_types import UNKNOWN_TYPES
+from headwater.compiler.language.udfs import read
+from headwater.compiler.reading.source import FixedOrigin, ScalarNode
+from headwater.runtime.records.names import UNKNOWN_TYPES
 
 
 def test_type_is_that_of_spark_or_is_not_known() -> None:
@@ -44,7 +44,7 @@ def test_analyzer_is_told_the_first_expression_that_needs_it_and_how_many_more()
     asked = []
     for line, sql in ((7, "soundex(t)"), (3, "xxhash64(t)"), (5, "upper(t)"), (9, "xxhash64(t, t)")):
         at = Position("f.yml", line, 2)
-        expression = read(Scalar(sql, sql, at, FixedOrigin(at)), scope, diagnostics)
+        expression = read(ScalarNode(sql, sql, at, FixedOrigin(at)), scope, diagnostics)
         assert expression is not None
         asked.append((expression, scope))
     judge.types(asked[2:3])

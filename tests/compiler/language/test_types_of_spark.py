@@ -9,9 +9,9 @@ import pytest
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
 from headwater.compiler.language.judge import Judge, Refusal, VerdictCache
-from headwater.compiler.language.udfs.calls import read
-from headwater.compiler.reading.nodes import FixedOrigin, Scalar
-from headwater.runtime.records.texts.casts import never_casts
+from headwater.compiler.language.udfs import read
+from headwater.compiler.reading.source import FixedOrigin, ScalarNode
+from headwater.runtime.records.cast_texts import never_casts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -108,9 +108,9 @@ if(1 = 0, 1 / 0, 1)
 """
 
 
-def scalar(sql: str) -> Scalar:
+def scalar(sql: str) -> ScalarNode:
     at = Position("f.yml")
-    return Scalar(sql, sql, at, FixedOrigin(at))
+    return ScalarNode(sql, sql, at, FixedOrigin(at))
 
 
 def findings(sql: str, types: dict[str, str], analyzer: Any) -> tuple[str | None, list[tuple[str, str, str | None]]]:
@@ -142,7 +142,7 @@ def outcome(spark: SparkSession, sql: str, value: str) -> str:
 @pytest.mark.parametrize("third", [0, *(pytest.param(each, marks=pytest.mark.soak) for each in (1, 2))])
 def test_each_form_over_each_type_is_refused_or_has_the_type_of_spark(spark_session: SparkSession, third: int) -> None:
     """All forms and all types are in each third."""
-    from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     analyzer = SparkAnalyzer({"master": "local[2]"})
     wrong = []
@@ -171,7 +171,7 @@ def test_each_form_over_each_type_is_refused_or_has_the_type_of_spark(spark_sess
 
 
 def test_constants_that_fail_are_refused_and_no_others(spark_session: SparkSession) -> None:
-    from headwater.runtime.spark.analysis.analyzer import SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     analyzer = SparkAnalyzer({"master": "local[2]"})
     for sql in CONSTANTS.strip().splitlines():
@@ -198,7 +198,7 @@ def test_text_that_never_casts_is_one_that_spark_cannot_cast(spark_session: Spar
 
 
 def test_all_mistakes_of_an_expression_are_found_in_the_order_of_its_text(spark_session: SparkSession) -> None:
-    from headwater.runtime.spark.analysis.analyzer import Refused, SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import Refused, SparkAnalyzer
 
     sql = "number = flag and amount > 'lots' and coalesce(word, 0) = tags and tags - 3 > 0"
     columns = "number int, flag boolean, amount double, word string, tags map<string,int>"

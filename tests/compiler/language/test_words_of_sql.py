@@ -10,11 +10,11 @@ from sqlglot.errors import SqlglotError
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Expression, Scope
-from headwater.compiler.language.udfs.calls import read
-from headwater.compiler.reading.nodes import Scalar
+from headwater.compiler.language.udfs import read
+from headwater.compiler.reading.source import ScalarNode
+from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.misread import parse_expression
 from headwater.runtime.expressions.reading import node_of
-from headwater.runtime.expressions.values import Batch
 from headwater.runtime.records.names import SQL_WORDS, column_sql
 
 FORMS = (
@@ -68,7 +68,7 @@ class Characters:
 def expression(text: str) -> tuple[Expression | None, Diagnostics]:
     found = Diagnostics()
     value = dict.fromkeys(("from", "true", "null", "interval", "array", "x"), "int")
-    return read(Scalar(text, text, Position("t.yml"), Characters()), Scope({}, value), found), found
+    return read(ScalarNode(text, text, Position("t.yml"), Characters()), Scope({}, value), found), found
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ import pytest
 
 import headwater.compiler.operations
 from headwater.compiler.operations import STEPS
+from headwater.compiler.operations.base.context import StepAction
 from headwater.compiler.operations.base.operation import EitherOperation, Operation, PythonOperation, SqlOperation
-from headwater.compiler.operations.base.step import StepAction
 from headwater.compiler.topology import connections
 
 SCHEMA = Path(headwater.compiler.operations.__path__[0]).parents[1] / "schemas" / "topology.json"

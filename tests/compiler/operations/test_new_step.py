@@ -10,19 +10,17 @@ import pytest
 
 from headwater.compiler.diagnostics import Position
 from headwater.compiler.emit.job import render_job
-from headwater.compiler.entries.reader import Reader
+from headwater.compiler.entries import Reader
 from headwater.compiler.model import build
 from headwater.compiler.operations import STEPS
-from headwater.compiler.operations.base.context import FlowContext
+from headwater.compiler.operations.base.context import FlowContext, References, Refusal, Step, StepAction
 from headwater.compiler.operations.base.operation import Description, Processor, PythonOperation, TableUse
-from headwater.compiler.operations.base.shape import Shape
-from headwater.compiler.operations.base.site import PythonLayout, Site
-from headwater.compiler.operations.base.step import References, Refusal, Step, StepAction
+from headwater.compiler.operations.base.site import PythonLayout, Shape, Site
 from headwater.compiler.pipeline import CheckedProject
-from headwater.compiler.reading.nodes import FixedOrigin, Node, Scalar
+from headwater.compiler.reading.source import FixedOrigin, Node, ScalarNode
 from headwater.compiler.resources import resources_of
-from headwater.compiler.topology.topology_description import describe
-from headwater.runtime.operators.declarations import Settle
+from headwater.compiler.topology.description import describe
+from headwater.runtime.ir.declarations import Settle
 
 TOPICS = "clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}"
 TOPOLOGY = """
@@ -144,7 +142,7 @@ class SplitStep(SuppressStep):
 
     def references(self) -> References:
         at = Position("topologies/t.yml", 1, 1)
-        return References(flows=tuple(Scalar(name, name, at, FixedOrigin(at)) for name in ("left", "right")))
+        return References(flows=tuple(ScalarNode(name, name, at, FixedOrigin(at)) for name in ("left", "right")))
 
 
 def test_flows_of_a_new_step_are_no_topics_that_the_topology_reads(

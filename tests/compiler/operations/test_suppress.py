@@ -8,7 +8,7 @@ import pytest
 
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.resources import resources_of
-from headwater.compiler.topology.topology_description import describe
+from headwater.compiler.topology.description import describe
 
 TOPICS = """
 clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}

@@ -10,9 +10,8 @@ from textwrap import dedent
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics
-from headwater.compiler.reading.nodes import Mapping, Node, Scalar
-from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.strict_yaml.loader import read_yaml
+from headwater.compiler.reading.source import MappingNode, Node, ScalarNode, SourceFile
+from headwater.compiler.reading.yaml_loader import read_yaml
 
 PROJECT = {
     "headwater.yml": 'name: example\nversion: "1.0"\n',
@@ -31,10 +30,10 @@ class Read:
     def codes(self) -> list[str]:
         return [found.code for found in self.diagnostics]
 
-    def scalar(self, key: str) -> Scalar:
-        assert isinstance(self.node, Mapping)
+    def scalar(self, key: str) -> ScalarNode:
+        assert isinstance(self.node, MappingNode)
         found = self.node[key]
-        assert isinstance(found, Scalar)
+        assert isinstance(found, ScalarNode)
         return found
 
 

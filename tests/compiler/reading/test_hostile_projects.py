@@ -18,7 +18,7 @@ import pytest
 LOADER = """
 import json, os, pathlib, resource, sys
 from headwater.compiler.pipeline import compile_project
-from headwater.compiler.printing import as_text
+from headwater.compiler.diagnostics import as_text
 
 def load(root):
     resource.setrlimit(resource.RLIMIT_AS, (500_000_000, 500_000_000))

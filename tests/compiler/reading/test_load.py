@@ -6,7 +6,7 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.reading.load import load_project
-from headwater.compiler.reading.nodes import Mapping, Scalar, Sequence
+from headwater.compiler.reading.source import MappingNode, ScalarNode, SequenceNode
 
 TOPIC = "topics:\n  {name}:\n    partitions: 1\n    value: {{a: int}}\n"
 TOPOLOGY = "topology: {name}\nflows:\n  f:\n    from: t\n"
@@ -122,11 +122,11 @@ def test_step_that_is_a_bare_word_becomes_a_mapping(project):
     loaded, found = load(root)
     assert found == []
     steps = loaded.topologies[0].node["flows"]["f"]["steps"]
-    assert isinstance(steps, Sequence)
+    assert isinstance(steps, SequenceNode)
     assert [list(step) for step in steps] == [["to_table"], ["to_stream"]]
-    assert isinstance(steps[0], Mapping)
+    assert isinstance(steps[0], MappingNode)
     assert steps[0].key_position("to_table") == Position("topologies/x.yml", 6, 9, 17)
-    assert isinstance(steps[0]["to_table"], Scalar)
+    assert isinstance(steps[0]["to_table"], ScalarNode)
     assert steps[0]["to_table"].value is None
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.strict_yaml.loader import read_yaml
 from headwater.compiler.reading.validate import validate
+from headwater.compiler.reading.yaml_loader import read_yaml
 
 TOPIC = "topics:\n  t:\n    partitions: 1\n    value: {a: int}\n"
 STEPS = "topology: x\nflows:\n  f:\n    from: t\n    steps:\n"

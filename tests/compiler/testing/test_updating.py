@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from headwater.compiler.testing.updating import Found, updated
-from headwater.compiler.testing.yaml_edits import flow_text
+from headwater.compiler.testing.updating import Found, flow_text, updated
 from headwater.runtime.records.types import parse_columns
 from headwater.runtime.testing.comparing import compared
 from headwater.runtime.testing.rows import Cells, Columns

@@ -10,8 +10,8 @@ import pytest
 from headwater.compiler.emit.template import content_hash
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology import graph
-from headwater.runtime.operators import declarations
-from headwater.runtime.stages.sql_step import SqlStep
+from headwater.runtime.engine.sql_step import SqlStep
+from headwater.runtime.ir import declarations
 
 Compile = Callable[..., CheckedProject]
 

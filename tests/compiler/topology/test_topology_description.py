@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from headwater.compiler.pipeline import CheckedProject
-from headwater.compiler.topology.topology_description import describe, mermaid
+from headwater.compiler.topology.description import describe, mermaid
 
 TOPICS = """
 clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}

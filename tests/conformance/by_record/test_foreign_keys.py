@@ -20,7 +20,7 @@ from conformance.by_record.scenarios import KINDS, Scenario, Sizes, aggregate
 from conformance.by_record.test_windows import InBothWays, as_taken
 from conformance.driving import WHOLE, Driven
 
-from headwater.api.testing.driver import rows_of_store
+from headwater.api.topology_test_driver import rows_of_store
 
 SIZES = Sizes()
 LONGER = 60

@@ -15,7 +15,7 @@ from conformance.by_record.facts import in_record_form
 from conformance.by_record.nodes import Record
 from conformance.driving import WHOLE, Compiled
 
-from headwater.runtime.topology import MAX_BYTES
+from headwater.runtime.ir.topology import MAX_BYTES
 
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 """The records of each output topic, and how many were dropped, by reason."""

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from client_tasks import T00, T01, T02, ClientTasks, Heard
 
-from headwater.runtime.restore.changelogs import ChangelogState, ReaderMode
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.offset_checkpoint import UNKNOWN, CheckpointError, OffsetCheckpoint
 from headwater.runtime.task_id import StoreId

@@ -9,13 +9,11 @@ from client_tasks import T00, T01, T02, T10, ClientTasks, LaterSlices, task_id
 
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import LATEST_OFFSET, MAX_OFFSET_SUM, StoreId
-from headwater.runtime.tasks.client.offset_sums import offset_sum
-from headwater.runtime.tasks.client.task_manager import REBALANCING
 from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
-from headwater.runtime.tasks.standby_task import StandbyTask
 from headwater.runtime.tasks.state import State
-from headwater.runtime.tasks.stream_task import StreamTask
-from headwater.runtime.tasks.task_timeout import TASK_TIMEOUT_MS, TaskTimeoutError
+from headwater.runtime.tasks.stream_task import StandbyTask, StreamTask
+from headwater.runtime.tasks.task import TASK_TIMEOUT_MS, TaskTimeoutError
+from headwater.runtime.tasks.task_manager import REBALANCING, offset_sum
 
 
 @pytest.fixture

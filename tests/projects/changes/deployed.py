@@ -24,13 +24,13 @@ from click.testing import CliRunner, Result
 from headwater import Project
 from headwater.cli.main import main
 from headwater.runtime.driver.cluster import Cluster
-from headwater.runtime.driver.reports.events import Observer
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.events import Observer
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.engine.operators.source import Sink
+from headwater.runtime.ir.topology import Subtopology
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.topology import Subtopology
 
 Records = Mapping[str, Sequence[Mapping[str, Any]]]
 """Topic -> records in record form."""

@@ -11,7 +11,7 @@ from projects.changes.deployed import Change, Deployed, changes
 from projects.changes.flights_small import deployed_flights
 from projects.changes.judging import judged
 
-from headwater.runtime.spark.cluster import SparkCluster
+from headwater.runtime.cluster.spark.cluster import SparkCluster
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
 
-from headwater.runtime.assignment.api.assignor import TaskAssignment, TaskType
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.assignor import TaskAssignment, TaskType
+from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     UNBOUNDED_LAG,
     UNKNOWN_LAG,

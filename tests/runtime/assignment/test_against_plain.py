@@ -7,10 +7,9 @@ from hypothesis import HealthCheck, given, settings
 from plain.high_availability import high_availability
 from plain.sticky import fallback, sticky
 
-from headwater.runtime.assignment.api.cluster import ApplicationState
-from headwater.runtime.assignment.fallback import Fallback
+from headwater.runtime.assignment.cluster import ApplicationState
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.assignment.sticky import Sticky
+from headwater.runtime.assignment.sticky import Fallback, Sticky
 
 SETTINGS = settings(suppress_health_check=list(HealthCheck))
 

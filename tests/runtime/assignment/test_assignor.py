@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -17,14 +17,8 @@ from headwater.runtime.assignment.api.assignor import (
     assign,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.api.cluster import (
-    ApplicationState,
-    ClientState,
-    ProcessId,
-    TaskInfo,
-    UnknownLagError,
-)
-from headwater.runtime.assignment.threads import deal_to_threads
+from headwater.runtime.assignment.balance import deal_to_threads
+from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo, UnknownLagError
 from headwater.runtime.task_id import TaskId
 
 A, B, C = ProcessId("a"), ProcessId("b"), ProcessId("c")

@@ -10,7 +10,7 @@ import pytest
 from clusters import clusters, deadlines, sets
 from hypothesis import HealthCheck, Phase, find, given, settings
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -18,10 +18,9 @@ from headwater.runtime.assignment.api.assignor import (
     TaskType,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.api.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState
-from headwater.runtime.assignment.fallback import Fallback
+from headwater.runtime.assignment.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.assignment.sticky import Sticky
+from headwater.runtime.assignment.sticky import Fallback, Sticky
 from headwater.runtime.task_id import TaskId
 
 Assign = Callable[[ApplicationState], TaskAssignment]

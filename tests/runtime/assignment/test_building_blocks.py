@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from clusters import One, cluster, placed
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -13,7 +13,7 @@ from headwater.runtime.assignment.api.assignor import (
     TaskType,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.api.building_blocks import (
+from headwater.runtime.assignment.building_blocks import (
     Assignments,
     RackAwareOptimizationParams,
     default_standby_task_assignment,
@@ -21,8 +21,8 @@ from headwater.runtime.assignment.api.building_blocks import (
     optimize_rack_aware_active_tasks,
     optimize_rack_aware_standby_tasks,
 )
-from headwater.runtime.assignment.api.cluster import ApplicationState, AssignmentConfigs, ProcessId
-from headwater.runtime.assignment.racks.tasks import TaskPlacementError
+from headwater.runtime.assignment.cluster import ApplicationState, AssignmentConfigs, ProcessId
+from headwater.runtime.assignment.racks import TaskPlacementError
 from headwater.runtime.task_id import TaskId
 
 T00 = TaskId(0, 0)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 import pytest
 from clusters import deadlines, sets, task
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignmentError,
     ClientAssignment,
     TaskAssignment,
     TaskType,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,
@@ -27,8 +27,8 @@ from headwater.runtime.assignment.api.cluster import (
     ProcessId,
     TaskInfo,
 )
-from headwater.runtime.assignment.fallback import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
+from headwater.runtime.assignment.sticky import Fallback
 from headwater.runtime.task_id import TaskId
 
 Assign = Callable[[ApplicationState], TaskAssignment]

@@ -11,10 +11,10 @@ PRINT_PLACEMENTS = """
 from dataclasses import replace
 
 from clusters import One, cluster, placed
-from headwater.runtime.assignment.balanced.assignor import Balanced
-from headwater.runtime.assignment.balanced.count import BalancedCount
-from headwater.runtime.assignment.api.cluster import AssignmentConfigs
-from headwater.runtime.assignment.fallback import Fallback
+from headwater.runtime.assignment.balanced import Balanced
+from headwater.runtime.assignment.balanced import BalancedCount
+from headwater.runtime.assignment.cluster import AssignmentConfigs
+from headwater.runtime.assignment.sticky import Fallback
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Sticky
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from clusters import One, Placed, cluster, deadlines, placed, task
 
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     UNBOUNDED_LAG,
     UNKNOWN_LAG,

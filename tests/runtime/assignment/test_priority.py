@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headwater.runtime.assignment.priority import ConstrainedPrioritySet
+from headwater.runtime.assignment.placement import ConstrainedPrioritySet
 
 
 def test_lightest_is_polled_and_the_first_of_equals() -> None:

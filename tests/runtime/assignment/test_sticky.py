@@ -3,9 +3,8 @@ from __future__ import annotations
 import pytest
 from clusters import One, cluster, deadlines, placed
 
-from headwater.runtime.assignment.api.cluster import AssignmentConfigs, NoClientsError
-from headwater.runtime.assignment.fallback import Fallback
-from headwater.runtime.assignment.sticky import Sticky
+from headwater.runtime.assignment.cluster import AssignmentConfigs, NoClientsError
+from headwater.runtime.assignment.sticky import Fallback, Sticky
 
 TWELVE = " ".join(f"0_{partition}" for partition in range(12))
 

@@ -4,7 +4,7 @@ from clusters import ids
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.assignment.threads import ConsumerTasks, deal_to_consumers
+from headwater.runtime.assignment.balance import ConsumerTasks, deal_to_consumers
 from headwater.runtime.task_id import TaskId
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -16,7 +16,7 @@ from headwater.runtime.assignment.api.assignor import (
     TaskType,
     ask,
 )
-from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
+from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
 from headwater.runtime.task_id import TaskId
 
 A, TASK = ProcessId("a"), TaskId(0, 0)

@@ -9,12 +9,11 @@ import pytest
 from commits import part, topic, topology
 
 from headwater.runtime.changes.comparison import Comparison
-from headwater.runtime.changes.model import Change, Subject, Verdict
-from headwater.runtime.changes.recompute.onward import going_on, with_real_ways
-from headwater.runtime.changes.ways import CONTINUE, ways_onward
+from headwater.runtime.changes.model import CONTINUE, Change, Subject, Verdict, ways_onward
+from headwater.runtime.changes.moves import going_on, with_real_ways
+from headwater.runtime.ir.topology import Agg, GlobalTable, StepText, Store, Topic
+from headwater.runtime.ir.windows import JoinWindow, SlidingWindow, Window
 from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
-from headwater.runtime.topology import Agg, GlobalTable, StepText, Store, Topic
-from headwater.runtime.windows import JoinWindow, SlidingWindow, Window
 
 FED = topic("fed")
 MADE = topic("made", writer="p-t")

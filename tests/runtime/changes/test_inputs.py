@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 from commits import PROJECT, Applications, part, segment, topic, topology
 
-from headwater.runtime.changes.inputs import topic_changes
+from headwater.runtime.changes.comparison import topic_changes
 from headwater.runtime.changes.model import Change, Verdict
+from headwater.runtime.ir.topology import GlobalTable, Store, Topic, Topology
 from headwater.runtime.log.commit.descriptions import FedTopic
 from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.declared_topics import WriterChangedError, check_writers, declared_topic, gone_with
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
-from headwater.runtime.topology import GlobalTable, Store, Topic, Topology
 
 RAW = topic("raw")
 MADE = topic("made", writer="p-old")

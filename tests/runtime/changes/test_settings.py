@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 from headwater.compiler.topology.graph import SubtopologyGraph, TopologyGraph
-from headwater.runtime.operators.declarations import Declaration
-from headwater.runtime.stages.sql_step import SqlStep
-from headwater.runtime.topology import Agg, Assignment, GlobalTable, Store, Topic
-from headwater.runtime.windows import JoinWindow, Window
+from headwater.runtime.engine.sql_step import SqlStep
+from headwater.runtime.ir.declarations import Declaration
+from headwater.runtime.ir.topology import Agg, Assignment, GlobalTable, Store, Topic
+from headwater.runtime.ir.windows import JoinWindow, Window
 
 COMPARED: dict[type, set[str]] = {
     TopologyGraph: {"topics", "stores", "global_tables", "subtopologies", "assignment", "restore", "was"},

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.changes.plans.waiting import from_the_first, waiting
+from headwater.runtime.changes.rebuild_groups import from_the_first, waiting
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 

@@ -21,10 +21,10 @@ from typing import Any
 
 from system_calls import Calls, Cut, watch
 
-from headwater.runtime.driver import purging
-from headwater.runtime.driver.upkeep import cleaning
-from headwater.runtime.log.cleaning.merging import Limits
-from headwater.runtime.log.state_parts import folding
+from headwater.runtime.driver import stopping as purging
+from headwater.runtime.driver import upkeep as cleaning
+from headwater.runtime.log.cleaning.compaction import Limits
+from headwater.runtime.log.state_parts import folded as folding
 
 
 def hurry() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from recomputed_project import RecomputedProject
 
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.progress.resets.removal import plan_application_removal, remove
+from headwater.runtime.progress.resets import plan_application_removal, remove
 
 APPLICATIONS = ("test-late", "test-sums")
 

@@ -11,9 +11,9 @@ from typing import Any
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, summed_by_text
 
+from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
-from headwater.runtime.topology import PluginRef, Settings
 
 EPOCH = 12
 """Records of an epoch."""

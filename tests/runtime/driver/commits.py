@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from headwater.runtime.ir.topology import GlobalTable, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
@@ -12,7 +13,6 @@ from headwater.runtime.log.log import Log
 from headwater.runtime.log.segments.segment import Batch, Segment
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
-from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology
 
 PROJECT = "p"
 

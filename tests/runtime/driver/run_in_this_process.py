@@ -14,11 +14,11 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headwater.runtime.driver.reports.event_texts import Lines
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.event_texts import Lines
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.stopping import stopping
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.local.cluster import LocalCluster
 
 
 def filtered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

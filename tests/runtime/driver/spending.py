@@ -24,8 +24,7 @@ from waiting import wait_until
 from headwater import Project
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord
-from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
-from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.embedded.log import GRACE_S, EmbeddedLog, remove_leftovers
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import changelog_topic

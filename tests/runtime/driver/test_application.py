@@ -12,20 +12,19 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.spark.cluster import SparkCluster
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.known_log import OtherLogError
+from headwater.runtime.state.directory import OtherLogError, StateDirectory
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.topology import PluginRef, Settings
 
 pytestmark = pytest.mark.spark
 

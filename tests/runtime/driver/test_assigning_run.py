@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import AssignmentFailed, Event, TasksPlaced
+from headwater.runtime.driver.events import AssignmentFailed, Event, TasksPlaced
 
 pytestmark = pytest.mark.spark
 
@@ -75,7 +75,7 @@ FILES = {
         from pathlib import Path
 
         from headwater.plugins import hookimpl
-        from headwater.runtime.assignment.api.assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
+        from headwater.runtime.assignment.assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
 
 
         class Mine:

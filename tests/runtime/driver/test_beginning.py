@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, topic, topology
 
-from headwater.runtime.driver.refused import refused
-from headwater.runtime.driver.reports.events import ApplicationStopped, Event
+from headwater.runtime.driver.events import ApplicationStopped, Event
+from headwater.runtime.driver.runs import refused
+from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.state.directories.known_log import OtherLogError
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
-from headwater.runtime.topology import PluginRef, Settings
+from headwater.runtime.state.directory import OtherLogError
+from headwater.runtime.state.process_file import Owner, ProcessFile
 
 ORDERS, NAMES = topic("orders"), topic("names")
 SALES = topology("sales", part("sold", (ORDERS,), (topic("sold", writer="p-sales"),)))

@@ -7,15 +7,14 @@ import re
 import pytest
 from local_application import APPLICATION, Stopping, part
 
+from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.cluster import Cluster
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.placing.client import ClientLostError
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.placing.place import ClientLostError
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import EpochPlan, TaskPlan
-from headwater.runtime.topology import Agg, Store, Topic
 
 WORDS = Topic("words", 2, "k string", "x bigint")
 SUMS = Topic("sums", 2, "k string", "s bigint", writer=APPLICATION)
@@ -28,7 +27,7 @@ SUMMED = part("sums", 2, ((NODES, {}, {}),), (TOTALS,))
 def cluster(request: pytest.FixtureRequest) -> Cluster:
     if request.param == "local":
         return LocalCluster()
-    from headwater.runtime.spark.cluster import SparkCluster
+    from headwater.runtime.cluster.spark.cluster import SparkCluster
 
     return SparkCluster(request.getfixturevalue("spark_session"))
 

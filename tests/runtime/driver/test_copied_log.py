@@ -12,8 +12,8 @@ from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import Event, ForeignStoresWiped, StoreLost
-from headwater.runtime.driver.reports.results import RunFailedError
+from headwater.runtime.driver.events import Event, ForeignStoresWiped, StoreLost
+from headwater.runtime.driver.results import RunFailedError
 from headwater.runtime.log.errors import CommitsMissingError
 
 pytestmark = pytest.mark.spark

@@ -15,10 +15,10 @@ from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import EpochCommitted, Event, StoreDamaged, StoreLost
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.events import EpochCommitted, Event, StoreDamaged, StoreLost
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.query.stores import DamagedStoreError
-from headwater.runtime.state.directories.process_file import ProcessFile
+from headwater.runtime.state.process_file import ProcessFile
 
 pytestmark = pytest.mark.spark
 

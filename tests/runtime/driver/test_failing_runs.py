@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 from waiting import wait_until
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import Event, NothingToRead
+from headwater.runtime.driver.events import Event, NothingToRead
 
 pytestmark = pytest.mark.spark
 

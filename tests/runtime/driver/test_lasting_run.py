@@ -20,7 +20,7 @@ from pyspark.sql import SparkSession
 from waiting import wait_until
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.events import (
     ApplicationStarted,
     EpochCommitted,
     Event,
@@ -28,7 +28,7 @@ from headwater.runtime.driver.reports.events import (
     StatusTaken,
     TasksPlaced,
 )
-from headwater.runtime.driver.reports.results import RunResults
+from headwater.runtime.driver.results import RunResults
 
 pytestmark = pytest.mark.spark
 

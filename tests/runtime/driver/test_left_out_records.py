@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.topology import ExpressionEngine
+from headwater.runtime.ir.topology import ExpressionEngine
 
 pytestmark = pytest.mark.spark
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from headwater.runtime.driver.looking import Looking, MadeCommits
+from headwater.runtime.driver.epoch_plans import Looking, MadeCommits
 
 
 class Clock:

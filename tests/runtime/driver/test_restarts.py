@@ -12,12 +12,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.cluster.spark.cluster import SparkCluster
+from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.spark.cluster import SparkCluster
-from headwater.runtime.topology import Assignment, PluginRef, Settings
 
 pytestmark = pytest.mark.spark
 

@@ -13,7 +13,7 @@ from folders import orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.reports.events import Event, StoreDamaged
+from headwater.runtime.driver.events import Event, StoreDamaged
 
 PLUGIN = """
 import os

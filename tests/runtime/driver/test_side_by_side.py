@@ -10,7 +10,7 @@ import pytest
 from commits import part, topic, topology
 
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.topology import PluginRef, Settings
+from headwater.runtime.ir.topology import PluginRef, Settings
 
 
 def test_error_that_nobody_foresaw_stops_the_others_too(tmp_path: Path) -> None:

@@ -7,9 +7,9 @@ import struct
 
 import pyarrow as pa
 
+from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.promotion import UnprovenError
 from headwater.runtime.expressions.reading import node_of
-from headwater.runtime.expressions.values import Batch
 from headwater.runtime.records.types import arrow_type
 
 

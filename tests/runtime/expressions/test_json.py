@@ -9,9 +9,9 @@ from beside_spark import Asked, bits, compare, listed
 from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.expressions.json.texts import from_json, one_by_one
+from headwater.runtime.expressions.json.conversions import from_json, one_by_one
+from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.reading import node_of
-from headwater.runtime.expressions.values import Batch
 from headwater.runtime.records.types import parse_columns
 
 COLUMNS = [

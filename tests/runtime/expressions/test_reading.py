@@ -3,9 +3,9 @@
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.promotion import UnprovenError
 from headwater.runtime.expressions.reading import node_of
-from headwater.runtime.expressions.values import Batch
 
 COLUMNS = {
     "b": pa.bool_(),

@@ -15,16 +15,15 @@ from headwater.runtime.ingest import append as append_module
 from headwater.runtime.ingest import seed_rows
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.incoming import from_python
+from headwater.runtime.ingest.record_form import Sieve
 from headwater.runtime.ingest.seed_rows import yielded_rows
-from headwater.runtime.ingest.sieve import Sieve
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.errors import SeedError, TopicChangedError
-from headwater.runtime.records.keys.encoding import encode_keys, partition_of
+from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.record_json import records_of, to_json
 from headwater.runtime.records.schema import topic_schema
-from headwater.runtime.records.texts.json_values import to_json
-from headwater.runtime.records.texts.record_json import records_of
-from headwater.runtime.records.texts.values import from_json, parse_json
 from headwater.runtime.records.types import columns_ddl
-from headwater.runtime.topology import Topic
+from headwater.runtime.records.values import from_json, parse_json
 
 NOON = dt.datetime(2013, 1, 1, 12, tzinfo=dt.UTC)
 NOON_MS = 1_357_041_600_000

@@ -16,14 +16,14 @@ from headwater.runtime.ingest import append as append_module
 from headwater.runtime.ingest import seed_rows, seeds
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.incoming import Incoming
-from headwater.runtime.ingest.repartition.switching import repartition
+from headwater.runtime.ingest.record_form import Sieve
+from headwater.runtime.ingest.repartition_switch import repartition
 from headwater.runtime.ingest.seed_rows import jsonl_rows, parquet_rows, record_rows, yielded_rows
 from headwater.runtime.ingest.seeds import SeedSpec, by_time, seed
-from headwater.runtime.ingest.sieve import Sieve
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.records.texts.record_json import Record
-from headwater.runtime.topology import Topic
+from headwater.runtime.records.record_json import Record
 
 APPLICATION = "demo-seed"
 TOPIC = Topic("texts", 2, "k string", "v string")

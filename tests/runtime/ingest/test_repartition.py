@@ -11,27 +11,22 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.ingest.append import append
-from headwater.runtime.ingest.appended import appended_records
-from headwater.runtime.ingest.repartition.rekeying import DeletionsWithoutKeyError
-from headwater.runtime.ingest.repartition.switching import (
-    RecordsGoneMeanwhileError,
-    TopicMovedMeanwhileError,
-    repartition,
-)
+from headwater.runtime.ingest.append import append, appended_records
+from headwater.runtime.ingest.repartition import DeletionsWithoutKeyError
+from headwater.runtime.ingest.repartition_switch import RecordsGoneMeanwhileError, TopicMovedMeanwhileError, repartition
 from headwater.runtime.ingest.seeds import SeedSpec, seed
-from headwater.runtime.log.cleaning.complete import clean_completely
-from headwater.runtime.log.cleaning.merging import Limits
-from headwater.runtime.log.cleaning.policies import Policy
+from headwater.runtime.ir.topology import Topic
+from headwater.runtime.log.cleaning.cleaner import clean_completely
+from headwater.runtime.log.cleaning.compaction import Limits
+from headwater.runtime.log.cleaning.deletions import Policy
 from headwater.runtime.log.commit.descriptions import FedTopic
 from headwater.runtime.log.commit.fed_records import AppendRecord, Retried
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitFormatError, TopicChangedError
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts import fed_marks
+from headwater.runtime.log.state_parts import parts as fed_marks
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.topology import Topic
 
 APPLICATION = "demo-seed"
 TOPIC = Topic("t", 4, "k string", "x bigint")

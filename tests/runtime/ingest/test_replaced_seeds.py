@@ -10,22 +10,17 @@ from typing import Any
 import pytest
 
 from headwater.runtime.ingest import seeds
-from headwater.runtime.ingest.append import append
-from headwater.runtime.ingest.appended import (
-    AppendedOtherwiseError,
-    AppendedUnknownError,
-    appended_records,
-)
+from headwater.runtime.ingest.append import AppendedOtherwiseError, AppendedUnknownError, append, appended_records
 from headwater.runtime.ingest.seeds import SeedResult, SeedSpec, seed
-from headwater.runtime.log.cleaning.complete import clean_completely
-from headwater.runtime.log.cleaning.merging import Limits
-from headwater.runtime.log.cleaning.policies import Policy
+from headwater.runtime.ir.topology import Topic
+from headwater.runtime.log.cleaning.cleaner import clean_completely
+from headwater.runtime.log.cleaning.compaction import Limits
+from headwater.runtime.log.cleaning.deletions import Policy
 from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, TopicChangedError
 from headwater.runtime.log.state import LogState
-from headwater.runtime.records.texts.record_json import Record
-from headwater.runtime.topology import Topic
+from headwater.runtime.records.record_json import Record
 
 APPLICATION = "demo-seed"
 SPEC = SeedSpec("airlines.csv")

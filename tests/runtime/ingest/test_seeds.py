@@ -9,16 +9,17 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from headwater.compiler.reading.nodes import without_notes
-from headwater.runtime.ingest import csv_rows, places
+from headwater.compiler.reading.source import without_notes
+from headwater.runtime.ingest import incoming as places
+from headwater.runtime.ingest import seed_rows as csv_rows
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.seeds import SeedSpec, seed, seed_digest
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, SeedError, TopicChangedError
 from headwater.runtime.log.state import LogState
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
 from headwater.runtime.python_functions.loading import load
-from headwater.runtime.topology import Topic
 
 APPLICATION = "demo-seed"
 COLUMNS = {

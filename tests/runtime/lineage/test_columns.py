@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from headwater.runtime.engine.building import Pipe, subtopology
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.lineage.columns import Inputs, column_lineage
-from headwater.runtime.operators.declarations import (
+from headwater.runtime.ir.declarations import (
     Aggregate,
     Fork,
     GlobalJoin,
@@ -21,9 +21,9 @@ from headwater.runtime.operators.declarations import (
     StreamTableJoin,
     Table,
 )
-from headwater.runtime.stages.building import Pipe, subtopology
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic, Topology
-from headwater.runtime.windows import Window
+from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic, Topology
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.observe.lineage_columns import Inputs, column_lineage
 
 GOLDEN = Path(__file__).parents[2] / "golden"
 SALES = Topic("sales", 2, "id string", "shop string, price double, tags array<string>, at struct<city string>")

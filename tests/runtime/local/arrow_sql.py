@@ -1,7 +1,7 @@
 """The SQL steps of generated code done by Arrow, for projects whose expressions are simple: no Spark, no Java.
 
-It follows `runtime/spark/sql_steps.py`, which says what each step does. `tests/projects/test_flights_in_process.py`
-compares what comes of it with pandas.
+It follows `runtime/cluster/spark/sql_steps.py`, which says what each step does.
+`tests/projects/test_flights_in_process.py` compares its results with pandas.
 """
 
 from __future__ import annotations
@@ -17,16 +17,14 @@ import pyarrow.compute as pc
 import sqlglot
 from sqlglot import expressions as sql
 
+from headwater.runtime.cluster.local import Batches, LocalCluster, LocalEngine, LocalJob, Step, built
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.engine import Batches, LocalEngine, Step, built
-from headwater.runtime.local.job import LocalJob
-from headwater.runtime.operators.batch_columns import physical_columns
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.node import Node
-from headwater.runtime.placing.client import Client
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Subtopology
+from headwater.runtime.engine.operators.node import Node
+from headwater.runtime.engine.operators.rows import physical_columns
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Subtopology
+from headwater.runtime.placing.place import Client
+from headwater.runtime.records.types import Kind
 
 META = ("_kind", "_ts", "_order", "_meta")
 Columns = dict[str, pa.Array]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.driver.reports import status_writer
+from headwater.runtime.driver import status_writer
 from headwater.runtime.restore import client_stores, store_changelog_reader
 
 

@@ -11,21 +11,20 @@ from typing import Any
 from local_application import PROJECT, LocalApplication, Part, assert_caught_up, part
 
 from headwater.runtime.chosen_plugins import ChosenPlugins
-from headwater.runtime.driver.reports.results import RunResults
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.seeds import SeedResult, SeedSpec, seed
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.ir.topology import Agg, Store, Topic, Topology
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.topology import Agg, Store, Topic, Topology
-from headwater.runtime.windows import Window
 
 SEEDS = f"{PROJECT}-seed"
 AGGREGATES = (Agg("n", "count"), Agg("s", "sum", "x", "bigint"))

@@ -23,7 +23,7 @@ from headwater.runtime import (
     Topic,
     Window,
 )
-from headwater.runtime.records.keys.encoding import encode_keys, partition_of
+from headwater.runtime.records.keys import encode_keys, partition_of
 from headwater.runtime.records.schema import key_columns
 
 LEFT, RIGHT = 3, 2

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
 
 PARTITIONS = 2
 RECORDS = 40

@@ -13,29 +13,26 @@ from typing import Any, ClassVar
 import pyarrow as pa
 from sparse_log import SparseLog
 
+from headwater.runtime.cluster.local import LocalCluster, LocalJob, Step
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.reports.events import EpochCommitted, Event, Observer
-from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
+from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.engine import Step
-from headwater.runtime.local.job import LocalJob
+from headwater.runtime.engine.building import answers, fillers, repartition_topics
+from headwater.runtime.engine.operators.processing.process import Process
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.steps import Engine
+from headwater.runtime.ir.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.processing.process import Process
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.placing.client import Client
-from headwater.runtime.records.kinds import Kind
+from headwater.runtime.placing.place import Client
 from headwater.runtime.records.schema import key_columns, topic_schema, value_columns
-from headwater.runtime.stages.building import answers, fillers, repartition_topics
-from headwater.runtime.stages.steps import Engine
-from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
+from headwater.runtime.records.types import Kind
+from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 
 LOGS: Mapping[str, Callable[..., Log]] = {
     "embedded": lambda path: EmbeddedLog(path),

@@ -11,12 +11,11 @@ from recomputed_project import COUNT, SUM, RecomputedProject
 from summing import OTHERS, PARTITIONS, TOTALS, WORDS
 
 from headwater.runtime.chosen_plugins import ChosenPlugins
-from headwater.runtime.driver.reports.results import RunResults
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
+from headwater.runtime.driver.results import RunResults
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import StepText, Topic, Topology
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.topology import StepText, Topic, Topology
 
 STORE = replace(TOTALS, aggregates=(COUNT, SUM))
 READS = {"copies": "words", "sums": "others", "again": "copied", "late": "sums"}

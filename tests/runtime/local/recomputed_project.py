@@ -13,19 +13,17 @@ from local_application import PROJECT, LocalApplication, Part, assert_caught_up,
 from summing import FLOW, PARTITIONS, WORDS
 
 from headwater.runtime.chosen_plugins import ChosenPlugins
-from headwater.runtime.driver.reports.results import RunResults
+from headwater.runtime.cluster.local import LocalCluster, Step
+from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.engine import Step
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, PluginRef, Store, Topic, Topology
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.keys.encoding import encode_keys, partition_of
-from headwater.runtime.topology import Agg, PluginRef, Store, Topic, Topology
-from headwater.runtime.windows import Window
+from headwater.runtime.records.keys import encode_keys, partition_of
 
 COUNT = Agg("n", "count")
 SUM = Agg("s", "sum", "x", "bigint")

@@ -11,14 +11,13 @@ from typing import Any
 from local_application import PROJECT, LocalApplication, assert_caught_up, part
 from summing import PARTITIONS, TOTALS
 
-from headwater.runtime.driver.reports.results import RunResults
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.log.placed.log import PlacedLog
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.topology import PluginRef, Topic, Topology
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import PluginRef, Topic, Topology
+from headwater.runtime.log.placed_log import PlacedLog
 
 
 @dataclass(frozen=True)

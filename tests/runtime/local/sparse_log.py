@@ -31,14 +31,11 @@ from headwater.runtime.log.errors import (
     SavedFileError,
 )
 from headwater.runtime.log.log import LogFile, SavedFile
-from headwater.runtime.log.ranges import Columns, Fetched, LogRange
-from headwater.runtime.log.rewritten import Rewritten
-from headwater.runtime.log.segments.segment import Batch, FileRange, Segment, segment_path
-from headwater.runtime.log.segments.unreadable import records_named
+from headwater.runtime.log.ranges import Columns, Fetched, LogRange, Rewritten
+from headwater.runtime.log.segments.segment import Batch, FileRange, Segment, records_named, segment_path
 from headwater.runtime.log.state import LogState
-from headwater.runtime.records.schema import HEADERS, may_be_missing
+from headwater.runtime.records.schema import HEADERS, as_schema, may_be_missing, unreadable
 from headwater.runtime.records.types import ddl
-from headwater.runtime.records.widening import as_schema, unreadable
 
 PIECE = 7
 """Records that are read at once: so few that ranges have several pieces."""

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 from local_application import LocalApplication, part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Agg, Store, Topic
 
 PARTITIONS = 4
 WORDS = Topic("words", PARTITIONS, "k string", "x bigint")

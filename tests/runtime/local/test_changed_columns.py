@@ -13,16 +13,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from local_application import APPLICATION, PROJECT, WHOLE, LocalApplication, Part, Stopping, part
 
-from headwater.runtime.driver.upkeep import cleaning
+from headwater.runtime.driver import upkeep as cleaning
+from headwater.runtime.engine.operators.joins.lookups import GlobalJoin
+from headwater.runtime.engine.operators.source import Sink, Source
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.cleaning.merging import Limits
+from headwater.runtime.ir.topology import GlobalTable, Settings, Store, Topic
+from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.errors import TopicChangedError
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.joins.lookups import GlobalJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.topology import GlobalTable, Settings, Store, Topic
 
 Make = Callable[..., LocalApplication]
 Row = Mapping[str, Any]

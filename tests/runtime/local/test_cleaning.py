@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import CopiesRemoved, Event
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import CopiesRemoved, Event
 
 
 class Seen:

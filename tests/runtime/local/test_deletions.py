@@ -11,18 +11,17 @@ from joining import KNOWN, NAMED, NAMES, PARTITIONS, WORDS, fed, named, rows_of
 from local_application import APPLICATION, LocalApplication, part
 from test_rebalance import Story, sticky
 
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import StoreOutdated, StoreRestored
-from headwater.runtime.driver.upkeep import cleaning
-from headwater.runtime.log.cleaning.merging import Limits
+from headwater.runtime.driver import upkeep as cleaning
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import StoreOutdated, StoreRestored
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import PluginRef, Topic
+from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
 from headwater.runtime.records.schema import changelog_topic
-from headwater.runtime.topology import PluginRef, Topic
 
 Make = Callable[..., LocalApplication]
 PAIRS = Topic("pairs", PARTITIONS, "k string", "x bigint, name string", writer=APPLICATION)

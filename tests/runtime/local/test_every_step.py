@@ -17,10 +17,10 @@ import pytest
 from test_rebalance import Story
 from test_snapshots import Requests
 
-from headwater.runtime.driver.reports.events import ClientLost, StoreRestoring
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.events import ClientLost, StoreRestoring
+from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
-from headwater.runtime.topology import Assignment, PluginRef
 
 MOMENTS = 40
 STORES, PARTITIONS = 16, 2

@@ -10,18 +10,17 @@ from shutil import rmtree
 from summing import RECORDS, fed, last_sums, summed
 from test_rebalance import Story, whole
 
+from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import EpochCommitted, TaskFailed
-from headwater.runtime.driver.reports.status import RunStatus
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.job import LocalJob
-from headwater.runtime.placing.client import Client
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import EpochCommitted, TaskFailed
+from headwater.runtime.driver.status import RunStatus
+from headwater.runtime.ir.topology import Subtopology
+from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateRequest, StoreAnswer
-from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
+from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import Subtopology
 
 
 class DamagingJob(LocalJob):

@@ -13,26 +13,23 @@ from summing import PARTITIONS, TOTALS, WORDS
 
 from headwater.readable_text import visible
 from headwater.runtime import subtopology
-from headwater.runtime.driver.reports.event_texts import Lines
-from headwater.runtime.driver.reports.events import EpochCommitted, Event, TasksWait, WaitEnded
-from headwater.runtime.driver.reports.json_lines import JsonLines
-from headwater.runtime.driver.reports.observers import Observers
-from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.counters import Observers
+from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
+from headwater.runtime.driver.event_texts import Lines
+from headwater.runtime.driver.events import EpochCommitted, Event, TasksWait, WaitEnded
+from headwater.runtime.driver.json_lines import JsonLines
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.calling.call import Call
-from headwater.runtime.operators.columns import KeyBy
-from headwater.runtime.operators.edges import ToStream
-from headwater.runtime.operators.processing.process import Process
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
-from headwater.runtime.python_functions.udf import Udf
+from headwater.runtime.driver.status import RunStatus
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.call import Call
+from headwater.runtime.engine.operators.columns import KeyBy, ToStream
+from headwater.runtime.engine.operators.processing.process import Process
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.functions import PythonCode, PythonFunction, Udf
+from headwater.runtime.ir.topology import Agg, Store, Topic, dead_letter_topic
+from headwater.runtime.ir.windows import Window
 from headwater.runtime.task_id import TaskId
-from headwater.runtime.topology import Agg, Store, Topic, dead_letter_topic
-from headwater.runtime.windows import Window
 
 MOST = 2**63 - 1
 AT = "topologies/t.yml:7"

@@ -12,8 +12,9 @@ from local_application import PROJECT, LocalApplication, Part, part
 from summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
 from test_rebalance import Story, sticky
 
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import (
     EpochCommitted,
     Event,
     StoreDamaged,
@@ -22,18 +23,16 @@ from headwater.runtime.driver.reports.events import (
     TaskBeginsAgain,
     TasksPlaced,
 )
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.engine.operators.joins.lookups import GlobalJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins.lookups import GlobalJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores, global_tables
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
-from headwater.runtime.topology import GlobalTable, Store, Topic
 
 APPENDS = 8
 CITIES = Topic("cities", 2, "k string", "city string")

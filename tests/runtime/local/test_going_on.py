@@ -9,9 +9,9 @@ import pytest
 from local_application import Stopping
 from recomputed_project import MAX, Definition, RecomputedProject
 
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.log.placed.places import Places
-from headwater.runtime.windows import Window
+from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.log.places import Places
 
 FIRST, MORE = range(20), range(20, 40)
 

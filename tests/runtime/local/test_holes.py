@@ -28,9 +28,8 @@ from local_application import APPLICATION, LocalApplication
 
 from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.state import LogState
-from headwater.runtime.query.global_tables import GlobalQuery
-from headwater.runtime.query.topic_table import read_table
-from headwater.runtime.query.topics import TopicReader
+from headwater.runtime.query.rows import GlobalQuery
+from headwater.runtime.query.topics import TopicReader, read_table
 from headwater.runtime.records.schema import changelog_topic, topic_schema
 from headwater.runtime.task_id import TaskKey
 

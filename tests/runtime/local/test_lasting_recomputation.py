@@ -15,12 +15,10 @@ from test_rebalance import Story
 from waiting import wait_until
 
 from headwater.cli.printing.results import show_run
+from headwater.runtime.cluster.local import Batches, LocalCluster
 from headwater.runtime.driver.application import ApplicationRun
-from headwater.runtime.driver.looking import MadeCommits
-from headwater.runtime.driver.recompute.passes import Passes
-from headwater.runtime.driver.recompute.recomputing import Recomputing
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.epoch_plans import MadeCommits
+from headwater.runtime.driver.events import (
     ApplicationStarted,
     ApplicationStopped,
     EpochCommitted,
@@ -28,10 +26,10 @@ from headwater.runtime.driver.reports.events import (
     RecomputationUnfinished,
     ResultSwitched,
 )
-from headwater.runtime.driver.reports.results import ApplicationResult
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.engine import Batches
-from headwater.runtime.topology import Settings, Topology
+from headwater.runtime.driver.rebuild import Passes, Recomputing
+from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.ir.topology import Settings, Topology
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 

@@ -15,11 +15,11 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed, summed_by_text
 
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import EpochCommitted, Event, LineageNotSent, StatusTaken
-from headwater.runtime.lineage import observer as lineage_observer
-from headwater.runtime.lineage import sender
-from headwater.runtime.lineage.observer import lineage_told
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import EpochCommitted, Event, LineageNotSent, StatusTaken
+from headwater.runtime.observe import lineage as lineage_observer
+from headwater.runtime.observe import lineage as sender
+from headwater.runtime.observe.lineage import lineage_told
 
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 

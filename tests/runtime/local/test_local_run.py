@@ -24,14 +24,13 @@ from summing import (
     summed_by_text,
 )
 
+from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import loop
-from headwater.runtime.driver.reports.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.engine.operators.source import Sink, Source
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.log import PlacedLog
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
+from headwater.runtime.log.placed_log import PlacedLog
 
 
 class Doing:

@@ -32,31 +32,26 @@ from local_application import APPLICATION, LocalApplication, part
 from summing import WHOLE_SUMS, last_sums, summed_by_text
 from summing import fed as fed_sums
 
-from headwater.runtime.driver.reports.events import Event, LogCleaned, RecordsHeldBack, Silent, UpkeepFailed
-from headwater.runtime.driver.upkeep import cleaning
-from headwater.runtime.log.cleaning import parts
-from headwater.runtime.log.cleaning.cleaner import Cleaned, Cleaner
-from headwater.runtime.log.cleaning.commits import clean_round, commit_cleaned
-from headwater.runtime.log.cleaning.complete import clean_completely
-from headwater.runtime.log.cleaning.failures import RETRY_SECONDS
-from headwater.runtime.log.cleaning.merging import Group, Limits
-from headwater.runtime.log.cleaning.parts import Part, Stay
-from headwater.runtime.log.cleaning.policies import Policy, policies_of
+from headwater.runtime.driver import upkeep as cleaning
+from headwater.runtime.driver.events import Event, LogCleaned, RecordsHeldBack, Silent, UpkeepFailed
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, Assignment, PluginRef, Store, Topic, Topology
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.log.cleaning import compaction as parts
+from headwater.runtime.log.cleaning.cleaner import Cleaned, Cleaner, clean_completely, clean_round, commit_cleaned
+from headwater.runtime.log.cleaning.compaction import Group, Limits, Part, Stay
+from headwater.runtime.log.cleaning.deletions import Policy, policies_of
+from headwater.runtime.log.cleaning.jobs import RETRY_SECONDS
 from headwater.runtime.log.commit.descriptions import FedTopic
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.errors import GenerationError
-from headwater.runtime.log.listed import Listed
-from headwater.runtime.log.log import Log
+from headwater.runtime.log.log import Listed, Log
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.query.global_tables import GlobalQuery
+from headwater.runtime.query.rows import GlobalQuery
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.records.schema import changelog_topic
-from headwater.runtime.topology import Agg, Assignment, PluginRef, Store, Topic, Topology
-from headwater.runtime.windows import Window
 
 Make = Callable[..., LocalApplication]
 

@@ -12,11 +12,11 @@ from obstore.store import LocalStore, S3Store
 from s3_server import BUCKET, S3Server
 from summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, last_sums, summed_by_text
 
-from headwater.runtime.driver import purging
+from headwater.runtime.driver import stopping as purging
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.inspection.copying import copy_log
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.state_parts import folding
-from headwater.runtime.topology import PluginRef
+from headwater.runtime.log.state_parts import folded as folding
 
 
 @pytest.fixture

@@ -13,15 +13,13 @@ from local_application import FailingCluster, LocalApplication, Moving
 from prometheus_client.parser import text_string_to_metric_families
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, passed_through, summed
 
-from headwater.runtime.driver.reports.counters import EPOCH_PHASES
-from headwater.runtime.driver.reports.events import Event, Observer, StatusTaken
-from headwater.runtime.driver.reports.figures import run_figures
-from headwater.runtime.driver.reports.observers import Observers
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.counters import EPOCH_PHASES, Observers
+from headwater.runtime.driver.events import Event, Observer, StatusTaken
+from headwater.runtime.driver.status import run_figures
+from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
-from headwater.runtime.metrics.endpoint import served
-from headwater.runtime.metrics.families import FAMILIES
-from headwater.runtime.topology import Assignment, PluginRef
+from headwater.runtime.observe.metrics import FAMILIES, served
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 

@@ -12,11 +12,11 @@ from moved_project import BEFORE, MovedProject
 from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.driver.reports.events import EpochCommitted, RecomputationBegun, ResultSwitched, StoreRestored
+from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, StoreRestored
+from headwater.runtime.driver.repartitioning import judged_start
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.places import Places
-from headwater.runtime.log.placed.sequence import PLACES
+from headwater.runtime.log.placed_log import PLACES
+from headwater.runtime.log.places import Places
 
 FIRST, MORE, LAST = range(20), range(20, 40), range(40, 50)
 MOVED = {"one": ("sums",), "two": ("late", "copies"), "reader": ("again",)}

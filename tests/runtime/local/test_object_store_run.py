@@ -19,10 +19,10 @@ from summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
 from test_random_runs import IN_ORDER, sums_in_order
 from waiting import wait_until
 
+from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.object_store import objects
-from headwater.runtime.topology import PluginRef
 
 
 @pytest.fixture

@@ -13,19 +13,18 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 from test_rebalance import Story
 
+from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.reports.events import ClientJoined, ClientLost, EpochCommitted, TaskBeginsAgain
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.job import LocalJob
+from headwater.runtime.driver.events import ClientJoined, ClientLost, EpochCommitted, TaskBeginsAgain
+from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import CommitRecord, EpochRecord
-from headwater.runtime.placing.client import Client
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.placing.place import Client
 from headwater.runtime.state.lmdb.environment import Environment
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.state.process_file import Owner, ProcessFile
+from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import Subtopology
 
 
 class Noting(LocalJob):

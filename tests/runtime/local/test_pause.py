@@ -14,12 +14,12 @@ from summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 from test_rebalance import Story, whole
 from waiting import wait_until
 
-from headwater.runtime.driver import pausing
-from headwater.runtime.driver.reports.events import ApplicationPaused, ApplicationResumed, EpochCommitted
-from headwater.runtime.driver.reports.results import RunResults
-from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver import stopping as pausing
+from headwater.runtime.driver.events import ApplicationPaused, ApplicationResumed, EpochCommitted
+from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.driver.status import RunStatus
 
 APPLICATION = "test-app"
 

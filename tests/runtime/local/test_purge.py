@@ -8,7 +8,7 @@ import pytest
 from local_application import APPLICATION, LocalApplication
 from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed_by_text
 
-from headwater.runtime.driver import purging
+from headwater.runtime.driver import stopping as purging
 from headwater.runtime.log.state import LogState
 
 BY_TEXT = "by_text"

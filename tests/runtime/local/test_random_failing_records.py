@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 from local_application import APPLICATION, LocalApplication, part
 from summing import FLOW, PARTITIONS, TOTALS, WORDS
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.topology import Topic, dead_letter_topic
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Topic, dead_letter_topic
 
 LETTERS = dead_letter_topic("t_words_dead_letter", WORDS, APPLICATION)
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)

@@ -8,7 +8,7 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, fed, summed, summed_by_text
 
-from headwater.runtime.topology import Assignment, PluginRef
+from headwater.runtime.ir.topology import Assignment, PluginRef
 
 
 def sums_in_order(app: LocalApplication) -> dict[str, list[tuple[int, int]]]:

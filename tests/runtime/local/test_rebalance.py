@@ -14,9 +14,10 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 
-from headwater.runtime.driver.group import group, member
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver import group, member
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import (
     ClientJoined,
     ClientLost,
     ClientRefused,
@@ -26,13 +27,12 @@ from headwater.runtime.driver.reports.events import (
     StoreRestoring,
     TasksPlaced,
 )
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import AssignmentRecord
 from headwater.runtime.placing import place
-from headwater.runtime.placing.client import Client
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.topology import Assignment, PluginRef
+from headwater.runtime.placing.place import Client
+from headwater.runtime.state.directory import StateDirectory
 
 
 class Story:
@@ -172,7 +172,7 @@ def test_client_that_is_there_again_at_once_gets_its_tasks_back(application):
 
 
 def test_all_clients_gone_for_long_is_an_error_that_says_so(application, monkeypatch):
-    monkeypatch.setattr("headwater.runtime.driver.group.group.ALONE_SECONDS", 0.05)
+    monkeypatch.setattr("headwater.runtime.driver.group.ALONE_SECONDS", 0.05)
     app = fed(application(summed()))
     cluster = LocalCluster()
 

@@ -9,11 +9,11 @@ import pytest
 from local_application import Stopping
 from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 
-from headwater.api.applications.running import StillRunningError, refuse_running
-from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event
+from headwater.api.runs import StillRunningError, refuse_running
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.sequence import PLACES
-from headwater.runtime.progress.resets.removal import plan_application_removal, remove
+from headwater.runtime.log.placed_log import PLACES
+from headwater.runtime.progress.resets import plan_application_removal, remove
 from headwater.runtime.tasks.errors import LockError
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))

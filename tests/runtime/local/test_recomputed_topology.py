@@ -19,9 +19,8 @@ from test_rebalance import Story
 from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.recompute import recomputing
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver import rebuild as recomputing
+from headwater.runtime.driver.events import (
     ApplicationStarted,
     EpochCommitted,
     Event,
@@ -29,12 +28,13 @@ from headwater.runtime.driver.reports.events import (
     ResultSwitched,
     StoreRestored,
 )
+from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.ir.topology import PluginRef
+from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.places import Places
-from headwater.runtime.log.placed.sequence import PLACES
-from headwater.runtime.progress.resets.full_refresh import refresh_fully
-from headwater.runtime.topology import PluginRef
-from headwater.runtime.windows import Window
+from headwater.runtime.log.placed_log import PLACES
+from headwater.runtime.log.places import Places
+from headwater.runtime.progress.resets import refresh_fully
 
 
 @pytest.fixture

@@ -9,14 +9,14 @@ from renamed_project import Names, RenamedProject, begun, undisturbed_results
 from summing import PARTITIONS
 from test_rebalance import Story
 
-from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored
+from headwater.runtime.driver.events import EpochCommitted, StoreRestored
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committer import Committer
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directory import StateDirectory
 
 
 @pytest.fixture

@@ -12,14 +12,13 @@ from renamed_project import Names, RenamedProject, begun, undisturbed_results
 from summing import PARTITIONS
 from test_rebalance import Story
 
-from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored
-from headwater.runtime.log.commits import CommitStore
+from headwater.runtime.driver.events import EpochCommitted, StoreRestored
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.log import PlacedLog
-from headwater.runtime.log.placed.sequence import PLACES
+from headwater.runtime.log.log import CommitStore
+from headwater.runtime.log.placed_log import PLACES, PlacedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts import folding
-from headwater.runtime.topology import PluginRef
+from headwater.runtime.log.state_parts import folded as folding
 
 RENAMED = Names(writer="renamed")
 

@@ -16,21 +16,16 @@ from test_rebalance import Story
 from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.driver.reports.events import (
-    EpochCommitted,
-    RecomputationBegun,
-    ResultSwitched,
-    TopicRepartitioned,
-)
-from headwater.runtime.ingest.repartition.switching import repartition
+from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, TopicRepartitioned
+from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.ingest.repartition_switch import repartition
 from headwater.runtime.ingest.retry import LettersOutdatedError, retry
-from headwater.runtime.log.cleaning.complete import clean_completely
-from headwater.runtime.log.cleaning.policies import Policy
+from headwater.runtime.ir.topology import Topology, dead_letter_topic
+from headwater.runtime.log.cleaning.cleaner import clean_completely
+from headwater.runtime.log.cleaning.deletions import Policy
 from headwater.runtime.log.cleaning.readers import Readers, declared_readers
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.placed.places import Places
-from headwater.runtime.topology import Topology, dead_letter_topic
+from headwater.runtime.log.places import Places
 
 FIRST = [(f"k{n % 9}", n, 100 + 3 * n) for n in range(40)]
 LATE = [(f"k{n % 5}", 7 * n, 60 + 11 * n) for n in range(25)]

@@ -15,29 +15,27 @@ from summing import PARTITIONS, RECORDS, SUMS, TOTALS, WHOLE_SUMS, WORDS, fed, l
 from test_global_loading import ALL_NAMED, cities, looked_up, with_cities
 from test_rebalance import Story
 
+from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import StoreDamaged, TaskBeginsAgain, TaskFailed
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.job import LocalJob
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import StoreDamaged, TaskBeginsAgain, TaskFailed
+from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.commit.descriptions import FedTopic
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.log import Log, rewritten_file_name
-from headwater.runtime.log.ranges import Fetched, LogRange
-from headwater.runtime.log.rewritten import Rewritten
+from headwater.runtime.log.ranges import Fetched, LogRange, Rewritten
 from headwater.runtime.log.state import LogState
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import Subtopology
 
 Make = Callable[..., LocalApplication]
 SEEDS = f"{PROJECT}-seed"

@@ -11,21 +11,20 @@ from local_application import PROJECT, LocalApplication, assert_caught_up, part
 from summing import OTHERS, TOTALS, WORDS
 from test_failing_records import LETTERS, MOST, summed, sums
 
+from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.runs import run_topologies
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
 from headwater.runtime.ingest.append import write_incoming
 from headwater.runtime.ingest.retry import LetterError, NoLettersError, check_letters, retry
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.ir.topology import Subtopology, Topic, Topology, dead_letter_topic
 from headwater.runtime.log.errors import SeedError
 from headwater.runtime.log.log import Log
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.progress.resets.full_refresh import refresh_fully
+from headwater.runtime.progress.resets import refresh_fully
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.records.texts.record_json import Record
-from headwater.runtime.topology import Subtopology, Topic, Topology, dead_letter_topic
+from headwater.runtime.records.record_json import Record
 
 SEEDS = "test-seed"
 
@@ -188,7 +187,7 @@ def test_snapshot_of_the_log_knows_what_was_put_back(app) -> None:
     put_back(app)
     state = LogState.load(app.log.commits(SEEDS))
     again = LogState(app.log.commits(SEEDS))
-    from headwater.runtime.log.state_parts.snapshot import Snapshot
+    from headwater.runtime.log.state_parts.parts import Snapshot
 
     found = Snapshot.decode(state.snapshot())
     assert found is not None

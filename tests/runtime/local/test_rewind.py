@@ -9,21 +9,22 @@ import pytest
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 from summing import COPIED, PARTITIONS, WORDS, summed
 
+from headwater.runtime.engine.operators.source import Sink, Source
 from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.errors import GenerationError
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.progress.resets.removal import CommittedMeanwhileError
-from headwater.runtime.progress.resets.rewinding import (
+from headwater.runtime.progress.resets import CommittedMeanwhileError
+from headwater.runtime.progress.rewinding import (
+    EARLIEST,
+    LATEST,
     NotReadError,
     OutOfRangeError,
     Rewind,
     RewoundStateError,
+    Whence,
     plan_rewind,
     rewind,
 )
-from headwater.runtime.progress.seeking import EARLIEST, LATEST, Whence
 
 RECORDS = 30
 

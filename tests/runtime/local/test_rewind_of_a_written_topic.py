@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from recomputed_project import MAX, Definition, RecomputedProject
 
-from headwater.runtime.progress.resets.rewinding import plan_rewind, rewind
-from headwater.runtime.progress.seeking import EARLIEST, Whence
+from headwater.runtime.progress.rewinding import EARLIEST, Whence, plan_rewind, rewind
 
 
 @pytest.mark.parametrize("recomputed", [False, True])

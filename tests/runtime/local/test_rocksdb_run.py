@@ -15,10 +15,10 @@ from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, WORDS, fed, last_sums
 from test_rebalance import Story
 from test_snapshots import Requests
 
-from headwater.runtime.driver.reports.events import Event, StoreRestored
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.events import Event, StoreRestored
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.state.rocksdb import databases
-from headwater.runtime.topology import PluginRef
 
 
 @pytest.fixture

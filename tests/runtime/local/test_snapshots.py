@@ -20,8 +20,9 @@ from test_rebalance import Story, sticky
 from test_store_faults import EPOCHS, newer_copies, stores
 
 from headwater.errors import MachineError
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import (
     ClientLost,
     EpochCommitted,
     Event,
@@ -30,21 +31,20 @@ from headwater.runtime.driver.reports.events import (
     StoreDamaged,
     StoreRestored,
 )
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.log import saved_files
+from headwater.runtime.ir.topology import Assignment, PluginRef
+from headwater.runtime.log import durable_files as saved_files
 from headwater.runtime.log.commit.records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.state import LogState
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.copies import load
 from headwater.runtime.restore.links import InDriver, StateLink, WorkerCrashedError
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.catch_up import Pace
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
-from headwater.runtime.state.pace import Pace
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
-from headwater.runtime.topology import Assignment, PluginRef
 
 
 def with_snapshots(app: LocalApplication, **options: int) -> LocalApplication:

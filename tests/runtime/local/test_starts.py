@@ -11,11 +11,10 @@ from summing import COPIED, PARTITIONS, WORDS
 
 from headwater.runtime.changes.found import changes_of
 from headwater.runtime.changes.model import Verdict
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Topology
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
 from headwater.runtime.progress.committed import Committed
-from headwater.runtime.topology import Topology
 
 RECORDS = 30
 

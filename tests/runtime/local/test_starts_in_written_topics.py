@@ -12,9 +12,8 @@ from moved_project import MovedProject
 from summing import PARTITIONS
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.progress.resets.rewinding import plan_rewind, rewind
-from headwater.runtime.progress.seeking import Whence
+from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.progress.rewinding import Whence, plan_rewind, rewind
 
 FIRST, MORE = range(20), range(20, 30)
 ALONE = {"one": ("copies", "sums")}

@@ -10,12 +10,12 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, TOTALS, WHOLE_SUMS, fed, last_sums, summed
 
-from headwater.runtime.driver.reports import status_writer
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
-from headwater.runtime.driver.reports.status import ClientStatus, RunStatus, TaskStatus
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver import status_writer
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.topology import Assignment, PluginRef
+from headwater.runtime.driver.status import ClientStatus, RunStatus, TaskStatus
+from headwater.runtime.ir.topology import Assignment, PluginRef
 
 APPLICATION = "test-app"
 

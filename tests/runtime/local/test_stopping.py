@@ -11,7 +11,7 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, fed, passed_through, summed
 from test_rebalance import Story, whole
 
-from headwater.runtime.driver.reports.events import ApplicationStopping, EpochCommitted, Event, StoreRestoring
+from headwater.runtime.driver.events import ApplicationStopping, EpochCommitted, Event, StoreRestoring
 
 
 class StopsWhileRestoring(Story):

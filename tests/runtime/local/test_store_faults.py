@@ -11,14 +11,14 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 from test_rebalance import Story
 
-from headwater.runtime.driver.reports.events import EpochCommitted, StoreRestored, TaskBeginsAgain
-from headwater.runtime.local.cluster import LocalCluster
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.events import EpochCommitted, StoreRestored, TaskBeginsAgain
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
-from headwater.runtime.state.lmdb.environments import of_this_process
+from headwater.runtime.state.lmdb.environment import of_this_process
 from headwater.runtime.state.lmdb.store import LmdbStore
 
 CLIENT = "state/client-1"

@@ -12,15 +12,12 @@ from renamed_project import Names, begun
 from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.recompute.start import judged_start
-from headwater.runtime.driver.reports.events import ApplicationStarted, EpochCommitted, Event, RecomputationBegun
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, RecomputationBegun
+from headwater.runtime.driver.repartitioning import judged_start
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.snapshot import Snapshot
-from headwater.runtime.progress.resets.full_refresh import refresh_fully
-from headwater.runtime.progress.resets.removal import CommittedMeanwhileError
-from headwater.runtime.progress.resets.rewinding import plan_rewind, rewind
-from headwater.runtime.progress.resets.store_resets import ask_for_reset, withdraw_reset
-from headwater.runtime.progress.seeking import EARLIEST
+from headwater.runtime.log.state_parts.parts import Snapshot
+from headwater.runtime.progress.resets import CommittedMeanwhileError, ask_for_reset, refresh_fully, withdraw_reset
+from headwater.runtime.progress.rewinding import EARLIEST, plan_rewind, rewind
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from summing import fed, summed
 from test_rebalance import Story, sticky, whole
 
-from headwater.runtime.driver.reports.events import TasksPlaced
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.placing.client import Client
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.events import TasksPlaced
+from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import StateAnswer, StateRequest
 

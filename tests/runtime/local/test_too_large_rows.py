@@ -15,13 +15,11 @@ from local_application import APPLICATION, LocalApplication, Part, part
 from summing import FLOW, PARTITIONS, TOTALS, WORDS
 
 from headwater.benchmarks.suite.sides.large_records import FILES
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.node import Edges, TaskEpoch
+from headwater.runtime.engine.operators.source import Sink, Source
 from headwater.runtime.ingest.incoming import Incoming, from_table
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.node import Edges
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.task_epoch import TaskEpoch
-from headwater.runtime.topology import Topic, dead_letter_topic
+from headwater.runtime.ir.topology import Topic, dead_letter_topic
 
 AT = "topologies/t.yml:9"
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=APPLICATION)

@@ -13,11 +13,11 @@ from disks import small_disk
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, passed_through, summed, summed_by_text
 
-from headwater.runtime.driver.reports.counters import EPOCH_PHASES
-from headwater.runtime.driver.reports.events import EpochCommitted, EpochTraced, Event, TraceNotWritten
-from headwater.runtime.driver.reports.results import ApplicationResult
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.tracing.trace import Trace, traced
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver.counters import EPOCH_PHASES
+from headwater.runtime.driver.events import EpochCommitted, EpochTraced, Event, TraceNotWritten
+from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.observe.tracing import Trace, traced
 
 pytestmark = pytest.mark.usefixtures("at_once")
 

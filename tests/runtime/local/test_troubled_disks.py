@@ -19,11 +19,11 @@ from disks import fill, small_disk
 from local_application import LocalApplication
 from summing import WHOLE_SUMS, fed, last_sums, summed
 
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
-from headwater.runtime.driver.reports.results import ApplicationResult
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.state.directories.known_log import OtherLogError
-from headwater.runtime.topology import PluginRef
+from headwater.runtime.state.directory import OtherLogError
 
 DISK = 2 << 20
 NOBODY = 65534

@@ -13,16 +13,16 @@ import pytest
 from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 from waiting import wait_until
 
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.events import (
     ApplicationStopped,
     EpochCommitted,
     Event,
     RecomputationBegun,
     ResultSwitched,
 )
-from headwater.runtime.driver.reports.results import RunResults
+from headwater.runtime.driver.results import RunResults
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.progress.resets.full_refresh import refresh_fully
+from headwater.runtime.progress.resets import refresh_fully
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
 AGAIN = replace(Definition(), aggregates=(MAX,))

@@ -11,18 +11,17 @@ from local_application import APPLICATION, LocalApplication
 from summing import WHOLE_SUMS, fed, last_sums, summed, summed_by_text
 from test_rebalance import Story
 
+from headwater.runtime.cluster.local import LocalCluster, LocalJob
+from headwater.runtime.driver import removal
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.reports.event_texts import sentence
-from headwater.runtime.driver.reports.events import UpkeepFailed
-from headwater.runtime.driver.upkeep import removal
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.local.job import LocalJob
+from headwater.runtime.driver.event_texts import sentence
+from headwater.runtime.driver.events import UpkeepFailed
+from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts import folding
-from headwater.runtime.placing.client import Client
-from headwater.runtime.tasks.outcome import TaskOutcome, Trouble
+from headwater.runtime.log.state_parts import folded as folding
+from headwater.runtime.placing.place import Client
+from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
-from headwater.runtime.topology import Subtopology
 
 Make = Callable[..., LocalApplication]
 

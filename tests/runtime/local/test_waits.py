@@ -14,16 +14,15 @@ from summing import PARTITIONS, TOTALS, WORDS
 from test_failing_records import AT, MOST
 from waiting import wait_until
 
-from headwater.runtime.driver.reports.events import StatusTaken, TasksWait, WaitEnded
+from headwater.runtime.cluster.local import LocalCluster
+from headwater.runtime.driver import waiting as other_runs
+from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
+from headwater.runtime.driver.events import StatusTaken, TasksWait, WaitEnded
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.driver.waiting import other_runs
-from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
-from headwater.runtime.local.cluster import LocalCluster
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.task_id import TaskId
-from headwater.runtime.topology import Topic
 
 WRITER, READER = f"{PROJECT}-writer", f"{PROJECT}-reader"
 SUMS = Topic("sums", PARTITIONS, "k string", "n bigint, s bigint", writer=WRITER)

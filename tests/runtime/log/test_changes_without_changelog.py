@@ -7,7 +7,7 @@ import pytest
 from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
+from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
 
 APPLICATION = "shop-sales"
 KEPT, UNKEPT = f"{APPLICATION}-kept-changelog", f"{APPLICATION}-unkept-changelog"

@@ -5,11 +5,10 @@ from zlib import crc32
 
 import pytest
 
-from headwater.runtime.log.commits import KEPT_CHECKSUMS
-from headwater.runtime.log.embedded.commits import DirectoryCommitStore
-from headwater.runtime.log.embedded.folded_checksums import IN_A_FILE, FoldedChecksums
+from headwater.runtime.log.embedded.commits import IN_A_FILE, DirectoryCommitStore, FoldedChecksums
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitExistsError, CommitGapError, UnsupportedFileSystemError
+from headwater.runtime.log.log import KEPT_CHECKSUMS
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import pytest
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.durable_files import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.errors import FullyRefreshedError
-from headwater.runtime.log.garbage import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
 from headwater.runtime.task_id import TaskKey

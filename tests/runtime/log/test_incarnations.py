@@ -13,7 +13,7 @@ from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import FullyRefreshedError
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
+from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
 from headwater.runtime.task_id import TaskKey
 
 APPLICATION = "p-t"

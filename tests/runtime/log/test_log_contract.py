@@ -21,7 +21,7 @@ import pytest
 from sparse_log import SparseLog
 
 from headwater.runtime.dataclass_json import from_json, to_json
-from headwater.runtime.log.cleaning.parts import left_of
+from headwater.runtime.log.cleaning.compaction import left_of
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
@@ -38,13 +38,11 @@ from headwater.runtime.log.errors import (
 )
 from headwater.runtime.log.log import Log, snapshot_path, writer_of
 from headwater.runtime.log.object_store.log import ObjectStoreLog
-from headwater.runtime.log.offset_order import by_offset
-from headwater.runtime.log.placed.log import PlacedLog, place_of
-from headwater.runtime.log.ranges import LogRange, RangeReader
-from headwater.runtime.log.rewritten import Rewritten
+from headwater.runtime.log.placed_log import PlacedLog, place_of
+from headwater.runtime.log.ranges import LogRange, RangeReader, Rewritten, by_offset
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
-from headwater.runtime.state.synced_commit import has
+from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
+from headwater.runtime.state.offset_checkpoint import has
 
 
 def renamed(path: Path) -> PlacedLog:

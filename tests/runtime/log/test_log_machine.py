@@ -21,25 +21,21 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import RewriteRecord, TaskCommit
+from headwater.runtime.log.durable_files import collect_garbage
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import RangeMissingError, SegmentsChangedError
-from headwater.runtime.log.garbage import collect_garbage
-from headwater.runtime.log.listed import Listed
-from headwater.runtime.log.log import Log, epoch_file_name, rewritten_file_name
+from headwater.runtime.log.log import Listed, Log, epoch_file_name, rewritten_file_name
 from headwater.runtime.log.object_store.log import ObjectStoreLog
-from headwater.runtime.log.offset_order import by_offset
-from headwater.runtime.log.ranges import LogRange
-from headwater.runtime.log.rewritten import Rewritten
+from headwater.runtime.log.ranges import LogRange, Rewritten, by_offset
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts import folding
-from headwater.runtime.log.state_parts.folding import Fold
-from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.errors import FencedError
+from headwater.runtime.log.state_parts import folded as folding
+from headwater.runtime.log.state_parts.folded import Fold
+from headwater.runtime.progress.committer import Committer, FencedError
 from headwater.runtime.records.schema import topic_schema
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.topology import Topic
 
 APPLICATION = "p-t"
 INCARNATION = "cafecafe" * 4

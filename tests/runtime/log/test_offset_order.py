@@ -9,8 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.log.offset_order import by_offset
-from headwater.runtime.log.ranges import Columns, Fetched, LogRange
+from headwater.runtime.log.ranges import Columns, Fetched, LogRange, by_offset
 
 
 class Lanes:

@@ -16,12 +16,12 @@ from headwater.runtime.log.commit.records import (
     RewriteRecord,
     TaskCommit,
 )
+from headwater.runtime.log.durable_files import collect_garbage
 from headwater.runtime.log.errors import GenerationError, RewriteOrderError
-from headwater.runtime.log.garbage import collect_garbage
 from headwater.runtime.log.log import rewritten_file_name
-from headwater.runtime.log.rewritten import Rewritten
+from headwater.runtime.log.ranges import Rewritten
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
+from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
 
 APPLICATION = "a"
 PARTITIONS = 3

@@ -19,7 +19,7 @@ from headwater.runtime.log.commit.records import (
 from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, CommitOrderError, GenerationError
 from headwater.runtime.log.segments.partitions import Partitions
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folding import SNAPSHOT_EVERY
+from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
 from headwater.runtime.task_id import TaskKey
 
 

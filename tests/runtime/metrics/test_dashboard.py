@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from dashboard import DASHBOARD, expressions, metrics, shown
 
-from headwater.runtime.metrics.families import FAMILIES
+from headwater.runtime.observe.metrics import FAMILIES
 
 OF_PROMETHEUS = {"instance", "job"}
 

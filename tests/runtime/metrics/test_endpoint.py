@@ -6,8 +6,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from headwater.runtime.metrics.endpoint import HOST, PortTakenError, served
-from headwater.runtime.metrics.families import FAMILIES
+from headwater.runtime.observe.metrics import FAMILIES, HOST, PortTakenError, served
 
 
 def test_port_that_another_program_has_is_refused_in_a_sentence():

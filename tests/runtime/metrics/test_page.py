@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.driver.reports.counters import EPOCH_PHASES
-from headwater.runtime.metrics.families import FAMILIES
+from headwater.runtime.driver.counters import EPOCH_PHASES
+from headwater.runtime.observe.metrics import FAMILIES
 
 PAGE = Path(__file__).parents[3] / "docs" / "metrics.md"
 

@@ -2,7 +2,7 @@ from math import inf
 
 import pytest
 
-from headwater.runtime.driver import purging
+from headwater.runtime.driver import stopping as purging
 
 
 @pytest.fixture(autouse=True)

@@ -7,15 +7,14 @@ import json
 import pytest
 from local_application import APPLICATION, WHOLE, LocalApplication, part
 
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.folding.aggregate_with import AggregateWith
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Store, Topic
-from headwater.runtime.windows import SessionWindow, Window
+from headwater.runtime.engine.operators.aggregate_with import AggregateWith
+from headwater.runtime.engine.operators.columns import KeyBy, Select
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Store, Topic
+from headwater.runtime.ir.windows import SessionWindow, Window
+from headwater.runtime.records.types import Kind
 
 CODE = PythonCode(
     (

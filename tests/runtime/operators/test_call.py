@@ -10,13 +10,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.calling.call import Call
-from headwater.runtime.operators.node import EachFailedError
-from headwater.runtime.operators.rows import Rows
+from headwater.runtime.engine.operators.call import Call
+from headwater.runtime.engine.operators.node import EachFailedError
+from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.ir.functions import PythonCode, PythonFunction, Udf
 from headwater.runtime.python_functions.calling import CallFailedError, called
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
-from headwater.runtime.python_functions.udf import Udf
-from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.types import Kind
 
 TEXT = """
 import signal

@@ -10,15 +10,13 @@ import random
 import pytest
 from local_application import part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.edges import Fork, Merge, Settle, ToStream
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.topology import Agg, Store, Topic
-from headwater.runtime.windows import Window
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.ir.windows import Window
 
 APP = "test-app"
 FACTS = Topic("facts", 3, "k string", "g string, h string, x double, i bigint")

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 import headwater.runtime
-from headwater.runtime.operators.declarations import Declaration
+from headwater.runtime.ir.declarations import Declaration
 
 
 @pytest.mark.parametrize("declared", get_args(Declaration), ids=lambda declared: declared.__name__)
@@ -22,6 +22,6 @@ def test_declaration_is_an_operator_that_generated_code_can_import(declared: typ
 
 
 def test_declarations_alone_load_no_arrow() -> None:
-    code = "import sys, headwater.runtime.operators.declarations; print({'numpy', 'pyarrow'} & sys.modules.keys())"
+    code = "import sys, headwater.runtime.ir.declarations; print({'numpy', 'pyarrow'} & sys.modules.keys())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert found.stdout.strip() == "set()"

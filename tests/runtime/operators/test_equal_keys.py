@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 from local_application import part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.columns import KeyBy, Select
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.topology import Agg, Store, Topic
 
 APP = "test-app"
 COLUMNS = "k double, l array<float>, s struct<x:double>"

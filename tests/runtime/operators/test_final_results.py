@@ -12,13 +12,12 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.closing.final_results import FinalResults
-from headwater.runtime.operators.sessions.aggregate_sessions import AggregateSessions
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.topology import Agg, Store, Topic
-from headwater.runtime.windows import SessionWindow, Window
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.aggregate_sessions import AggregateSessions
+from headwater.runtime.engine.operators.final_results import FinalResults
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.ir.windows import SessionWindow, Window
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, every array<bigint>", windowed=True, writer="test-app")

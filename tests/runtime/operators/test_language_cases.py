@@ -10,16 +10,15 @@ import pytest
 from conformance.notation import by_topic, parse_input, parse_output, token_of
 from local_application import part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.edges import Merge, Settle, ToStream
-from headwater.runtime.operators.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.stages.pipe import pipe_schema
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
-from headwater.runtime.windows import Window
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.columns import Merge, Settle, ToStream
+from headwater.runtime.engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.pipe import pipe_schema
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.ir.windows import Window
 
 A, B, T, G = (Topic(name, 1, "k string", "v string") for name in "ABTG")
 NUMBERS = Topic("A", 1, "k string", "v bigint")

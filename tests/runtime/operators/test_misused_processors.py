@@ -8,14 +8,13 @@ import numpy as np
 import pytest
 from local_application import part
 
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.order.origins import Origins
-from headwater.runtime.operators.processing.process import Process
-from headwater.runtime.operators.processing.punctuation import Schedules
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
-from headwater.runtime.topology import Store, Topic
+from headwater.runtime.engine.operators.order.origins import Origins
+from headwater.runtime.engine.operators.processing.process import Process
+from headwater.runtime.engine.operators.processing.punctuation import Schedules
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Store, Topic
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, text string", writer="test-app")

@@ -6,13 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.edges import Fork
-from headwater.runtime.operators.joins.lookups import GlobalJoin
-from headwater.runtime.operators.rows import Rows
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.task_epoch import TaskEpoch
-from headwater.runtime.stages.numbering import Numbering, TouchedRecordError, refuse_touched
-from headwater.runtime.topology import GlobalTable, Store, Topic
+from headwater.runtime.engine.columns import Numbering, TouchedRecordError, refuse_touched
+from headwater.runtime.engine.operators.columns import Fork
+from headwater.runtime.engine.operators.joins.lookups import GlobalJoin
+from headwater.runtime.engine.operators.node import TaskEpoch
+from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.operators.source import Sink
+from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 
 OUT = Topic("out", 1, "k string", "v bigint")
 NAMES = GlobalTable("names", Topic("names", 1, "k string", "v bigint"), Store("names", 1, "k string", "v bigint"))

@@ -6,10 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.rows import Rows
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.stages.pipe import BATCH_ROWS, META, pipe_schema, receive, send
+from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.pipe import BATCH_ROWS, META, pipe_schema, receive, send
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.records.types import Kind
 
 
 def rows(path, kinds, key, value, headers=None):

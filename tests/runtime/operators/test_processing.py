@@ -11,16 +11,15 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import subtopology
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.edges import Fork, Merge
-from headwater.runtime.operators.processing.process import Process
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.engine.operators.columns import Fork, Merge
+from headwater.runtime.engine.operators.processing.process import Process
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Store, Topic
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 OUT = Topic("out", 1, "k string", "n bigint, text string", writer="test-app")

@@ -10,24 +10,21 @@ import pytest
 from local_application import part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.processing.context import ProcessorContext
-from headwater.runtime.operators.processing.moment import Moment
-from headwater.runtime.operators.processing.process import Process
-from headwater.runtime.operators.processing.stores.epoch_rows import EpochRows
-from headwater.runtime.operators.processing.stores.key_value import KeyValueStore
-from headwater.runtime.operators.processing.stores.session import SessionStore
-from headwater.runtime.operators.processing.stores.window import WindowStore
-from headwater.runtime.operators.processing.unknown import CONTEXT, KEY_VALUE, SESSION, WINDOW
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.task_epoch import EpochStore
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.engine.operators.node import EpochStore
+from headwater.runtime.engine.operators.processing.batches import CONTEXT, KEY_VALUE, SESSION, WINDOW, Moment
+from headwater.runtime.engine.operators.processing.context import ProcessorContext
+from headwater.runtime.engine.operators.processing.epoch_rows import EpochRows
+from headwater.runtime.engine.operators.processing.process import Process
+from headwater.runtime.engine.operators.processing.stores import KeyValueStore
+from headwater.runtime.engine.operators.processing.timed_stores import SessionStore, WindowStore
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.keys.timed import segment_start
+from headwater.runtime.records.window_keys import segment_start
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
-from headwater.runtime.topology import Store, Topic
 
 S = 1_000
 """Times are whole seconds, in ms: segments are of a minute, or of half of a longer retention."""

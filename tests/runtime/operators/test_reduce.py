@@ -11,15 +11,14 @@ import pytest
 from local_application import APPLICATION, WHOLE, LocalApplication, part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.operators.folding.reduce import Reduce
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.engine.operators.aggregate_with import Reduce
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Store, Topic, dead_letter_topic
+from headwater.runtime.ir.windows import SessionWindow, Window
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Store, Topic, dead_letter_topic
-from headwater.runtime.windows import SessionWindow, Window
 
 CODE = PythonCode(
     (

@@ -12,17 +12,16 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.sessions.aggregate_sessions import AggregateSessions
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.aggregate_sessions import AggregateSessions
+from headwater.runtime.engine.operators.columns import KeyBy, Select
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.ir.windows import SessionWindow
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, Store, Topic
-from headwater.runtime.windows import SessionWindow
 
 GAP, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")

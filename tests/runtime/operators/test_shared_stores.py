@@ -9,15 +9,14 @@ import pytest
 from local_application import WHOLE, part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.edges import Fork
-from headwater.runtime.operators.processing.process import Process
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
-from headwater.runtime.stages.in_task import computing
-from headwater.runtime.stages.sql_step import SqlStep
-from headwater.runtime.topology import Store, Topic, dead_letter_topic
+from headwater.runtime.engine.in_task import computing
+from headwater.runtime.engine.operators.columns import Fork
+from headwater.runtime.engine.operators.processing.process import Process
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.sql_step import SqlStep
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Store, Topic, dead_letter_topic
 
 LEFT = Topic("left", 1, "k string", "v bigint")
 RIGHT = Topic("right", 1, "k string", "v bigint")

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.processing.stores.single_rows import SingleKeys, SingleRows
-from headwater.runtime.python_functions.values import to_column
-from headwater.runtime.records.keys.encoding import encode_keys
+from headwater.runtime.engine.operators.processing.epoch_rows import SingleKeys, SingleRows
+from headwater.runtime.python_functions.results import to_column
+from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.types import arrow_type
 from headwater.runtime.state.codec import RowCodec
 

@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.rows import Rows
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.task_epoch import TaskEpoch
-from headwater.runtime.records.keys.encoding import encode_keys, partition_of
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Topic
+from headwater.runtime.engine.operators.node import TaskEpoch
+from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.operators.source import Sink
+from headwater.runtime.ir.topology import Topic
+from headwater.runtime.records.keys import encode_keys, partition_of
+from headwater.runtime.records.types import Kind
 
 OUT = Topic("out", 4, "k string", "v bigint", writer="app")
 

@@ -12,20 +12,18 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.closing.final_results import FinalResults
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.folding.aggregate_with import AggregateWith
-from headwater.runtime.operators.folding.reduce import Reduce
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.sliding.aggregate_sliding import AggregateSliding
-from headwater.runtime.operators.source import Source
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.aggregate_with import AggregateWith, Reduce
+from headwater.runtime.engine.operators.columns import KeyBy, Select
+from headwater.runtime.engine.operators.final_results import FinalResults
+from headwater.runtime.engine.operators.sliding.aggregate_sliding import AggregateSliding
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.ir.windows import SlidingWindow
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.kinds import Kind
+from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, Store, Topic
-from headwater.runtime.windows import SlidingWindow
 
 DIFFERENCE, GRACE = 10, 15
 FACTS = Topic("facts", 1, "k string", "v bigint, x double")

@@ -10,24 +10,21 @@ import pyarrow as pa
 import pytest
 from local_application import part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.keyed.stored_rows import stored_columns
-from headwater.runtime.operators.materialize import Materialize
-from headwater.runtime.operators.node import Edges
-from headwater.runtime.operators.rows import Rows
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.operators.task_epoch import TaskEpoch
-from headwater.runtime.stages.pipe import pipe_schema
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.columns import KeyBy
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.keyed.stored_rows import stored_columns
+from headwater.runtime.engine.operators.node import Edges, TaskEpoch
+from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Materialize, Table
+from headwater.runtime.engine.pipe import pipe_schema
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import StoreId
-from headwater.runtime.topology import Agg, Store, Topic
 
 AIRLINES = Topic("airlines", 1, "carrier string", "name string")
 FLIGHTS = Topic("flights", 1, "carrier string", "delay double, distance bigint")

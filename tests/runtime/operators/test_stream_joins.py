@@ -9,14 +9,13 @@ import pandas as pd
 import pytest
 from local_application import WHOLE, part
 
-from headwater.runtime.operators.edges import Fork
-from headwater.runtime.operators.joins.streams.join import StreamJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
+from headwater.runtime.engine.operators.columns import Fork
+from headwater.runtime.engine.operators.joins.streams import StreamJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Store, Topic
+from headwater.runtime.ir.windows import JoinWindow
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Store, Topic
-from headwater.runtime.windows import JoinWindow
 
 LEFT = Topic("left", 1, "k string", "l bigint")
 RIGHT = Topic("right", 1, "k string", "r bigint")

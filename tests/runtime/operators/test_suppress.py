@@ -11,25 +11,24 @@ import pyarrow as pa
 import pytest
 from local_application import WHOLE, LocalApplication, part
 
+from headwater.runtime.changes.facets import setting_changes
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.changes.settings import setting_changes
+from headwater.runtime.engine.building import subtopology
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.aggregate_sessions import AggregateSessions
+from headwater.runtime.engine.operators.columns import KeyBy, Select
+from headwater.runtime.engine.operators.keyed.groups import window_column
+from headwater.runtime.engine.operators.node import TaskEpoch
+from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.suppress import Suppress
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.topology import Agg, Store, Topic, Topology
+from headwater.runtime.ir.windows import SessionWindow, Window
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.rows import Rows
-from headwater.runtime.operators.sessions.aggregate_sessions import AggregateSessions
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.suppress.suppress import Suppress
-from headwater.runtime.operators.table import Table
-from headwater.runtime.operators.task_epoch import TaskEpoch
-from headwater.runtime.operators.windows import window_column
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.stages.building import subtopology
+from headwater.runtime.records.types import Kind
 from headwater.runtime.state.lmdb.store import LmdbBackend
-from headwater.runtime.topology import Agg, Store, Topic, Topology
-from headwater.runtime.windows import SessionWindow, Window
 
 FACTS = Topic("facts", 1, "k string", "v bigint")
 KEPT = Store("kept", 1, "k string", "v bigint")

@@ -9,15 +9,13 @@ import pandas as pd
 import pytest
 from local_application import WHOLE, part
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.edges import Fork
-from headwater.runtime.operators.joins.tables import TableTableJoin
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Agg, Store, Topic
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.columns import Fork, KeyBy, Select
+from headwater.runtime.engine.operators.joins.tables import TableTableJoin
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.records.types import Kind
 
 LEFT, RIGHT, THIRD = (Topic(name, 1, "k string", "v bigint") for name in ("left", "right", "third"))
 OUT = Topic("out", 1, "k string", "v bigint, w bigint", writer="test-app")

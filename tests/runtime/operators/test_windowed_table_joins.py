@@ -9,17 +9,16 @@ import pytest
 from local_application import WHOLE, part
 
 from headwater.runtime import Materialize
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.edges import Fork
-from headwater.runtime.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.operators.joins.tables import TableTableJoin
-from headwater.runtime.operators.sessions.aggregate_sessions import AggregateSessions
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.sliding.aggregate_sliding import AggregateSliding
-from headwater.runtime.operators.source import Source
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.topology import Agg, Store, Topic
-from headwater.runtime.windows import SessionWindow, SlidingWindow, Window
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.aggregate_sessions import AggregateSessions
+from headwater.runtime.engine.operators.columns import Fork
+from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.operators.joins.tables import TableTableJoin
+from headwater.runtime.engine.operators.sliding.aggregate_sliding import AggregateSliding
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.ir.topology import Agg, Store, Topic
+from headwater.runtime.ir.windows import SessionWindow, SlidingWindow, Window
+from headwater.runtime.records.types import Kind
 
 LEFT, RIGHT = (Topic(name, 1, "k string", "v bigint") for name in ("left", "right"))
 OUT = {

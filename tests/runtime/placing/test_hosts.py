@@ -8,9 +8,8 @@ import pytest
 from processes import has_ended
 from waiting import wait_until
 
-from headwater.runtime.placing.client import Client, Executor
-from headwater.runtime.placing.hosts import Racks, RackScriptError
-from headwater.runtime.topology import PluginRef, Settings
+from headwater.runtime.ir.topology import PluginRef, Settings
+from headwater.runtime.placing.place import Client, Executor, Racks, RackScriptError
 
 VIRTUAL = Client("client-1", 1)
 PLACED = Client("executor-3", 1, Executor("3", "host-1", 1))

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -18,15 +18,14 @@ from headwater.runtime.assignment.api.assignor import (
     TaskAssignor,
     TaskType,
 )
-from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
+from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.assignment.high_availability import HighAvailability
+from headwater.runtime.ir.topology import Assignment, PluginRef, Store, Topology
 from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.placing.assigned import Assigned, AssignorFailure, Move
-from headwater.runtime.placing.client import Client, Executor
-from headwater.runtime.placing.place import Member, application_state, copies_of, place
+from headwater.runtime.placing.place import Client, Executor, Member, application_state, copies_of, place
 from headwater.runtime.task_id import StoreId, TaskId
-from headwater.runtime.topology import Assignment, PluginRef, Store, Topology
 
 NAMES = Store("names", 2, "k string", "v bigint")
 SUMS = Store("sums", 2, "k string", "v bigint", changelog=False)

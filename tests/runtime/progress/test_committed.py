@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, segment, topic, topology
 
+from headwater.runtime.ir.topology import GlobalTable, Store
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

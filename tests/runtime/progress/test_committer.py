@@ -11,8 +11,7 @@ from headwater.runtime.log.commit.encoding import encode_commit
 from headwater.runtime.log.commit.records import EpochRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.errors import FencedError
+from headwater.runtime.progress.committer import Committer, FencedError
 from headwater.runtime.task_id import TaskKey
 
 FIRST = TopologyDescription("t", incarnation="first")

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import GlobalTable, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.global_task import GlobalTask, counted_as
+from headwater.runtime.progress.positions import GlobalTask, counted_as
 from headwater.runtime.task_id import global_task
-from headwater.runtime.topology import GlobalTable, Store, Subtopology, Topic, Topology
 
 EVENTS = Topic("events", 1, "k string", "v string")
 PLACES = Topic("places", 2, "city string, street string", "name string")

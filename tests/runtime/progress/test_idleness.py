@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headwater.runtime.log.commit.descriptions import SubtopologyDescription
-from headwater.runtime.progress.idleness import Network, idle_tasks
+from headwater.runtime.progress.committed import Network, idle_tasks
 from headwater.runtime.task_id import TaskKey
 
 CHAIN = Network(

@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, segment, topic, topology
 
-from headwater.runtime.driver.units import Unit
+from headwater.runtime.driver.epochs import Unit
+from headwater.runtime.ir.topology import GlobalTable, Store
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.planner import NOTHING_YET, Planner
 from headwater.runtime.task_id import TaskId
-from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput
-from headwater.runtime.topology import GlobalTable, Store
 
 MOST = 10
 

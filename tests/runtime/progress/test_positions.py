@@ -8,16 +8,16 @@ import pytest
 from commits import Applications, part, segment, topic, topology
 
 from headwater.runtime.changes.found import lost_records
-from headwater.runtime.driver.beginning import check_state
+from headwater.runtime.driver.application import check_state
+from headwater.runtime.ir.topology import GlobalTable, Store, Topology
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.object_store.log import ObjectStoreLog
-from headwater.runtime.log.placed.log import PlacedLog
+from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
-from headwater.runtime.progress.errors import ConsumedRecordsMissingError
+from headwater.runtime.progress.committer import ConsumedRecordsMissingError
 from headwater.runtime.progress.positions import Gap, gaps
 from headwater.runtime.task_id import global_task
-from headwater.runtime.topology import GlobalTable, Store, Topology
 
 RAW, NAMES = topic("raw"), topic("names")
 CLEAN = topic("clean", writer="p-cleaning")

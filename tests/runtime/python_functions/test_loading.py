@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.python_functions.code import PythonCode, PythonFunction
+from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.python_functions.errors import FunctionLoadError, FunctionRaisedError
 from headwater.runtime.python_functions.loading import load
 

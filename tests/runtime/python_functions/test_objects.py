@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.python_functions.objects import RowType, UnfitRowError
-from headwater.runtime.python_functions.values import UnfitValueError
+from headwater.runtime.python_functions.results import UnfitValueError
 from headwater.runtime.records.types import arrow_type
 
 TIME = dt.datetime(2024, 5, 1, 8, 2, 11, 120, tzinfo=dt.UTC)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.query.frames import Rows
+from headwater.runtime.query.rows import Rows
 from headwater.runtime.records.types import columns_ddl, parse_columns
 
 if TYPE_CHECKING:

@@ -13,28 +13,26 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.engine.operators.keyed.stored_rows import stored_columns
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.operators.keyed.stored_rows import stored_columns
-from headwater.runtime.query.global_tables import GlobalQuery
-from headwater.runtime.query.rows import moments
+from headwater.runtime.query.rows import GlobalQuery, StoreKeyError, moments
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.query.wanted import StoreKeyError
-from headwater.runtime.records.keys.encoding import encode_keys
-from headwater.runtime.records.keys.windows import window_keys
+from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG
+from headwater.runtime.records.window_keys import window_keys
 from headwater.runtime.state.catch_up import catch_up
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
-from headwater.runtime.windows import Window
 
 APPLICATION = "shop-sales"
 NAMES = Store("names", 1, "code string", "name string, size int")

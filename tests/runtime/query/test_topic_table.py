@@ -8,10 +8,9 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.query.frames import Rows
-from headwater.runtime.query.topic_table import read_table, table_schema
-from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.topology import Topic
+from headwater.runtime.ir.topology import Topic
+from headwater.runtime.query.rows import Rows
+from headwater.runtime.query.topics import TopicReader, read_table, table_schema
 
 EVERYTHING = Topic(
     "everything",

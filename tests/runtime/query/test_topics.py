@@ -7,7 +7,7 @@ from headwater.runtime.log.errors import FullyRefreshedError, RangeMissingError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query import topics as reader_module
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.records.texts.record_json import records_of
+from headwater.runtime.records.record_json import records_of
 
 APPLICATION = "demo-seed"
 

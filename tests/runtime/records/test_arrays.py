@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.expressions.values import Value
+from headwater.runtime.expressions.kernels import Value
 from headwater.runtime.records.arrays import pieces_in_order, repeated, row_bytes, too_large, unbroken
 
 TEXTS = ["", "abc", None, "x" * 40]

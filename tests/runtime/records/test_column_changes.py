@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.records.column_changes import ColumnChanges
+from headwater.runtime.records.schema import ColumnChanges
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.murmur2 import murmur2
+from headwater.runtime.records.keys import murmur2
 
 KAFKA = {
     b"21": -973932308,

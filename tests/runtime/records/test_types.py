@@ -1,8 +1,8 @@
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.batch_columns import physical_columns
-from headwater.runtime.operators.declarations import Flow
+from headwater.runtime.engine.operators.rows import physical_columns
+from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.records.types import (
     TypeSyntaxError,
     arrow_type,

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.bad_values import BadValueError, valid_text
-from headwater.runtime.records.texts.json_values import to_json
-from headwater.runtime.records.texts.values import from_json, parse_json, parse_text
+from headwater.runtime.records.arrays import BadValueError, valid_text
+from headwater.runtime.records.record_json import to_json
 from headwater.runtime.records.types import arrow_type
+from headwater.runtime.records.values import from_json, parse_json, parse_text
 
 DOCS = Path(__file__).parents[3] / "docs" / "log.md"
 TABLE = [

@@ -8,8 +8,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.records.schema import common, common_columns, readable, widened
 from headwater.runtime.records.types import arrow_type, ddl, parse_columns
-from headwater.runtime.records.widening import common, common_columns, readable, widened
 
 WIDER = [
     ("tinyint", "smallint", [-128, 127]),

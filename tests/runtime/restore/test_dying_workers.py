@@ -10,17 +10,15 @@ import pytest
 from fatal_flips import make_fatal
 from pyspark.sql import SparkSession
 
-from headwater.runtime.placing.client import Client
-from headwater.runtime.restore.holding import hold
-from headwater.runtime.restore.links import MOST_KILLED, StoreByStore, WorkerKilledError
+from headwater.runtime.cluster.spark.cluster import OnExecutor
+from headwater.runtime.ir.topology import GlobalTable, Store, Topic
+from headwater.runtime.placing.place import Client
+from headwater.runtime.restore.links import MOST_KILLED, StoreByStore, WorkerKilledError, hold
 from headwater.runtime.restore.requests import TABLE, StateAnswer, StateLocation, StateRequest, StoreTarget
-from headwater.runtime.spark.executor_link import OnExecutor
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
-from headwater.runtime.state.directories.table_copies import wipe_other_copy
+from headwater.runtime.state.directory import StateDirectory, wipe_other_copy
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.topology import GlobalTable, Store, Topic
 
 pytestmark = pytest.mark.spark
 

@@ -13,37 +13,37 @@ import pytest
 from client_tasks import Heard, LaterSlices, at_once
 from commits import Applications, part, topic, topology
 
+from headwater.runtime.cluster.spark.cluster import OnExecutor
+from headwater.runtime.ir.topology import Store
+from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.commit.records import SnapshotRecord, StoreSnapshot
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import client_stores, linked_stores, store_changelog_reader
-from headwater.runtime.restore.changelogs import ChangelogState, ReaderMode, RestoreStalledError
-from headwater.runtime.restore.holding import hold
+from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import InDriver, StateLink, hold
 from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreTarget
-from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
     MOST_STALLS,
+    ChangelogState,
+    ReaderMode,
+    RestoreStalledError,
     StoreChangelogReader,
 )
-from headwater.runtime.restore.strategies.snapshot import SnapshotRestore
-from headwater.runtime.spark.executor_link import OnExecutor
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import ProcessFile
+from headwater.runtime.restore.strategies import SnapshotRestore
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
+from headwater.runtime.state.process_file import ProcessFile
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.tasks.standby_task import StandbyTask
-from headwater.runtime.tasks.stream_task import StreamTask
-from headwater.runtime.topology import Store
-from headwater.runtime.windows import Window
+from headwater.runtime.tasks.stream_task import StandbyTask, StreamTask
 
 HOUR = 3_600_000
 DAY = 24 * HOUR

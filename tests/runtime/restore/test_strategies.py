@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.runtime.log.commit.records import StoreSnapshot
-from headwater.runtime.restore.strategies.changelog import ChangelogRestore
-from headwater.runtime.restore.strategies.snapshot import EVERY_BYTES, SnapshotRestore
+from headwater.runtime.restore.strategies import EVERY_BYTES, ChangelogRestore, SnapshotRestore
 from headwater.runtime.state.restore_strategy import Apply, Load, RestoreRequest, Save, Unsaved
 
 OLDER = StoreSnapshot("s", 0, 1_000_000, "older", 100_000_000, 0, "lmdb", 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
@@ -12,17 +12,16 @@ from headwater.runtime.assignment.api.assignor import (
     TaskAssignor,
     TaskType,
 )
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.balanced import BalancedCount
+from headwater.runtime.assignment.cluster import (
     ApplicationState,
     AssignmentConfigs,
     ProcessId,
     TaskInfo,
     TaskTopicPartition,
 )
-from headwater.runtime.assignment.balanced.count import BalancedCount
-from headwater.runtime.simulation.events import parse_events
-from headwater.runtime.simulation.model import Application, Assumptions, SimulatedTask, Size, members
-from headwater.runtime.simulation.quantities import Rate
+from headwater.runtime.simulation.fleet import parse_events
+from headwater.runtime.simulation.model import Application, Assumptions, Rate, SimulatedTask, Size, members
 from headwater.runtime.simulation.report import Simulation
 from headwater.runtime.simulation.rounds import Simulator
 from headwater.runtime.task_id import TaskId

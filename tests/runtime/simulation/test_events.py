@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.simulation.events import RESTART_MS, Event, EventError, parse_events
-from headwater.runtime.simulation.quantities import Rate, duration_ms, shown_duration, shown_size, size_bytes
+from headwater.runtime.simulation.fleet import RESTART_MS, Event, EventError, parse_events
+from headwater.runtime.simulation.model import Rate, duration_ms, shown_duration, shown_size, size_bytes
 
 
 def test_events_are_read_in_their_order() -> None:

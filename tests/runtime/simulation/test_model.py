@@ -7,14 +7,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.assignment.api.cluster import TaskTopicPartition
+from headwater.runtime.assignment.cluster import TaskTopicPartition
+from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.simulation.model import Assumptions, Size, application
 from headwater.runtime.task_id import TaskId
-from headwater.runtime.topology import Store, Subtopology, Topic, Topology
 
 IN, WIDE = Topic("in", 1, "k int", "v int"), Topic("wide", 2, "k int", "v int")
 TOTALS = Store("totals", 2, "k int", "n bigint")

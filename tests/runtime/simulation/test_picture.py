@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 from simulated import Scripted, simulate, task
 
+from headwater.runtime.simulation.model import shown_duration
 from headwater.runtime.simulation.picture import (
     COLOURS,
     DOWN,
@@ -17,7 +18,6 @@ from headwater.runtime.simulation.picture import (
     PAPER,
     draw,
 )
-from headwater.runtime.simulation.quantities import shown_duration
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 from simulated import STILL, Scripted, simulate, task
 
-from headwater.runtime.simulation.json_report import to_json
-from headwater.runtime.simulation.measures import MEASURES, check
+from headwater.runtime.simulation.report import MEASURES, check, to_json
 from headwater.runtime.simulation.rounds import MOST_ROUNDS
 
 TASKS = [task(number) for number in range(4)]

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 from simulated import STILL, Scripted, simulate, task
 
-from headwater.runtime.simulation.events import EventError
-from headwater.runtime.simulation.quantities import Rate
+from headwater.runtime.simulation.fleet import EventError
+from headwater.runtime.simulation.model import Rate
 from headwater.runtime.simulation.rounds import MOST_ROUNDS
 from headwater.runtime.task_id import TaskId
 

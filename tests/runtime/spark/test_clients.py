@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.spark.clients import asked_for
+from headwater.runtime.cluster.spark.job import asked_for
 
 DYNAMIC = {"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.minExecutors": "1"}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from headwater.runtime.spark import sql_steps
+from headwater.runtime.cluster.spark import sql_steps
 
 pytestmark = pytest.mark.spark
 

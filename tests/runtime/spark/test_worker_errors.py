@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from headwater.runtime.spark.worker_errors import facts_of, worker_facts
-from headwater.runtime.stages.failed_stage import Facts, StageFailedError
+from headwater.runtime.cluster.spark.worker_errors import facts_of, worker_facts
+from headwater.runtime.engine.failed_stage import Facts, StageFailedError
 
 
 def test_last_error_of_a_chain_has_the_facts() -> None:
@@ -14,7 +14,7 @@ def test_last_error_of_a_chain_has_the_facts() -> None:
     own = Facts("step", "this is no number", "topologies/t.yml:7", too_large=True, records=7)
     text = (
         f"Traceback:\nValueError: StageFailedError: {record}\n\nThe above exception was the direct cause ...\n"
-        f"headwater.runtime.stages.failed_stage.StageFailedError: {StageFailedError(own)}\n\tat org.apache.spark"
+        f"headwater.runtime.engine.failed_stage.StageFailedError: {StageFailedError(own)}\n\tat org.apache.spark"
     )
     assert facts_of(RuntimeError(text)) == own
 

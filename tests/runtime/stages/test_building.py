@@ -7,20 +7,18 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.operators.aggregate import Aggregate
-from headwater.runtime.operators.columns import KeyBy, Select
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.edges import Fork, Merge
-from headwater.runtime.operators.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.operators.node import Node
-from headwater.runtime.operators.sink import Sink
-from headwater.runtime.operators.source import Source
-from headwater.runtime.operators.table import Table
-from headwater.runtime.stages.building import Pipe, subtopology
-from headwater.runtime.stages.sql_step import SqlStep
-from headwater.runtime.stages.steps import do_steps
-from headwater.runtime.topology import Agg, GlobalTable, Store, Topic
-from headwater.runtime.windows import Window
+from headwater.runtime.engine.building import Pipe, subtopology
+from headwater.runtime.engine.operators.aggregate import Aggregate
+from headwater.runtime.engine.operators.columns import Fork, KeyBy, Merge, Select
+from headwater.runtime.engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.node import Node
+from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.sql_step import SqlStep
+from headwater.runtime.engine.steps import do_steps
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
+from headwater.runtime.ir.windows import Window
 
 AIRLINES = Topic("airlines", 4, "carrier string", "name string")
 FLIGHTS = Topic("flights", 2, "carrier string", "delay double, dest string")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from headwater.runtime.stages.failed_stage import StageFailedError, with_facts
+from headwater.runtime.engine.failed_stage import StageFailedError, with_facts
 
 
 def failing(error: Exception, cause: Exception | None) -> Iterator[int]:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import itertools
 
+from headwater.runtime.engine.stopwatch import Stopwatch, bytes_taken
 from headwater.runtime.log.ranges import LogRange
-from headwater.runtime.stages.stopwatch import Stopwatch, bytes_taken
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.measured import Measured, Seconds, StoreSize, Volume
 from headwater.runtime.tasks.plan import LaneInput, TaskPlan, TopicInput

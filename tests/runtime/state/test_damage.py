@@ -11,9 +11,8 @@ from pathlib import Path
 import lmdb
 import pytest
 
-from headwater.runtime.state.lmdb.checksums import RowDamagedError
-from headwater.runtime.state.lmdb.environments import of_this_process
-from headwater.runtime.state.lmdb.file import missing_bytes
+from headwater.runtime.state.lmdb.environment import of_this_process
+from headwater.runtime.state.lmdb.file import RowDamagedError, missing_bytes
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore, StoreDamagedError
 

@@ -12,8 +12,8 @@ import pytest
 from disks import fill, small_disk
 
 from headwater.errors import MachineError
-from headwater.runtime.state.lmdb.environments import of_this_process
-from headwater.runtime.state.lmdb.errors import number_of
+from headwater.runtime.state.lmdb.environment import of_this_process
+from headwater.runtime.state.lmdb.file import number_of
 from headwater.runtime.state.lmdb.store import LmdbStore
 
 KEYS = [b"%06d" % number for number in range(3_000)]

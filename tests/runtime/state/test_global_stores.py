@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.ingest.append import append
+from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
+from headwater.runtime.state.processor_state_manager import POSITIONS, catch_up_global, positions_of
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
-from headwater.runtime.state.task_stores import POSITIONS, catch_up_global, positions_of
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.plan import LaneInput, TopicInput
-from headwater.runtime.topology import GlobalTable, Store, Topic
 
 PLACES = Topic("places", 2, "city string", "name string")
 TABLE = GlobalTable("places", PLACES, Store("places", 2, PLACES.key, PLACES.value))

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.catch_up import apply_slices, slices
-from headwater.runtime.state.last_changes import LastChanges
+from headwater.runtime.state.catch_up import LastChanges, apply_slices, slices
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import Changes
 

@@ -11,11 +11,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.ir.topology import Store
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
+from headwater.runtime.state.catch_up import Pace
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
-from headwater.runtime.state.pace import Pace
 from headwater.runtime.state.processor_state_manager import IllegalStoreError, ProcessorStateManager
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import (
@@ -26,9 +27,8 @@ from headwater.runtime.state.store import (
     UnfitStoreError,
 )
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.tasks.checkpoints import MOST_UNWRITTEN, MOST_UNWRITTEN_BYTES
+from headwater.runtime.tasks.errors import MOST_UNWRITTEN, MOST_UNWRITTEN_BYTES
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.topology import Store
 
 TASK = TaskKey("app", "part", 3)
 A, B = (Store(name, 4, "k string", "v string", backend="rocksdb") for name in "ab")

@@ -14,9 +14,9 @@ import pytest
 
 from headwater.runtime.log.commit.records import CommitMark
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.synced_commit import is_of, note_of, note_sync, synced_with
+from headwater.runtime.state.offset_checkpoint import is_of, note_of, note_sync, synced_with
 from headwater.runtime.task_id import StoreId
 
 FIRST, SECOND = CommitMark("p-t", 1, crc32(b"one")), CommitMark("p-t", 2, crc32(b"two"))

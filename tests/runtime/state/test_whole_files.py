@@ -5,12 +5,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from headwater.runtime.state.whole_files import write_whole
+from headwater.runtime.state.offset_checkpoint import write_whole
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from headwater.runtime.state.whole_files import write_whole
+from headwater.runtime.state.offset_checkpoint import write_whole
 for _ in range(300):
     write_whole(Path(sys.argv[1]), sys.argv[2])
 """

@@ -10,23 +10,22 @@ from pathlib import Path
 import pyarrow as pa
 from commits import Applications, part, topic, topology
 
+from headwater.runtime.ir.topology import Store
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.restore.holding import hold
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.links import InDriver
+from headwater.runtime.restore.links import InDriver, hold
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.restore_listener import Suspended
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
-from headwater.runtime.tasks.client.task_manager import DeclaredTask, TaskManager
 from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.task import Task
-from headwater.runtime.topology import Store
+from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
 TOTALS = Store("s", 3, "k string", "v bigint")
 COUNTS = part("counts", (topic("events", 3),), stores=(TOTALS,))

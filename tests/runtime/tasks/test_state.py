@@ -8,9 +8,8 @@ import pytest
 
 from headwater.runtime.task_id import TaskId
 from headwater.runtime.tasks.errors import IllegalTaskStateError
-from headwater.runtime.tasks.standby_task import StandbyTask
 from headwater.runtime.tasks.state import Operation, State, TaskType, diagram, moves, table
-from headwater.runtime.tasks.stream_task import StreamTask
+from headwater.runtime.tasks.stream_task import StandbyTask, StreamTask
 from headwater.runtime.tasks.task import Task
 
 DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.testing.comparing import compared, equal
-from headwater.runtime.testing.matching import aligned, best_matching
+from headwater.runtime.testing.comparing import aligned, best_matching, compared, equal
 
 Rows = Sequence[Mapping[str, Any]]
 

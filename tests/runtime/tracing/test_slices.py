@@ -4,11 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.driver.reports.epoch_trace import EpochTrace, TaskTrace
+from headwater.runtime.driver.epoch_reports import EpochTrace, TaskTrace
+from headwater.runtime.observe.tracing import Shares, Threads, aligned, slices
 from headwater.runtime.task_id import TaskId
 from headwater.runtime.timed_parts import Span
-from headwater.runtime.tracing.shares import Shares
-from headwater.runtime.tracing.slices import Threads, aligned, slices
 
 FIRST_STAGE = (Span("read", 12, 14), Span("decode", 12, 13), Span("operators", 14, 15), Span("Source a.yml:3", 14, 15))
 SECOND_STAGE = (

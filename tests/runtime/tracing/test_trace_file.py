@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.tracing.slices import Slice, Track
-from headwater.runtime.tracing.trace_file import TraceFile, TraceFileError
+from headwater.runtime.observe.tracing import Slice, TraceFile, TraceFileError, Track
 
 FIRST, SECOND = Track("app", "driver"), Track("app on client-1", "thread 1")
 

@@ -3,11 +3,10 @@ from __future__ import annotations
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.reading.environment import FromEnvironment
-from headwater.compiler.reading.jinja.render import render
-from headwater.compiler.reading.nodes import Mapping, Sequence
-from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.strict_yaml.loader import read_yaml
+from headwater.compiler.reading.files import FromEnvironment
+from headwater.compiler.reading.jinja import render
+from headwater.compiler.reading.source import MappingNode, SequenceNode, SourceFile
+from headwater.compiler.reading.yaml_loader import read_yaml
 
 VARIABLES = {
     "late": 15,
@@ -74,8 +73,8 @@ def test_text_of_a_native_value_is_as_yaml_writes_it():
 
 def test_list_or_mapping_becomes_nodes_at_the_template():
     node, _ = rendered("a: \"{{ var('deep') }}\"\nb: \"{{ var('list') }}\"\n")
-    assert isinstance(node["a"], Mapping)
-    assert isinstance(node["b"], Sequence)
+    assert isinstance(node["a"], MappingNode)
+    assert isinstance(node["b"], SequenceNode)
     assert node.to_python() == {"a": {"host": "h", "ports": [80]}, "b": [1, "b"]}
     assert node["a"]["ports"][0].position == Position("file.yml", 1, 4, 23)
 
@@ -184,8 +183,8 @@ def test_short_file_of_templates_does_not_unfold_into_a_huge_one():
 
 def test_tree_without_templates_stays_the_same_and_one_with_them_shares_the_rest() -> None:
     node = read_yaml(SourceFile("file.yml", "a: [1, {b: c}]\nd: [x]\ne: '{{ 1 + 1 }}'\n"), Diagnostics())
-    assert isinstance(node, Mapping)
+    assert isinstance(node, MappingNode)
     rendered = render(node, {}, Diagnostics())
-    assert isinstance(rendered, Mapping)
+    assert isinstance(rendered, MappingNode)
     assert [rendered[key] is node[key] for key in "ade"] == [True, True, False]
     assert render(node["a"], {}, Diagnostics()) is node["a"]

@@ -5,9 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.reading.nodes import Mapping, Scalar, Sequence
-from headwater.compiler.reading.source import SourceFile
-from headwater.compiler.reading.strict_yaml.loader import Limits, read_yaml
+from headwater.compiler.reading.source import MappingNode, ScalarNode, SequenceNode, SourceFile
+from headwater.compiler.reading.yaml_loader import Limits, read_yaml
 
 
 @pytest.mark.parametrize(
@@ -108,10 +107,10 @@ def test_plain_expression_before_a_comment_knows_where_it_was_cut(read):
 def test_positions_of_keys_values_and_collections_are_those_of_the_file(read):
     found = read("a:\n  - b: 10\n    'c': \"x\"\nd: [e]\n")
     root = found.node
-    assert isinstance(root, Mapping)
+    assert isinstance(root, MappingNode)
     assert root.key_position("a") == Position("file.yml", 1, 1, 2)
     items = root["a"]
-    assert isinstance(items, Sequence)
+    assert isinstance(items, SequenceNode)
     assert items.position == Position("file.yml", 2, 3)
     assert items[0].position == Position("file.yml", 2, 5)
     assert items[0]["b"].position == Position("file.yml", 2, 8, 10)
@@ -156,8 +155,8 @@ def test_visible_characters_of_any_text_are_found_where_they_stand(text: str, st
     written = yaml.dump({"k": text}, default_style=style, allow_unicode=True)
     lines = written.split("\n")
     root = read_yaml(SourceFile("f", written), Diagnostics())
-    scalar = root["k"] if isinstance(root, Mapping) and "k" in root else None
-    assert isinstance(scalar, Scalar)
+    scalar = root["k"] if isinstance(root, MappingNode) and "k" in root else None
+    assert isinstance(scalar, ScalarNode)
     assert scalar.text == text
     for offset, char in enumerate(scalar.text):
         if not char.isspace():

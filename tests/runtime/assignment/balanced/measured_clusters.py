@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from hypothesis import strategies as st
 
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     ApplicationState,
     AssignmentConfigs,

@@ -9,10 +9,10 @@ from measured_clusters import MEGABYTE, WHOLE, cluster
 
 from headwater.plugins.errors import PluginOptionsError
 from headwater.plugins.manager import PluginManager
-from headwater.runtime.assignment.api.assignor import TaskType, assign
-from headwater.runtime.assignment.api.cluster import ApplicationState, NoClientsError
-from headwater.runtime.assignment.balanced.assignor import Balanced
-from headwater.runtime.assignment.balanced.estimates import estimates, with_lags
+from headwater.runtime.assignment.assignor import TaskType, assign
+from headwater.runtime.assignment.balanced import Balanced
+from headwater.runtime.assignment.balanced_search import estimates, with_lags
+from headwater.runtime.assignment.cluster import ApplicationState, NoClientsError
 
 Placed = dict[str, list[int]]
 

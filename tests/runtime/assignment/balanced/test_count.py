@@ -7,15 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignmentError,
     TaskAssignment,
     TaskType,
     assign,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
-from headwater.runtime.assignment.balanced.count import BalancedCount
+from headwater.runtime.assignment.balanced import BalancedCount
+from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
 from headwater.runtime.task_id import TaskId
 
 Placement = dict[str, set[TaskId]]

@@ -12,15 +12,10 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from measured_clusters import MEGABYTE, WHOLE, cluster, clusters
 
-from headwater.runtime.assignment.api.assignor import (
-    AssignmentError,
-    TaskAssignment,
-    TaskType,
-    validate_task_assignment,
-)
-from headwater.runtime.assignment.api.cluster import LATEST_OFFSET, ApplicationState, ProcessId
-from headwater.runtime.assignment.balanced.assignor import Balanced
-from headwater.runtime.assignment.balanced.estimates import estimates, with_lags
+from headwater.runtime.assignment.assignor import AssignmentError, TaskAssignment, TaskType, validate_task_assignment
+from headwater.runtime.assignment.balanced import Balanced
+from headwater.runtime.assignment.balanced_search import estimates, with_lags
+from headwater.runtime.assignment.cluster import LATEST_OFFSET, ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
 
 Assign = Callable[[ApplicationState], TaskAssignment]

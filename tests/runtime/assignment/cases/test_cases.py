@@ -7,14 +7,15 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.assignment.api.assignor import (
+from headwater.runtime.assignment.assignor import (
     AssignedTask,
     AssignmentError,
     ClientAssignment,
     TaskAssignment,
     TaskType,
 )
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.cases import answer, case_from_json
+from headwater.runtime.assignment.cluster import (
     ApplicationState,
     AssignmentConfigs,
     ClientState,
@@ -23,8 +24,7 @@ from headwater.runtime.assignment.api.cluster import (
     TaskTopicPartition,
     UnknownLagError,
 )
-from headwater.runtime.assignment.cases.cases import answer, case_from_json
-from headwater.runtime.assignment.cases.strict_json import CaseError, parse
+from headwater.runtime.assignment.strict_json import CaseError, parse
 from headwater.runtime.task_id import TaskId
 
 WHOLE = {

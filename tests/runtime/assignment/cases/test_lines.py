@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from headwater.errors import HeadwaterError
-from headwater.runtime.assignment.api.assignor import AssignmentError, TaskAssignment, TaskAssignor
-from headwater.runtime.assignment.api.cluster import ApplicationState
-from headwater.runtime.assignment.balanced.count import BalancedCount
-from headwater.runtime.assignment.cases.lines import answers
+from headwater.runtime.assignment.assignor import AssignmentError, TaskAssignment, TaskAssignor
+from headwater.runtime.assignment.balanced import BalancedCount
+from headwater.runtime.assignment.cases import answers
+from headwater.runtime.assignment.cluster import ApplicationState
 
 GOOD = b'{"id": "good", "clients": [{"process_id": "a", "threads": 1}], "tasks": [{"id": "0_0"}]}'
 PLACED = {"a": {"active": ["0_0"], "standby": []}}

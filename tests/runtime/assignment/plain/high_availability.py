@@ -7,7 +7,7 @@ from itertools import cycle, permutations
 from plain.standbys import assign_standbys, tags_match
 from plain.working import Client, Clients, ConstrainedPrioritySet, Result, changelogged, clients_of, result_of, without
 
-from headwater.runtime.assignment.api.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState, ProcessId
+from headwater.runtime.assignment.cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from plain.working import Clients, ConstrainedPrioritySet, changelogged
 
-from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
+from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
 
 

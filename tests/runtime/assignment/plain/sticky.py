@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from plain.working import Result, changelogged, clients_of, result_of
 
-from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
+from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
 from headwater.runtime.task_id import TaskId
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from headwater.runtime.assignment.api.cluster import ApplicationState, ClientState, ProcessId
+from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId
 from headwater.runtime.task_id import TaskId
 
 Result = dict[ProcessId, tuple[set[TaskId], set[TaskId]]]

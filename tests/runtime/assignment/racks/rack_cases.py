@@ -9,7 +9,7 @@ from functools import cache
 
 from hypothesis import strategies as st
 
-from headwater.runtime.assignment.api.cluster import (
+from headwater.runtime.assignment.cluster import (
     ApplicationState,
     AssignmentConfigs,
     ClientState,

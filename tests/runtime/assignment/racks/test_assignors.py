@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 from clusters import One, cluster, placed, sets
 
-from headwater.runtime.assignment.api.assignor import TaskAssignor
-from headwater.runtime.assignment.api.cluster import ApplicationState, AssignmentConfigs
+from headwater.runtime.assignment.assignor import TaskAssignor
+from headwater.runtime.assignment.cluster import ApplicationState, AssignmentConfigs
 from headwater.runtime.assignment.high_availability import HighAvailability
-from headwater.runtime.assignment.racks.tasks import active_cost, standby_cost
+from headwater.runtime.assignment.racks import active_cost, standby_cost
 from headwater.runtime.assignment.sticky import Sticky
 
 STATEFUL = "0_0 0_1 0_2 0_3 0_4 0_5"
@@ -109,7 +109,7 @@ def test_solver_is_not_loaded_without_a_strategy() -> None:
     code = """
 import sys
 from clusters import One, cluster
-from headwater.runtime.assignment.api.cluster import AssignmentConfigs
+from headwater.runtime.assignment.cluster import AssignmentConfigs
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Sticky
 for assignor in (HighAvailability(), Sticky()):

@@ -13,14 +13,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from rack_cases import Case, Placement, cases, least, moves
 
-from headwater.runtime.assignment.api.cluster import ProcessId
-from headwater.runtime.assignment.racks.tasks import (
-    RackRules,
-    active_cost,
-    optimize_actives,
-    optimize_standbys,
-    standby_cost,
-)
+from headwater.runtime.assignment.cluster import ProcessId
+from headwater.runtime.assignment.racks import RackRules, active_cost, optimize_actives, optimize_standbys, standby_cost
 from headwater.runtime.task_id import TaskId
 
 Optimise = Callable[[Case], Placement]

@@ -11,9 +11,9 @@ from dataclasses import replace
 import pytest
 from rack_cases import Case, Placement, ids, moves, placement, price, racked
 
-from headwater.runtime.assignment.api.cluster import ApplicationState, ProcessId
-from headwater.runtime.assignment.racks.flow import RackCostError
-from headwater.runtime.assignment.racks.tasks import (
+from headwater.runtime.assignment.cluster import ApplicationState, ProcessId
+from headwater.runtime.assignment.rack_flow import RackCostError
+from headwater.runtime.assignment.racks import (
     RackRules,
     TaskPlacementError,
     active_cost,

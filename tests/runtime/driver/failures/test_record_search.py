@@ -15,25 +15,23 @@ import pytest
 from commits import part, topic
 
 from headwater.errors import MachineError
+from headwater.runtime.cluster.spark.worker_errors import facts_of
 from headwater.runtime.driver.cluster import MOST_TRIED, Failing, Trial
-from headwater.runtime.driver.errors import ENDS_WORKER, FailedRecord, JobError, RecordError
-from headwater.runtime.driver.failures.left_out import record_error
-from headwater.runtime.driver.failures.record_search import isolate
-from headwater.runtime.driver.failures.user_errors import user_error
-from headwater.runtime.driver.waiting.causes import Stop
+from headwater.runtime.driver.errors import ENDS_WORKER, FailedRecord, JobError, RecordError, Stop
+from headwater.runtime.driver.failures import record_error, user_error
+from headwater.runtime.driver.record_search import isolate
+from headwater.runtime.engine.failed_stage import Facts, StageFailedError, StepError, with_facts
+from headwater.runtime.engine.operators.source import Source, take
+from headwater.runtime.ir.topology import OnError
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CorruptSegmentError
-from headwater.runtime.operators.source import Source, take
 from headwater.runtime.progress.named_records import short_json
-from headwater.runtime.records.kinds import Kind
-from headwater.runtime.records.texts.record_json import Record
-from headwater.runtime.spark.worker_errors import facts_of
-from headwater.runtime.stages.failed_stage import Facts, StageFailedError, StepError, with_facts
+from headwater.runtime.records.record_json import Record
+from headwater.runtime.records.types import Kind
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.tasks.outcome import TaskOutcome
+from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan, LaneInput, StoreInput, TaskPlan, TopicInput
-from headwater.runtime.topology import OnError
 
 CHANGES = topic("changes", writer="p-t")
 KINDS = [Kind.VALUE, Kind.OLD_SAME_GROUP, Kind.VALUE, Kind.VALUE, Kind.OLD, Kind.VALUE]

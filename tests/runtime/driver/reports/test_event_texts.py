@@ -6,8 +6,9 @@ from typing import Literal
 
 import pytest
 
-from headwater.runtime.driver.reports.event_texts import Lines, counted, sentence, waiting
-from headwater.runtime.driver.reports.events import (
+from headwater.runtime.driver.errors import Stop, WaitsFor
+from headwater.runtime.driver.event_texts import Lines, counted, sentence, waiting
+from headwater.runtime.driver.events import (
     ApplicationStopped,
     AssignmentFailed,
     ClientLost,
@@ -21,7 +22,6 @@ from headwater.runtime.driver.reports.events import (
     UpkeepFailed,
     WaitEnded,
 )
-from headwater.runtime.driver.waiting.causes import Stop, WaitsFor
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from headwater.errors import MachineError
-from headwater.runtime.driver.reports import events, json_lines
-from headwater.runtime.driver.reports.json_lines import JsonLines, logged_events
-from headwater.runtime.driver.reports.results import ApplicationResult, RunResults
-from headwater.runtime.driver.reports.status import RunStatus
+from headwater.runtime.driver import events, json_lines
+from headwater.runtime.driver.json_lines import JsonLines, logged_events
+from headwater.runtime.driver.results import ApplicationResult, RunResults
+from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
 

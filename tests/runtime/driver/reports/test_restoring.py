@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.driver.reports.event_texts import RESTORING_SECONDS, Lines
-from headwater.runtime.driver.reports.events import (
-    ClientLost,
-    Event,
-    StoreDamaged,
-    StoreRestored,
-    StoreRestoring,
-    TasksPlaced,
-)
-from headwater.runtime.driver.reports.restoring import Restoring, pace, span
+from headwater.runtime.driver.event_texts import RESTORING_SECONDS, Lines
+from headwater.runtime.driver.events import ClientLost, Event, StoreDamaged, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.restoring import Restoring, pace, span
 
 
 class Clock:

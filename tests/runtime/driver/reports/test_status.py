@@ -9,8 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.driver.reports.counters import TaskCounts
-from headwater.runtime.driver.reports.status import (
+from headwater.runtime.driver.counters import TaskCounts
+from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
+from headwater.runtime.driver.status import (
     SILENT_MS,
     VERSION,
     ClientStatus,
@@ -20,8 +21,7 @@ from headwater.runtime.driver.reports.status import (
     TaskStatus,
     this_process,
 )
-from headwater.runtime.driver.waiting.causes import Stop, TasksOfCause, WaitsFor
-from headwater.runtime.state.directories.process_file import Owner
+from headwater.runtime.state.process_file import Owner
 from headwater.runtime.tasks.measured import Seconds, Volume
 
 HOST, OWNER = this_process()

@@ -11,15 +11,15 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.driver.reports.events import Event
-from headwater.runtime.driver.upkeep.removal import GRACE_SECONDS, RETRY_SECONDS, SEARCH_SECONDS, Epochs, FileRemoval
-from headwater.runtime.driver.upkeep.upkeep import Upkeep
+from headwater.runtime.driver.events import Event
+from headwater.runtime.driver.removal import GRACE_SECONDS, RETRY_SECONDS, SEARCH_SECONDS, Epochs, FileRemoval
+from headwater.runtime.driver.upkeep import Upkeep
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
+from headwater.runtime.log.durable_files import GIVE_UP, collect_garbage
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.garbage import GIVE_UP, collect_garbage
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts import folding
+from headwater.runtime.log.state_parts import folded as folding
 from headwater.runtime.task_id import TaskKey
 
 TASK = TaskKey("app", "part", 0)

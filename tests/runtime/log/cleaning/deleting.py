@@ -10,33 +10,30 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headwater.runtime.log.cleaning.cleaner import Cleaner
-from headwater.runtime.log.cleaning.commits import clean_round
-from headwater.runtime.log.cleaning.merging import Limits
-from headwater.runtime.log.cleaning.policies import policies_of
+from headwater.runtime.ir.topology import Store, Subtopology, Topology
+from headwater.runtime.log.cleaning.cleaner import Cleaner, clean_round
+from headwater.runtime.log.cleaning.compaction import Limits
+from headwater.runtime.log.cleaning.deletions import policies_of
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import SnapshotRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.listed import Listed
-from headwater.runtime.log.log import epoch_file_name
+from headwater.runtime.log.log import Listed, epoch_file_name
 from headwater.runtime.log.segments.segment import Segment
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.committer import Committer
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.query.stores import StoreQuery
-from headwater.runtime.records.keys.encoding import encode_keys
-from headwater.runtime.records.keys.reading import decode_keys
+from headwater.runtime.records.keys import decode_keys, encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.client_stores import answer
+from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.requests import StateLocation, StateRequest, StoreAnswer, StoreTarget, What
-from headwater.runtime.restore.snapshots import Snapshots
 from headwater.runtime.state.codec import RowCodec
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId, TaskKey
-from headwater.runtime.topology import Store, Subtopology, Topology
 
 APPLICATION = "p-t"
 INCARNATION = "cafecafe" * 4

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 from deleting import ACTIVE, KEPT_MS, LANE, STORE, TOPIC, Shop
 
-from headwater.runtime.log.cleaning.merging import Limits
+from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.inspection.repair import plan_repair, repair
 from headwater.runtime.log.segments.segment import Deletions
 from headwater.runtime.log.state import LogState
-from headwater.runtime.state.directories import horizon
-from headwater.runtime.state.directories.directory import StateDirectory
+from headwater.runtime.state import closed_stores as horizon
+from headwater.runtime.state.directory import StateDirectory
 
 FEW = Limits(fan_out=2)
 

@@ -17,9 +17,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headwater.runtime.log.cleaning.merging import Limits
-from headwater.runtime.log.state_parts import folding
-from headwater.runtime.state.directories import horizon
+from headwater.runtime.log.cleaning.compaction import Limits
+from headwater.runtime.log.state_parts import folded as folding
+from headwater.runtime.state import closed_stores as horizon
 
 copies = st.sampled_from(["a", "b"])
 keys = st.integers(0, 3)

@@ -7,6 +7,8 @@ import json
 from commits import part, topic, topology
 
 from headwater.runtime.dataclass_json import from_plain, to_json
+from headwater.runtime.ir.topology import Agg, GlobalTable, Store
+from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.commit.descriptions import (
     AggregateDescription,
     FedTopic,
@@ -15,8 +17,6 @@ from headwater.runtime.log.commit.descriptions import (
     TopologyDescription,
     UsedTopic,
 )
-from headwater.runtime.topology import Agg, GlobalTable, Store
-from headwater.runtime.windows import Window
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

@@ -13,6 +13,7 @@ from headwater.runtime.log.commit.records import (
     PlacesRecord,
     Purged,
     PurgeRecord,
+    Renames,
     RewindRecord,
     RewriteRecord,
     SnapshotRecord,
@@ -21,9 +22,8 @@ from headwater.runtime.log.commit.records import (
     TaskCommit,
     TopicRemovalRecord,
 )
-from headwater.runtime.log.commit.renames import Renames
 from headwater.runtime.log.errors import CommitFormatError
-from headwater.runtime.log.placed.places import Places
+from headwater.runtime.log.places import Places
 from headwater.runtime.log.segments.segment import Batch, Segment
 
 SEGMENT = Segment(

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.log_id import LogFileError
+from headwater.runtime.log.log import LogFileError
 
 
 def test_log_has_an_identity_from_its_first_check_on_and_copies_keep_it(tmp_path):

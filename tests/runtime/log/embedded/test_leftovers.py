@@ -6,8 +6,7 @@ import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from headwater.runtime.log.embedded.leftovers import GRACE_S, remove_leftovers
-from headwater.runtime.log.embedded.log import EmbeddedLog
+from headwater.runtime.log.embedded.log import GRACE_S, EmbeddedLog, remove_leftovers
 
 
 def test_log_is_rid_of_what_died_processes_left(tmp_path):

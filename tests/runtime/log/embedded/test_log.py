@@ -10,8 +10,8 @@ import pytest
 
 from headwater.errors import MachineError
 from headwater.runtime.log.commit.fed_records import AppendRecord
-from headwater.runtime.log.embedded.folded_checksums import FoldedChecksums
-from headwater.runtime.log.embedded.writer import MOST_OPEN
+from headwater.runtime.log.embedded.commits import FoldedChecksums
+from headwater.runtime.log.embedded.log import MOST_OPEN
 from headwater.runtime.log.errors import CommitsMissingError
 from headwater.runtime.log.state import LogState
 

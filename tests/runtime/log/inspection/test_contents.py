@@ -5,7 +5,7 @@ from __future__ import annotations
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WORDS, fed, summed
 
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.log.inspection.contents import ApplicationContents, contents
 from headwater.runtime.log.log import Log
 

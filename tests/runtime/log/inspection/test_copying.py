@@ -12,18 +12,17 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, SUMS, WORDS, fed, summed_by_text
 
-from headwater.runtime.driver import purging
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver import stopping as purging
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, CommitsMissingError
 from headwater.runtime.log.inspection import copying
-from headwater.runtime.log.inspection.copy_target import CopyTargetError
-from headwater.runtime.log.inspection.copying import UncopiableLogError, copy_log
+from headwater.runtime.log.inspection.copying import CopyTargetError, UncopiableLogError, copy_log
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts import folding
-from headwater.runtime.topology import PluginRef
+from headwater.runtime.log.state_parts import folded as folding
 
 
 def damages(log: EmbeddedLog) -> list[str]:

@@ -11,6 +11,7 @@ import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUM_OF_ONE, WORDS, fed, last_sums, summed
 
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.commit.descriptions import FedTopic
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
@@ -19,7 +20,6 @@ from headwater.runtime.log.inspection.repair import NotLostError, Repair, plan_r
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.segments.segment import Segment
 from headwater.runtime.log.state import LogState
-from headwater.runtime.topology import PluginRef
 
 Application = Callable[..., LocalApplication]
 

@@ -13,16 +13,16 @@ from damaged import cut, flip
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, WORDS, fed, summed
 
-from headwater.runtime.driver.reports.events import EpochCommitted, Event
+from headwater.runtime.driver.events import EpochCommitted, Event
+from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.log.commit.fed_records import AppendRecord
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.log.inspection.commit_walk import walk
+from headwater.runtime.log.inspection.contents import walk
 from headwater.runtime.log.inspection.verification import Damage, Verification, VerifiedApplication
-from headwater.runtime.log.rewritten import Rewritten
+from headwater.runtime.log.ranges import Rewritten
 from headwater.runtime.log.state import LogState
-from headwater.runtime.topology import PluginRef
 
 
 @pytest.fixture(scope="module")

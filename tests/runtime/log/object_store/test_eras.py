@@ -9,11 +9,11 @@ import pytest
 
 from headwater.runtime.log.commit.encoding import encode_commit
 from headwater.runtime.log.commit.fed_records import AppendRecord
-from headwater.runtime.log.embedded import folded_checksums as embedded_checksums
+from headwater.runtime.log.embedded import commits as embedded_checksums
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitExistsError, CommitGapError, CommitsMissingError, FullyRefreshedError
-from headwater.runtime.log.inspection.commit_walk import walk
-from headwater.runtime.log.object_store import folded_checksums
+from headwater.runtime.log.inspection.contents import walk
+from headwater.runtime.log.object_store import commits as folded_checksums
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.state import LogState
 

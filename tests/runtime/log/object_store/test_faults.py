@@ -14,7 +14,7 @@ from s3_server import NOBODY, READER, S3Server
 
 from headwater.runtime.log.errors import CommitExistsError, LogError
 from headwater.runtime.log.object_store import objects
-from headwater.runtime.log.object_store.errors import (
+from headwater.runtime.log.object_store.connection import (
     BucketMissingError,
     NoConditionalPutError,
     ObjectStoreError,

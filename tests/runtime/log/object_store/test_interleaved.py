@@ -17,15 +17,14 @@ import pytest
 
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import TaskCommit
+from headwater.runtime.log.durable_files import collect_garbage
 from headwater.runtime.log.errors import FullyRefreshedError
-from headwater.runtime.log.garbage import collect_garbage
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.object_store import commits, objects
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.object_store.objects import Objects
 from headwater.runtime.log.state import LogState
-from headwater.runtime.progress.committer import Committer
-from headwater.runtime.progress.errors import FencedError
+from headwater.runtime.progress.committer import Committer, FencedError
 from headwater.runtime.task_id import TaskKey
 
 REQUESTS = ("create", "make", "put", "find", "get", "get_all", "get_ranges", "below", "folders", "remove")

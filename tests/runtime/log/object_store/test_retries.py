@@ -14,8 +14,12 @@ from s3_proxy import BREAK, CUT, HANG, LOSE, Fault, Proxy, Refusal, Request, pro
 from s3_server import S3Server
 
 from headwater.runtime.log.object_store import connection, objects
-from headwater.runtime.log.object_store.connection import Connection
-from headwater.runtime.log.object_store.errors import PassingError, StoreFailingError, StoreUnreachableError
+from headwater.runtime.log.object_store.connection import (
+    Connection,
+    PassingError,
+    StoreFailingError,
+    StoreUnreachableError,
+)
 from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.object_store.objects import ObjectExistsError, Objects
 

@@ -12,17 +12,15 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.log.commit.fed_records import AppendRecord
-from headwater.runtime.log.commits import CommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, CommitsMissingError
 from headwater.runtime.log.inspection.contents import contents
 from headwater.runtime.log.inspection.copying import copy_log
 from headwater.runtime.log.inspection.verification import Verification
-from headwater.runtime.log.log import Log
+from headwater.runtime.log.log import CommitStore, Log
 from headwater.runtime.log.object_store.log import ObjectStoreLog
-from headwater.runtime.log.placed.log import PlacedLog, PlacesChangedError
-from headwater.runtime.log.placed.places import Places
-from headwater.runtime.log.placed.sequence import PLACES
+from headwater.runtime.log.placed_log import PLACES, PlacedLog, PlacesChangedError
+from headwater.runtime.log.places import Places
 from headwater.runtime.log.state import LogState
 
 

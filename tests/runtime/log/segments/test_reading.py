@@ -7,11 +7,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.log.errors import RecordsTooLargeError
-from headwater.runtime.log.rewritten import Rewritten
-from headwater.runtime.log.segments import reading
-from headwater.runtime.log.segments.files import BATCH_ROWS, POSITION, byte_ranges
-from headwater.runtime.log.segments.reading import fetch
-from headwater.runtime.log.segments.rewriting import encode_rewritten
+from headwater.runtime.log.ranges import Rewritten
+from headwater.runtime.log.segments import files as reading
+from headwater.runtime.log.segments.files import BATCH_ROWS, POSITION, byte_ranges, fetch
+from headwater.runtime.log.segments.partitions import encode_rewritten
 
 ROWS = 3 * BATCH_ROWS + 5
 

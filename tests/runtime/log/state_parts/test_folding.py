@@ -11,7 +11,6 @@ import pytest
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.encoding import encode_commit
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
-from headwater.runtime.log.commits import CommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import (
     CommitDamagedError,
@@ -20,9 +19,10 @@ from headwater.runtime.log.errors import (
     LogError,
     SnapshotsDamagedError,
 )
-from headwater.runtime.log.inspection.commit_walk import walk
+from headwater.runtime.log.inspection.contents import walk
+from headwater.runtime.log.log import CommitStore
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folding import AT_MOST, SNAPSHOT_EVERY, GoodSnapshot
+from headwater.runtime.log.state_parts.folded import AT_MOST, SNAPSHOT_EVERY, GoodSnapshot
 
 APPLICATION = "p-t"
 

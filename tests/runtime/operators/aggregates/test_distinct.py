@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.operators.aggregates.distinct import ApproxCountDistinct
-from headwater.runtime.operators.keyed.groups import Groups
+from headwater.runtime.engine.operators.aggregates.distinct import ApproxCountDistinct
+from headwater.runtime.engine.operators.keyed.groups import Groups
+from headwater.runtime.ir.topology import Agg
 from headwater.runtime.records.types import arrow_type
-from headwater.runtime.topology import Agg
 
 SMALLEST = (0.17,)
 """A deviation that keeps 64 hashes: a few hundred values fill and trim the sketch."""

@@ -12,12 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.operators.aggregates.registry import UnknownAggregateError, aggregate
-from headwater.runtime.operators.aggregates.sums import SumOverflowError
-from headwater.runtime.operators.keyed.codes import group_by
-from headwater.runtime.operators.keyed.groups import Groups
+from headwater.runtime.engine.operators.aggregates.registry import UnknownAggregateError, aggregate
+from headwater.runtime.engine.operators.aggregates.sums import SumOverflowError
+from headwater.runtime.engine.operators.keyed.groups import Groups, group_by
+from headwater.runtime.ir.topology import Agg
 from headwater.runtime.records.types import arrow_type
-from headwater.runtime.topology import Agg
 
 D = Decimal
 

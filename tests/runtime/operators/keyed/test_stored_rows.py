@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from headwater.runtime.operators.keyed.stored_rows import store_keys
-from headwater.runtime.records.keys.encoding import encode_keys
-from headwater.runtime.records.keys.windows import window_keys
-from headwater.runtime.topology import Store
-from headwater.runtime.windows import Window
+from headwater.runtime.engine.operators.keyed.stored_rows import store_keys
+from headwater.runtime.ir.topology import Store
+from headwater.runtime.ir.windows import Window
+from headwater.runtime.records.keys import encode_keys
+from headwater.runtime.records.window_keys import window_keys
 
 
 def test_null_key_of_a_windowed_table_has_no_bytes():

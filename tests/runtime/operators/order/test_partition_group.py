@@ -8,14 +8,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from headwater.runtime.engine.operators.order.partition_group import Reading, RecordId, TimestampError, read_task
+from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.operators.declarations import Flow
-from headwater.runtime.operators.order.partition_group import Reading, RecordId, TimestampError, read_task
-from headwater.runtime.records.kinds import Kind
 from headwater.runtime.records.schema import topic_schema
+from headwater.runtime.records.types import Kind
 from headwater.runtime.task_id import TaskKey
 from headwater.runtime.tasks.plan import LaneInput, TaskPlan, TopicInput
-from headwater.runtime.topology import Topic
 
 FLOW = Flow("k string", "v bigint")
 

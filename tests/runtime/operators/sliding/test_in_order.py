@@ -7,11 +7,10 @@ import random
 import numpy as np
 import pytest
 
-from headwater.runtime.operators.sliding.finding import find
-from headwater.runtime.operators.sliding.in_order import find_in_order, keys_in_order
-from headwater.runtime.operators.sliding.one_by_one import find_one_by_one
-from headwater.runtime.operators.sliding.updates import Records, Rules, StoredWindows, joined
-from headwater.runtime.windows import SlidingWindow
+from headwater.runtime.engine.operators.sliding.aggregate_sliding import find
+from headwater.runtime.engine.operators.sliding.in_order import find_in_order, keys_in_order
+from headwater.runtime.engine.operators.sliding.one_by_one import Records, Rules, StoredWindows, find_one_by_one, joined
+from headwater.runtime.ir.windows import SlidingWindow
 
 STEPS = ([0, 1], [0, 1, 1, 2, 3], [0, 0, 1, 5, 11], [1, 4, 20])
 

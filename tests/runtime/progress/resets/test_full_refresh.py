@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from commits import Applications, part, topic, topology
 
+from headwater.runtime.ir.topology import GlobalTable, Store
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError
-from headwater.runtime.progress.resets.full_refresh import readers, refresh_fully
-from headwater.runtime.state.directories.directory import StateDirectory
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.progress.resets import readers, refresh_fully
+from headwater.runtime.state.directory import StateDirectory
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.task_id import StoreId
-from headwater.runtime.topology import GlobalTable, Store
 
 RAW = topic("raw")
 CLEAN = topic("clean", writer="p-cleaning")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.keys.order import MOST_BYTES, SHORT_BYTES, as_numbers, last_in_order
+from headwater.runtime.records.key_order import MOST_BYTES, SHORT_BYTES, as_numbers, last_in_order
 
 LETTERS = st.sampled_from([b"\0", b"\x01", b"k", b"\x7f", b"\x80", b"\xff"])
 

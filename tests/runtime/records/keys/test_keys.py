@@ -10,8 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.keys.encoding import KeyTypeError, encode_keys, normal_key, partition_of
-from headwater.runtime.records.keys.reading import KeyFormatError, decode_keys
+from headwater.runtime.records.keys import (
+    KeyFormatError,
+    KeyTypeError,
+    decode_keys,
+    encode_keys,
+    normal_key,
+    partition_of,
+)
 
 DOCS = Path(__file__).parents[4] / "docs" / "keys.md"
 TIMESTAMP = pa.timestamp("us", "UTC")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.records.keys.row_steps import first_row_key, row_step
-from headwater.runtime.records.keys.timed import timed_key
-from headwater.runtime.topology import Store
+from headwater.runtime.ir.topology import Store
+from headwater.runtime.records.join_keys import first_row_key, row_step
+from headwater.runtime.records.window_keys import timed_key
 
 GIVEN = Store("given", 1, "k string", "n bigint", "window", retention_ms=90_000)
 

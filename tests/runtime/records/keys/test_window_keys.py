@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.records.keys.windows import (
-    first_visible_start,
-    first_window_key,
-    split_window_keys,
-    window_keys,
-)
+from headwater.runtime.records.window_keys import first_visible_start, first_window_key, split_window_keys, window_keys
 
 STARTS = st.integers(-(2**63), 2**63 - 1)
 

@@ -13,9 +13,9 @@ import pytest
 from headwater import Project
 from headwater.cli.commands.init import command as init
 from headwater.compiler.language import functions
+from headwater.runtime.cluster.spark.analyzer import Refused, SparkAnalyzer
+from headwater.runtime.cluster.spark.session import SessionError, SettingError, differences, settings_of
 from headwater.runtime.pinned_settings import LEGACY, PINNED
-from headwater.runtime.spark.analysis.analyzer import Refused, SparkAnalyzer
-from headwater.runtime.spark.session.settings import SessionError, SettingError, differences, settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

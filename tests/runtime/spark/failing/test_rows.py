@@ -21,13 +21,13 @@ from headwater.runtime import (
     Topology,
     subtopology,
 )
+from headwater.runtime.cluster.spark.job import SparkJob
 from headwater.runtime.ingest.append import append
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.placing.client import Client
+from headwater.runtime.placing.place import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
-from headwater.runtime.spark.job import SparkJob
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.plan import EpochPlan
 
 pytestmark = pytest.mark.spark

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from waiting import wait_until
 
-START = "from headwater.runtime.spark.session.session import start_session; start_session({})"
+START = "from headwater.runtime.cluster.spark.session import start_session; start_session({})"
 
 
 @pytest.mark.usefixtures("heard_hangups")

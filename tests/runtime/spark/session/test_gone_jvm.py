@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from headwater.runtime.spark.session.gone_jvm import SparkEndedError
+from headwater.runtime.cluster.spark.jvm import SparkEndedError
 
 
 @pytest.mark.parametrize("by", [None, signal.SIGKILL])

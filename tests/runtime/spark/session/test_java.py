@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.spark.session.java import JavaError, check_java
+from headwater.runtime.cluster.spark.jvm import JavaError, check_java
 
 
 def nothing(home: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from headwater.errors import HeadwaterError
-from headwater.runtime.spark.session.on_demand import SparkOnDemand
+from headwater.runtime.cluster.spark.on_demand import SparkOnDemand
 
 
 @pytest.mark.parametrize("error", [ConnectionRefusedError(111, "refused"), Py4JNetworkError("empty"), EOFError()])
@@ -15,7 +15,7 @@ def test_session_whose_jvm_was_killed_can_be_closed(monkeypatch: pytest.MonkeyPa
         def stop(self) -> None:
             raise error
 
-    monkeypatch.setattr("headwater.runtime.spark.session.session.start_session", lambda _, begun: Killed())
+    monkeypatch.setattr("headwater.runtime.cluster.spark.session.start_session", lambda _, begun: Killed())
     spark = SparkOnDemand(dict)
     spark.session()
     spark.close()
@@ -25,7 +25,7 @@ def test_session_that_starts_for_an_expression_says_so_before(monkeypatch: pytes
     def fails(_settings: object, begun: object) -> None:
         raise HeadwaterError("no Java")
 
-    monkeypatch.setattr("headwater.runtime.spark.session.session.start_session", fails)
+    monkeypatch.setattr("headwater.runtime.cluster.spark.session.start_session", fails)
     told: list[str] = []
     spark = SparkOnDemand(dict, starting=told.append)
     for reason in ("", "a.yml:1:2: soundex(t): only Spark knows it"):

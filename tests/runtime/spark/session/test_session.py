@@ -15,7 +15,7 @@ SECRET = 'hush "and" \\u0041 = {é: #!}'
 PROGRAM = """
 import json, os, sys
 from pathlib import Path
-from headwater.runtime.spark.session.session import start_session
+from headwater.runtime.cluster.spark.session import start_session
 
 session = start_session({"master": "local[1]", "hadoop.secret.key": sys.argv[1], "driver.memory": "600m"})
 lines = {}
@@ -52,7 +52,7 @@ def test_secret_setting_reaches_spark_and_no_command_line() -> None:
 BEGUN = """
 import json, os, signal, tempfile
 from pathlib import Path
-from headwater.runtime.spark.session.on_demand import SparkOnDemand
+from headwater.runtime.cluster.spark.on_demand import SparkOnDemand
 
 spark = SparkOnDemand(lambda: {"master": "local[1]"})
 with spark.beginning():

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.spark.session.session import LogLevelError, begin_start
-from headwater.runtime.spark.session.settings import SettingError, settings_of
-from headwater.runtime.spark.session.starting import start_cause
+from headwater.runtime.cluster.spark.session import LogLevelError, SettingError, begin_start, settings_of, start_cause
 
 
 def test_executor_that_is_slow_is_given_up_no_sooner_than_spark_does_or_the_profile_says() -> None:

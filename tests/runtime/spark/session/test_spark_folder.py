@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.spark.session.spark_folder import sockets_in, spark_folder
+from headwater.runtime.cluster.spark.jvm import sockets_in, spark_folder
 
 PROGRAM = """
 import tempfile, sys
 tempfile.tempdir = sys.argv[1]
-from headwater.runtime.spark.session.spark_folder import spark_folder
+from headwater.runtime.cluster.spark.jvm import spark_folder
 print(spark_folder(), flush=True)
 input()
 """

@@ -8,9 +8,9 @@ from threading import Event, Lock
 
 import pytest
 
-from headwater.runtime.placing.client import Client, Executor
-from headwater.runtime.spark.watching import executor_watch
-from headwater.runtime.spark.watching.executor_watch import ExecutorWatch
+from headwater.runtime.cluster.spark import watching as executor_watch
+from headwater.runtime.cluster.spark.watching import ExecutorWatch
+from headwater.runtime.placing.place import Client, Executor
 
 EXECUTORS = {number: Executor(number, "host", 1) for number in ("0", "1")}
 CLIENTS = {number: Client(f"executor-{number}", 1, executor) for number, executor in EXECUTORS.items()}

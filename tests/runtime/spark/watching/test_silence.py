@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.runtime.spark.watching.silence import DeadlineError, Silence
+from headwater.runtime.cluster.spark.watching import DeadlineError, Silence
 
 
 class Clock:

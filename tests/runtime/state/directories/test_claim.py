@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.directories.beside import beside, take_over_beside
-from headwater.runtime.state.directories.claim import claim
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import state_dir_beside, take_over_beside
+from headwater.runtime.state.directory_claim import claim
+from headwater.runtime.state.process_file import Owner, ProcessFile
 
 GONE = Owner("of an earlier boot", 1, 0.0)
 
@@ -104,11 +104,11 @@ def test_stores_of_a_result_that_has_switched_go_once_the_application_has_others
     other = Owner.of(os.getppid())
     assert other is not None
     folder(tmp_path, "client-1", GONE, stores=2)
-    folder(beside(tmp_path), "client-1", other if owner == "alive" else GONE, stores=2)
-    folder(beside(tmp_path), "client-2", GONE, stores=2, incarnation="of a result that is computed now")
+    folder(state_dir_beside(tmp_path), "client-1", other if owner == "alive" else GONE, stores=2)
+    folder(state_dir_beside(tmp_path), "client-2", GONE, stores=2, incarnation="of a result that is computed now")
 
     take_over_beside(tmp_path, "app", "1", of_the_gone=True)
 
-    left = {path.parent.name for path in beside(tmp_path).glob("*/app")}
+    left = {path.parent.name for path in state_dir_beside(tmp_path).glob("*/app")}
     assert left == {"client-2"} | ({"client-1"} if owner == "alive" else set())
     assert len(list((tmp_path / "client-1" / "app" / "totals").iterdir())) == 2

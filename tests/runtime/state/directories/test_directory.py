@@ -7,9 +7,9 @@ import pytest
 
 from headwater.errors import MachineError
 from headwater.runtime.log.commit.records import CommitMark
-from headwater.runtime.state.directories.directory import LOCK, StateDirectory
+from headwater.runtime.state.directory import LOCK, StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.synced_commit import note_of, note_sync
+from headwater.runtime.state.offset_checkpoint import note_of, note_sync
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError
 

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.directories.fence import refuse_others
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.process_file import Owner, ProcessFile, refuse_others
 from headwater.runtime.tasks.errors import OldAssignmentError, WrongClientError
 
 OWNER = Owner("boot", 1, 0.0)

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import MachineError
-from headwater.runtime.state.directories.known_log import OtherLogError, check_known_by
-from headwater.runtime.state.directories.process_file import Owner, ProcessFile
+from headwater.runtime.state.directory import OtherLogError, check_known_by
+from headwater.runtime.state.process_file import Owner, ProcessFile
 
 
 def made(state_dir: Path, log: str, application: str = "p-t", client: str = "client-1") -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.directories.machine import (
+from headwater.runtime.state.machine import (
     NetworkFileSystemError,
     boot_id,
     file_system,

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headwater.runtime.state.directories.process_file import NewerStateError, Owner, ProcessFile
+from headwater.runtime.state.process_file import NewerStateError, Owner, ProcessFile
 from headwater.runtime.tasks.errors import LockError
 
 

@@ -19,7 +19,7 @@ def directory(tmp_path: Path) -> Path:
 
 def end_of_this_process(directory: Path) -> None:
     """As a kill leaves it: files closed, nothing synced."""
-    from headwater.runtime.state.lmdb.environments import of_this_process
+    from headwater.runtime.state.lmdb.environment import of_this_process
 
     of_this_process.before_fork()
     of_this_process.after_fork()

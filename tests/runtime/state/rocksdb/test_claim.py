@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.rocksdb.claim import Claim, ask, is_claimed
+from headwater.runtime.state.rocksdb.writer import Claim, ask, is_claimed
 
 
 def test_store_has_one_holder_who_hears_that_it_is_asked_for(tmp_path: Path) -> None:

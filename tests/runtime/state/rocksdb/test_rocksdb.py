@@ -14,9 +14,9 @@ import pytest
 from waiting import wait_until
 
 from headwater.runtime.state.rocksdb import databases
-from headwater.runtime.state.rocksdb.claim import Claim
 from headwater.runtime.state.rocksdb.databases import of_this_process
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
+from headwater.runtime.state.rocksdb.writer import Claim
 from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
 
 KEYS = [b"key %05d" % number for number in range(20_000)]

@@ -6,7 +6,7 @@ import pytest
 
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
-from headwater.runtime.tasks.client.assigned_tasks import AssignedTasks, TaskDescription
+from headwater.runtime.tasks.assigned_tasks import AssignedTasks, TaskDescription
 from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, TaskMigratedError
 from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.stream_task import StreamTask

@@ -1,7 +1,7 @@
 import pytest
 
 from headwater.runtime.task_id import MAX_OFFSET_SUM
-from headwater.runtime.tasks.client.offset_sums import OffsetError, offset_sum
+from headwater.runtime.tasks.task_manager import OffsetError, offset_sum
 
 
 @pytest.mark.parametrize(

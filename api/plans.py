@@ -1,0 +1,142 @@
+"""What the next run of a project would do."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from ..compiler.emit.calls import declared_topology
+from ..compiler.outcomes import InvalidProjectError, Parsed
+from ..compiler.pipeline import CheckedProject
+from ..compiler.reading.source import without_notes
+from ..errors import HeadwaterError
+from ..runtime.changes.baseline import Manifest
+from ..runtime.changes.found import RefreshRefusedError, check_refresh, refused_from_nothing
+from ..runtime.changes.model import Verdict
+from ..runtime.changes.moves import orphans
+from ..runtime.changes.plan import Made, Orphan, Plan
+from ..runtime.changes.planning import Planned, plan_against, plan_on
+from ..runtime.ingest.seeds import SeedSpec
+from ..runtime.ir.topology import Topic, Topology
+from ..runtime.state.directory import place_of
+from .files import CheckedFiles, Selection
+from .target import Target
+
+
+class Plans:
+    """Compares the selected topologies, and the seeds that they need, with what is committed. Nothing is written."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
+        self._files = files
+        self._selection = selection
+        self._target = target
+
+    def plan(self, against: Path | None = None, *, go_on: bool = False) -> Plan:
+        """See `Project.plan`."""
+        if against is not None:
+            planned = self._planned(go_on)
+            manifest = Manifest.read(against).with_names_of_now(planned.former_names)
+            return plan_against(manifest, planned)
+        return self._plan_on_log(self._planned(go_on))
+
+    def plan_with_resets(self, resets: Mapping[str, Collection[str]]) -> Plan:
+        """What the next run would do if these stores were to be computed again: application -> stores."""
+        return self._plan_on_log(replace(self._planned(go_on=False), resets=resets))
+
+    def topologies(self) -> Sequence[Topology]:
+        """The selected topologies as they are declared, but for those of whose expressions nothing is known."""
+        return self._planned(go_on=False).topologies
+
+    def require(self, plan: Plan | str | os.PathLike[str] | None, go_on: bool) -> bool:
+        """Check that a plan still holds. Returns its `go_on`, without a plan the given one.
+
+        Spark is asked for types that are not known, and only if nothing else stands against the plan. Raises
+        PlanFileError, PlanOutdatedError.
+        """
+        if plan is None:
+            return go_on
+        made, now = self.check(plan, go_on)
+        if not all(now.content.get(each.topology) for each in now.applications):
+            _ = self._files.typed  # `plan` takes its types from now on
+            self.check(plan, go_on)
+        return made.go_on
+
+    def check(self, plan: Plan | str | os.PathLike[str], go_on: bool) -> tuple[Made, Plan]:
+        """See `Project.check_plan`. Returns what the plan was made of, and the plan of now."""
+        made = Made.of(plan) if isinstance(plan, Plan) else Made.read(Path(plan))
+        now = self.plan(go_on=go_on or made.go_on)
+        made.require(now)
+        return made, now
+
+    def check_refresh(self, applications: Collection[str], restarted: Collection[str]) -> None:
+        """Check that the selected topologies could begin again once `applications` are removed, see `check_refresh`."""
+        planned, log = self._planned(go_on=False), self._target.log_to_read()
+        check_refresh(log, planned.topologies, applications, planned.applications, restarted)
+
+    def check_reset(self, applications: Collection[str]) -> None:
+        """Check that applications could begin again, as far as that is known: files with errors are not judged.
+
+        Raises RefreshRefusedError.
+        """
+        if not applications or self._judged().diagnostics.has_errors:
+            return
+        log, planned = self._target.log_to_read(), self._planned(go_on=False)
+        chosen = [each for each in planned.topologies if each.application in applications]
+        changes = {(each.kind, each.subject) for each in self.plan().changes if each.verdict is Verdict.REFUSES}
+        stopped = refused_from_nothing(log, chosen, applications, planned.applications)
+        # What the plan does not refuse, the run of all topologies puts right first.
+        if left := [each for each in stopped if (each.kind, each.subject) in changes]:
+            raise RefreshRefusedError(left)
+
+    def outlook(self, *, go_on: bool = False) -> Plan | None:
+        """See `Project.outlook`."""
+        try:
+            plan = self.plan(go_on=go_on)
+        except (HeadwaterError, OSError):
+            return None
+        begun = plan.orphans or any(each.begun for each in plan.applications)
+        return plan if begun and plan.verdict is not Verdict.NOTHING else None
+
+    def orphans(self) -> tuple[Orphan, ...]:
+        """See `Project.orphans`."""
+        if self._files.parsed().ok:
+            return self.plan().orphans
+        return orphans(self._target.log_to_read(), self._files.name, self._files.applications())
+
+    def _plan_on_log(self, planned: Planned) -> Plan:
+        return plan_on(self._target.log_to_read(), self._place(), planned, self._target.state_dir())
+
+    def _place(self) -> str:
+        log = self._target.settings_to_read().log
+        return place_of(log.name, log.options)
+
+    def _judged(self) -> CheckedProject:
+        found: CheckedProject = vars(self._files).get("typed") or self._files.judged
+        return found
+
+    def _planned(self, go_on: bool) -> Planned:
+        names = self._selection.topologies()
+        judged = self._judged()
+        if judged.diagnostics.has_errors:
+            raise InvalidProjectError(Parsed(**{**self._files.found(), "diagnostics": tuple(judged.diagnostics)}))
+        graphs = {graph.name: graph for graph in judged.topologies}
+        if any(name not in graphs for name in names):
+            graphs = {graph.name: graph for graph in self._files.guessed.topologies} | graphs
+        return Planned(
+            self._files.name,
+            self._files.root,
+            [declared_topology(graphs[name]) for name in names if name in graphs],
+            self._files.applications(),
+            [name for name in names if name not in graphs],
+            {name: self._seed(name) for name in self._selection.seeds()},
+            {each.id: f"{each.file}:{each.line}" for each in self._files.resources.by_id.values() if each.line},
+            go_on,
+            self._target.settings_to_read().former_names,
+        )
+
+    def _seed(self, name: str) -> tuple[Topic, SeedSpec]:
+        model = self._files.checked.model.topics[name]
+        assert model.seed is not None
+        return self._files.checked.topics[name], SeedSpec(**without_notes(model.seed.to_python()))

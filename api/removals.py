@@ -1,0 +1,310 @@
+"""Starting again, reading elsewhere, removing what only the log has, and stores that the next run rebuilds."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+from ..compiler.selectors import SelectorError
+from ..errors import HeadwaterError
+from ..runtime.changes.planning import StoreReset, read_again
+from ..runtime.ir.topology import Topology
+from ..runtime.log.declared_topics import applications_of
+from ..runtime.log.log import Log
+from ..runtime.log.state import LogState
+from ..runtime.progress.committed import Committed
+from ..runtime.progress.resets import (
+    Removal,
+    ask_for_reset,
+    plan_application_removal,
+    plan_topic_removal,
+    readers_of,
+    remove,
+    withdraw_reset,
+)
+from ..runtime.progress.rewinding import Rewind, Whence, plan_rewind, rewind
+from ..suggestions import closest, guess
+from .arguments import check_name, check_names
+from .files import CheckedFiles, Selection
+from .plans import Plans
+from .runs import refuse_recomputing, refuse_running
+from .target import Target
+
+# Topologies that start again or go on reading elsewhere, and what only the log has, which can be removed.
+
+
+class UnknownRemainsError(HeadwaterError):
+    """The log has no application and no topic of this name: `name`. `known`: what can be removed. `declared`: what the
+    project has.
+    """
+
+    exit_code = 2
+
+    def __init__(self, name: str, known: Sequence[str], declared: Collection[str]) -> None:
+        listed = "`headwater ls --orphans` lists applications, `headwater log ls` topics"
+        if kept := closest(name, declared):
+            listed = f"did you mean '{kept[0]}'? That is in the project, and has to be removed there first"
+        super().__init__(
+            f"the log has nothing of the name {name!r} that the project does not have", guess(name, known, listed)
+        )
+        self.name = name
+
+
+class StillDeclaredError(HeadwaterError):
+    """The project still has what was to be removed: `name`. `kind`: topology or topic."""
+
+    exit_code = 2
+
+    def __init__(self, kind: str, name: str, place: str, hint: str) -> None:
+        super().__init__(f"{kind} {name} is in the project ({place})", hint)
+        self.kind = kind
+        self.name = name
+
+
+class StillReadError(HeadwaterError):
+    """Something cannot be removed: `reader` has read `topic`. `missing`: all that must go with it, by name."""
+
+    def __init__(self, reader: str, topic: str, missing: Sequence[str], hint: str) -> None:
+        super().__init__(f"{reader} has read {topic}, whose records would go", hint)
+        self.reader = reader
+        self.topic = topic
+        self.missing = tuple(missing)
+
+
+class Removals:
+    """Plans and does `reset`, `rewind` and `remove` on the log of the target."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
+        self._files = files
+        self._selection = selection
+        self._target = target
+
+    def plan_reset(self, topologies: Sequence[str]) -> tuple[Removal, ...]:
+        """See `Project.plan_reset`."""
+        check_names("topologies", topologies)
+        log = self._target.log_to_read()
+        chosen = [f"{self._files.name}-{name}" for name in self._selection.named(topologies)]
+        begun = set(log.applications())
+        self._check_readers(log, chosen, [])
+        for name in chosen:
+            refuse_running(log, name)
+        return tuple(plan_application_removal(log, name) for name in chosen if name in begun)
+
+    def plan_remove(self, names: Sequence[str]) -> tuple[Removal, ...]:
+        """See `Project.plan_remove`."""
+        check_names("names", names)
+        self._files.require_valid()  # else a topology or a topic may only seem to be gone
+        log = self._target.log_to_read()
+        applications, topics = list[str](), list[tuple[str, str]]()
+        for name in dict.fromkeys(names):
+            found = self._application(log, name)
+            if found is not None:
+                applications.append(found)
+            else:
+                topics.append((self._writer(log, name), name))
+        topics = [each for each in topics if each[0] not in applications]
+        self._check_readers(log, applications, topics)
+        for name in (*applications, *(writer for writer, _ in topics)):
+            refuse_running(log, name)
+        return (
+            *(plan_application_removal(log, each) for each in applications),
+            *(plan_topic_removal(log, writer, name) for writer, name in topics),
+        )
+
+    def plan_rewind(
+        self, topology: str, topic: str, whence: Whence, partitions: Collection[int], *, keep_state: bool
+    ) -> Rewind:
+        """See `Project.plan_rewind`."""
+        check_name("topology", topology)
+        check_name("topic", topic)
+        names = self._selection.named([topology])
+        if len(names) > 1:
+            raise SelectorError(topology, f"{topology!r} selects {', '.join(names)}", "name one topology")
+        log, application = self._target.log_to_read(), f"{self._files.name}-{names[0]}"
+        refuse_running(log, application)
+        return plan_rewind(log, application, topic, whence, partitions, fed_by=self._files.seeds, keep_state=keep_state)
+
+    def rewind(self, planned: Rewind) -> None:
+        """See `Project.rewind`."""
+        log = self._target.log_to_read()
+        refuse_running(log, planned.application)
+        rewind(log, self._target.state_dir(), planned)
+
+    def remove(self, planned: Sequence[Removal]) -> None:
+        """See `Project.remove`."""
+        log = self._target.log_to_read()
+        for each in planned:
+            refuse_running(log, each.application)
+        remove(log, self._target.state_dir(), planned)
+
+    def _application(self, log: Log, name: str) -> str | None:
+        """The application without a topology that a name means: its own name or that of its topology."""
+        project = self._files.name
+        for declared in self._files.resources.of("topology"):
+            if name in (declared.name, f"{project}-{declared.name}"):
+                again = f"`headwater reset {declared.name}` has it start again; to remove it, remove its topology first"
+                raise StillDeclaredError("topology", declared.name, _place(declared.file, declared.line), again)
+        gone = applications_of(log, project)
+        return next((each for each in (name, f"{project}-{name}") if each in gone), None)
+
+    def _writer(self, log: Log, topic: str) -> str:
+        """The application of the log that has the records of a topic which nothing declares, or which something else
+        writes or feeds by now.
+        """
+        there = applications_of(log, self._files.name)
+        written = {each: _own_topics(log, each) for each in (*there, self._files.seeds)}
+        declared = next((each for each in self._files.resources.of("topic") if each.name == topic), None)
+        for application, topics in written.items():
+            if topic in topics and not (declared is not None and self._writes(application, topic)):
+                return application
+        if declared is not None:
+            first = "remove it from the project first; what reads or writes it uses it too"
+            raise StillDeclaredError("topic", topic, _place(declared.file, declared.line), first)
+        owned, by_id = self._files.applications(), self._files.resources.by_id
+        gone = [each for each in there if each not in owned]
+        known = [*gone, *(each.removeprefix(f"{self._files.name}-") for each in gone)]
+        known += [name for topics in written.values() for name in topics if f"topic.{name}" not in by_id]
+        raise UnknownRemainsError(
+            topic, known, {*owned, *(each.name for each in by_id.values() if each.topology is None)}
+        )
+
+    def _writes(self, application: str, topic: str) -> bool:
+        """Whether an application, or who feeds from outside, is the writer that the project has for a topic."""
+        declared = self._files.checked.topics.get(topic)
+        return declared is None or (declared.writer or self._files.seeds) == application
+
+    def _check_readers(self, log: Log, applications: Collection[str], topics: Collection[tuple[str, str]]) -> None:
+        """Raises StillReadError if an application that stays has read what goes. Those do not count that read a topic
+        of another writer by now: the next run computes them again.
+        """
+        gone = {*topics, *((each, name) for each in applications for name in _own_topics(log, each))}
+        owned = self._files.applications()
+        reading = {
+            (reader, topic): None
+            for writer, topic in sorted(gone)
+            for reader in readers_of(log, topic, None if writer == self._files.seeds else writer)
+            if reader not in applications
+            if not (reader in owned and (writer, topic) in topics and self._is_of_another(writer, topic))
+        }
+        if not reading:
+            return
+        reader, topic = next(iter(reading))
+        missing = self._all_readers(log, {reader for reader, _ in reading}) - set(applications)
+        raise StillReadError(reader, topic, sorted(missing), self._way_out(sorted(missing), applications))
+
+    def _is_of_another(self, writer: str, topic: str) -> bool:
+        return topic in self._files.checked.topics and not self._writes(writer, topic)
+
+    def _all_readers(self, log: Log, found: set[str]) -> set[str]:
+        more = {reader for each in found for topic in _own_topics(log, each) for reader in readers_of(log, topic, each)}
+        return found if more <= found else self._all_readers(log, found | more)
+
+    def _way_out(self, missing: Sequence[str], applications: Collection[str]) -> str:
+        declared = self._files.applications()
+        start = len(self._files.name) + 1
+        gone = " ".join(each for each in missing if each not in declared)
+        ways = [f"`headwater remove {gone}`"] if gone else []
+        kept = [each for each in (*applications, *missing) if each in declared]
+        if any(each in declared for each in missing):
+            ways.append(f"`headwater reset {' '.join(each[start:] for each in kept)}`")
+        return f"what has read it begins again with it: {', then '.join(ways)}"
+
+
+def _own_topics(log: Log, application: str) -> list[str]:
+    """The topics of which an application has records, without changelogs and those between its subtopologies."""
+    state = LogState.load(log.commits(application))
+    return sorted(name for name in state.written() if not name.startswith(f"{application}-"))
+
+
+def _place(file: str, line: int | None) -> str:
+    return file if line is None else f"{file}:{line}"
+
+
+# Stores that the next run computes again.
+
+
+class NoStoreToResetError(HeadwaterError):
+    """A topology has no store of this name that could be computed again: `topology`, `store`."""
+
+    exit_code = 2
+
+    def __init__(self, topology: str, store: str, what: str, hint: str) -> None:
+        super().__init__(what, hint)
+        self.topology = topology
+        self.store = store
+
+
+class StoreResets:
+    """Plans resets of stores, and asks for them. Nothing is computed here."""
+
+    def __init__(self, selection: Selection, target: Target, plans: Plans) -> None:
+        self._selection = selection
+        self._target = target
+        self._plans = plans
+
+    def plan(self, topology: str, stores: Sequence[str], *, withdraw: bool) -> StoreReset:
+        """See `Project.plan_store_reset`."""
+        check_name("topology", topology)
+        check_names("stores", stores)
+        chosen, log = self._topology(topology), self._target.log_to_read()
+        wanted, application = tuple(dict.fromkeys(stores)), chosen.application
+        own = Committed(log, chosen).own
+        for each in wanted:
+            _check(chosen, self._plans.topologies(), own, each)
+        asked = tuple(each for each in wanted if each in own.resets)
+        found = StoreReset(chosen, wanted, asked, own.incarnation, withdraw)
+        refuse_recomputing(log, application)
+        if withdraw:
+            return found
+        plan = self._plans.plan_with_resets({application: wanted})
+        return replace(found, reads=read_again(plan, self._plans.topologies(), chosen, wanted), space=plan.space)
+
+    def reset(self, planned: StoreReset) -> None:
+        """See `Project.reset_store`."""
+        log = self._target.log_to_read()
+        refuse_recomputing(log, planned.application)
+        change = withdraw_reset if planned.withdraw else ask_for_reset
+        change(log, planned.topology, planned.incarnation, planned.stores)
+
+    def _topology(self, word: str) -> Topology:
+        """The one topology that a selector names."""
+        names = self._selection.named([word])
+        if len(names) > 1:
+            raise SelectorError(word, f"{word!r} selects {', '.join(names)}", "name one topology")
+        if names[0] not in self._selection.topologies():
+            raise SelectorError(word, f"topology {names[0]} is not selected", "select it too")
+        found = next((each for each in self._plans.topologies() if each.name == names[0]), None)
+        if found is None:
+            what = f"topology {names[0]} has expressions that Spark has not judged yet"
+            raise NoStoreToResetError(names[0], "", what, "`headwater compile` has them judged")
+        return found
+
+
+def _check(topology: Topology, others: Collection[Topology], own: LogState, name: str) -> None:
+    """Raises NoStoreToResetError. `own`: what the topology's application has committed."""
+    declared = _stores(topology)
+    if name in declared and name in own.topology.stores and own.tasks.consumed:
+        return
+    owner = next((each.name for each in others if name in _stores(each)), None)
+    if name in declared:
+        what = f"store {name} of {topology.application} has no rows yet, so there is nothing to compute again"
+        hint = "`headwater run` fills it"
+    elif name in {each for table in topology.global_tables for each in (table.name, table.store.name)}:
+        what = f"{name} is a global table: each client has a copy of all rows of its topic, and computes none"
+        hint = "`headwater clean --state` removes the copies; the next run loads them again"
+    elif name in own.topology.stores:
+        what = f"nothing in topology {topology.name} fills store {name} any more, so its rows cannot be computed again"
+        hint = (
+            "put back what has filled it, and reset it then; if it has another name now, say so with `was`; "
+            "`headwater plan` says what becomes of the rows that it has"
+        )
+    elif owner is not None:
+        what, hint = f"store {name} is not in topology {topology.name}", f"`headwater reset {owner} --store {name}`"
+    else:
+        what = f"topology {topology.name} has no store {name!r}"
+        hint = guess(name, declared, f"it has {', '.join(declared)}" if declared else "it has no stores at all")
+    raise NoStoreToResetError(topology.name, name, what, hint)
+
+
+def _stores(topology: Topology) -> list[str]:
+    return [store.name for part in topology.subtopologies for store in part.stores]

@@ -1,1 +1,0 @@
-"""The tests of a project, and topologies that a test drives."""

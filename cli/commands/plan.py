@@ -1,0 +1,79 @@
+"""`headwater plan`: what the next run would do with what is committed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from ...errors import HeadwaterError
+from ...private_files import write_text
+from ..given_files import GivenPath, WrittenPath
+from ..options import ProjectOptions, continue_option, format_option, project_options
+from ..printing.findings import warn_of_unread
+
+NEEDS_A_DECISION = 2
+"""The exit code of a plan with a change that somebody has to decide about, as of Terraform's plan."""
+
+
+class PlanCommand(click.Command):
+    """A command of which 2 is an answer, so that wrong use of it ends with 1 as every other mistake does."""
+
+    def make_context(self, *given: Any, **more: Any) -> click.Context:
+        """As click does."""
+        try:
+            return super().make_context(*given, **more)
+        except click.UsageError as error:
+            setattr(error, "exit_code", 1)  # noqa: B010 - of the class, as click declares it
+            raise
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does."""
+        try:
+            return super().invoke(ctx)
+        except (click.UsageError, HeadwaterError) as error:
+            setattr(error, "exit_code", 1)  # noqa: B010 - of the class, as click declares it
+            raise
+
+
+@click.command("plan", cls=PlanCommand)
+@project_options
+@click.option(
+    "--allow",
+    type=click.Choice(["evolve", "refuse"]),
+    multiple=True,
+    help="Changes that are no reason to exit with 2; can be repeated.",
+)
+@click.option(
+    "--against",
+    type=GivenPath(path_type=Path, exists=True, dir_okay=False),
+    metavar="MANIFEST",
+    help="Compare with the manifest.json of a deployed project, without its log.",
+)
+@click.option(
+    "--out",
+    type=WrittenPath(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write the plan to a file, for `headwater run --plan`.",
+)
+@continue_option
+@format_option("text", "json", "github", "markdown", default="text")
+def command(
+    options: ProjectOptions, allow: tuple[str, ...], against: Path | None, out: Path | None, go_on: bool, style: str
+) -> None:
+    """Say what the next run would do with what is committed.
+
+    For each topology, topic, store, flow and seed that has changed: goes on, does something more first, or refuses, and
+    each way out. No Spark, no lock; it works while the project runs. Exits with 0 if a run goes on, with 2 if a change
+    needs a decision.
+    """
+    from ..printing.plans import as_json, show
+
+    project = options.project()
+    plan = project.plan(against=against, go_on=go_on)
+    warn_of_unread(project)
+    if out is not None:
+        write_text(out, as_json(plan))
+    show(plan, project.root, style)
+    raise SystemExit(NEEDS_A_DECISION if plan.needs_decision(allow) else 0)

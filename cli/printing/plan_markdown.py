@@ -1,0 +1,95 @@
+"""A plan as Markdown, for a comment on a pull request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+from ...runtime.changes.model import Change, Verdict, Way
+from ...runtime.changes.plan import ApplicationPlan, Plan
+from .plan_texts import (
+    UNJUDGED,
+    WORDS,
+    again_text,
+    application_words,
+    headline,
+    orphan_text,
+    orphans_title,
+    room_text,
+    summary,
+    unknown_text,
+    waiting_text,
+    ways_of,
+)
+
+Shown = Callable[[str], str]
+
+_MARKS = {Verdict.NOTHING: "⚪", Verdict.COMPATIBLE: "🟢", Verdict.EVOLVES: "🟡", Verdict.REFUSES: "🔴"}
+
+
+def markdown(plan: Plan, shown: Shown) -> str:
+    """A heading, a table of topologies, and below it what has changed about each."""
+    lines = [f"### Plan of {_text(headline(plan))}", ""]
+    lines += [f"**{_sentence(line)}**" for line in summary(plan)]
+    lines += ["", _sentence(room)] if (room := room_text(plan.space)) else []
+    if plan.applications:
+        lines += ["", "| topology | next run | |", "|---|---|---|", *map(_row, plan.applications)]
+    for each in plan.applications:
+        if each.changes or each.undecided:
+            lines += ["", f"#### {_text(each.topology)}", "", *_details(each, shown)]
+    if plan.seeds:
+        lines += ["", "#### Seeds", ""]
+        for change in plan.seeds:
+            lines += [*_change(change, shown), *_ways(change.ways)]
+    if plan.orphans:
+        lines += ["", f"#### {_sentence(orphans_title(plan))[:-1]}", ""]
+        lines += [f"- `{each.application}`: {_text(orphan_text(each))}" for each in plan.orphans]
+    return "\n".join(lines) + "\n"
+
+
+def _row(each: ApplicationPlan) -> str:
+    mark = _MARKS[each.verdict] if each.judged else "❔"
+    waits = _text(waiting_text(each.waiting)) if each.waiting is not None else ""
+    return f"| {_text(each.topology)} | {mark} {application_words(each)} | {waits} |"
+
+
+def _details(each: ApplicationPlan, shown: Shown) -> Iterator[str]:
+    if not each.judged:
+        yield f"- {_text(UNJUDGED)}"
+    if each.undecided and each.unknown:
+        yield f"- {_text(unknown_text(each.unknown))}"
+    for change in each.changes:
+        yield from _change(change, shown)
+    yield from _ways(ways_of(each.changes))
+
+
+def _change(change: Change, shown: Shown) -> Iterator[str]:
+    place = f" (`{shown(change.place)}`)" if change.place else ""
+    mark = _MARKS[change.verdict]
+    yield f"- {mark} **{_text(str(change.subject))}** {WORDS[change.verdict]}{place}: {_text(change.what)}"
+    if change.lines:
+        # GitHub colours lines that begin with + and -, and ! for those that changed.
+        diff = (f"!{line[1:]}" if line.startswith("~") else line for line in change.lines)
+        yield from ("", "  ```diff", *(f"  {line}" for line in diff), "  ```")
+    yield from (f"  - {_text(again_text(again))}" for again in change.reads_again)
+
+
+def _ways(ways: Iterable[Way]) -> Iterator[str]:
+    found = list(ways)
+    if found:
+        yield from ("", "Way out:" if len(found) == 1 else "Ways out:", "")
+    for way in found:
+        yield f"- {_text(way.what)}" + (f": `{way.command}`" if way.command else "")
+
+
+def _sentence(text: str) -> str:
+    text = _text(text)
+    return f"{text[:1].upper()}{text[1:]}."
+
+
+def _text(text: str) -> str:
+    """Text without what Markdown would take for its own; what stands between backticks stays."""
+    parts = text.split("`")
+    for number in range(0, len(parts), 2):
+        for sign in "\\*_<>|[]":
+            parts[number] = parts[number].replace(sign, f"\\{sign}")
+    return "`".join(parts)

@@ -1,0 +1,254 @@
+"""Checks of a target: paths, settings of Spark, start offsets."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...runtime.ir.topology import parse_start
+from ...runtime.pinned_settings import refused_settings, setting_name, setting_text
+from ...suggestions import did_you_mean
+from ..diagnostics import Diagnostics, Position
+from ..model.project import FlowModel, TopologyModel
+from ..reading.load import LoadedProject
+from ..reading.source import MappingNode, Node, ScalarNode
+from ..target_settings import DEFAULT_LOG, DEFAULT_STATE
+
+# Checks where a target keeps its data: one command must not remove what another one needs.
+
+_TARGET = "target"
+"""The folder of generated files, which `clean` removes."""
+
+
+_HINT = f"Give each a folder of its own, such as '{DEFAULT_LOG}' and '{DEFAULT_STATE}'."
+
+
+@dataclass(frozen=True)
+class _Place:
+    """A folder as written and as resolved. `position` is None if it is the default."""
+
+    written: str
+    path: Path
+    position: Position | None
+
+
+def check_places(loaded: LoadedProject, diagnostics: Diagnostics) -> None:
+    """Report a state directory in the same place as the project or the log, and data inside of `target/`."""
+    if loaded.target is None:
+        return
+    state = _place(loaded.root, loaded.target.get("state_dir"), DEFAULT_STATE)
+    log = _log(loaded.root, loaded.target.get("log"))
+    if state is not None:
+        found = _shared(loaded.root, state, log)
+        if found is not None:
+            at = state.position or (log and log.position) or loaded.target.position
+            diagnostics.add("HW028", at, f"The state_dir '{state.written}' {found}.", _HINT)
+    generated = _resolved(loaded.root / _TARGET)
+    for word, place in (("state_dir", state), ("log", log)):
+        relation = None if place is None or generated is None else _relation(place.path, generated)
+        if place is not None and relation in ("is", "lies in"):
+            message = (
+                f"The {word} '{place.written}' {relation} the folder '{_TARGET}', which `headwater clean` removes."
+            )
+            diagnostics.add("HW029", place.position or loaded.target.position, message, _HINT)
+
+
+def _shared(root: Path, state: _Place, log: _Place | None) -> str | None:
+    """How the state directory overlaps with the project or the log; None if it does not."""
+    project = _resolved(root)
+    relation = None if project is None else _relation(state.path, project)
+    if relation in ("is", "contains"):
+        return f"{relation} the project's folder"
+    relation = None if log is None else _relation(state.path, log.path)
+    return None if log is None or relation is None else f"{relation} the log, '{log.written}'"
+
+
+def _relation(one: Path, other: Path) -> str | None:
+    if one == other:
+        return "is"
+    if other.is_relative_to(one):
+        return "contains"
+    return "lies in" if one.is_relative_to(other) else None
+
+
+def _log(root: Path, log: Node | None) -> _Place | None:
+    """The folder of a log, if it has one."""
+    if isinstance(log, MappingNode) and "name" in log:
+        log = log.get("options")
+        return _place(root, log.get("path"), "") if isinstance(log, MappingNode) else None
+    if isinstance(log, MappingNode) and "uri" in log:
+        return None
+    return _place(root, log.get("path") if isinstance(log, MappingNode) else None, DEFAULT_LOG)
+
+
+def _place(root: Path, written: Node | None, default: str) -> _Place | None:
+    """The folder; None if the value cannot be a folder of this machine."""
+    if written is None:
+        text, position = default, None
+    elif isinstance(written, ScalarNode) and isinstance(written.value, str):
+        text, position = written.value, written.position
+    else:
+        return None
+    path = _resolved(root / text) if text and "://" not in text else None
+    return None if path is None else _Place(text, path, position)
+
+
+def _resolved(path: Path) -> Path | None:
+    """The path without symbolic links and `..`; None if it is invalid or links form a circle, which `debug` reports."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        return None
+
+
+# Checks the `spark:` section of a profile for values that would make Spark or its JVM fail only at the start of a run.
+#
+# Sources of the rules: Spark 4's `SparkContext` (masters), `JavaUtils.byteStringAs` (sizes), and
+# `SparkSubmitCommandBuilder`, which passes `spark.driver.memory` unchanged to the JVM's -Xmx.
+
+MASTERS = ("local", "local[2]", "local[*]", "yarn", "spark://host:7077", "k8s://https://host:443")
+"""An example of each kind of master that a project may name."""
+
+_LOCAL = re.compile(
+    r"local(\[\s*([1-9][0-9]*|\*)\s*(,\s*[1-9][0-9]*\s*)?\]|-cluster\[\s*\d+\s*,\s*\d+\s*,\s*\d+\s*\])?"
+)
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]*://\S+")
+"""The address of a cluster. Any scheme is accepted, because packages of clusters can add their own."""
+
+_SIZE = re.compile(r"[0-9]+\s*([kmgtp]?b?)", re.IGNORECASE)
+_HEAP = re.compile(r"[0-9]+[kmgt]|[0-9]{9,}", re.IGNORECASE)
+"""A size without a unit is in bytes; a JVM needs hundreds of millions."""
+_COUNT = re.compile(r"[1-9][0-9]*")
+
+_SIZES = frozenset(
+    {
+        "spark.executor.memory",
+        "spark.driver.memoryOverhead",
+        "spark.executor.memoryOverhead",
+        "spark.executor.pyspark.memory",
+        "spark.driver.maxResultSize",
+        "spark.memory.offHeap.size",
+    }
+)
+_COUNTS = frozenset(
+    {"spark.executor.cores", "spark.executor.instances", "spark.driver.cores", "spark.cores.max", "spark.task.cpus"}
+)
+
+
+def check_spark(target: MappingNode | None, diagnostics: Diagnostics) -> bool:
+    """Check the settings of a target that fit the schema. Returns whether Spark can start with them."""
+    section = target.get("spark") if target is not None else None
+    if not isinstance(section, MappingNode):
+        return True
+    before = len(tuple(diagnostics))
+    found = {
+        setting_name(key): node
+        for key, node in section.items()
+        if isinstance(node, ScalarNode) and not node.broken and node.value is not None
+    }
+    for name, node in found.items():
+        _check(name, node, diagnostics)
+    for name, needed in refused_settings({name: setting_text(node.value) for name, node in found.items()}):
+        node = found[name]
+        message = f"{name} is {setting_text(node.value)!r}, and Headwater {needed}."
+        diagnostics.add("HW036", node.position, message, "Remove it from the `spark:` section.")
+    return len(tuple(diagnostics)) == before
+
+
+def _check(name: str, node: ScalarNode, diagnostics: Diagnostics) -> None:
+    text = node.text.strip()
+    wanted = None
+    if name == "spark.master":
+        _check_master(text, node, diagnostics)
+    elif name == "spark.remote":
+        _report_connect(node, diagnostics)
+    elif name == "spark.driver.memory" and not _HEAP.fullmatch(text):
+        wanted = "a number with k, m, g or t, such as 2g"
+    elif name in _SIZES and not _SIZE.fullmatch(text):
+        wanted = "a number with a unit, such as 512m or 2g"
+    elif name in _COUNTS and not _COUNT.fullmatch(text):
+        wanted = "a number from 1"
+    elif name == "spark.submit.deployMode" and text != "client":
+        wanted = "client: `headwater` itself is the driver; `spark-submit` takes a generated runner.py to a cluster"
+    if wanted is not None:
+        diagnostics.add("HW034", node.position, f"'{text}' is nothing that {name} can be.", f"Write {wanted}.")
+
+
+def _check_master(text: str, node: ScalarNode, diagnostics: Diagnostics) -> None:
+    if text.startswith("sc://"):
+        _report_connect(node, diagnostics)
+        return
+    if text == "yarn" or _LOCAL.fullmatch(text) or _ADDRESS.fullmatch(text):
+        return
+    hint = did_you_mean(text, MASTERS) or f"Masters look like {', '.join(MASTERS)}."
+    diagnostics.add("HW033", node.position, f"'{text}' is no master that Spark knows.", hint)
+
+
+def _report_connect(node: ScalarNode, diagnostics: Diagnostics) -> None:
+    message = "This is a server of Spark Connect, and Headwater places tasks on executors, which Connect cannot do."
+    hint = "Write the address of the cluster itself as `master`, such as yarn or spark://host:7077."
+    diagnostics.add("HW036", node.position, message, hint)
+
+
+# Checks `start` of flows: where a new reader of a topic begins.
+
+Sources = Mapping[str, Sequence[tuple[str, str]] | None]
+"""Flow -> what it reads, as (kind, name); None if that is not known."""
+
+
+def check_starts(topology: TopologyModel, sources: Sources, diagnostics: Diagnostics) -> None:
+    """Report each `start` that cannot be read, or that is not of topics from elsewhere which only flows read."""
+    read: dict[str, FlowModel] = {}
+    tables = {table.topic.text: table for table in topology.tables.values() if not table.is_global}
+    own = {flow.to.text for flow in topology.flows.values() if flow.to is not None}
+    for flow in topology.flows.values():
+        start = flow.start
+        for name in _topics(flow, sources):
+            other = read.setdefault(name, flow)
+            if _start(other) != _start(flow):
+                _report_other(name, flow, other, diagnostics)
+        if start is None or not _is_start(flow, diagnostics):
+            continue
+        for kind, name in sources.get(flow.name.text) or ():
+            if kind != "topic" or name in own:
+                what = "is written by this topology itself" if kind == "topic" else f"is a {kind}"
+                message = f"`start` is for topics that a topology reads for the first time; '{name}' {what}."
+                diagnostics.add("HW760", start.position, message, "Put `start` into the flow that reads the topic.")
+            elif name in tables:
+                table = tables[name].name.text
+                message = f"The table '{table}' reads '{name}' too, and would lack the rows of earlier records."
+                diagnostics.add(
+                    "HW761", start.position, message, "Leave `start` out, or give the table a topic of its own."
+                )
+
+
+def _is_start(flow: FlowModel, diagnostics: Diagnostics) -> bool:
+    assert flow.start is not None
+    try:
+        parse_start(flow.start.text)
+    except ValueError:
+        message = f"'{flow.start.text}' says no place in a topic."
+        hint = 'Write `earliest`, `latest`, or a time from 1970 on in quotes, such as `"2024-05-01T08:00:00Z"`.'
+        diagnostics.add("HW763", flow.start.position, message, hint)
+        return False
+    return True
+
+
+def _topics(flow: FlowModel, sources: Sources) -> Iterator[str]:
+    return (name for kind, name in sources.get(flow.name.text) or () if kind == "topic")
+
+
+def _start(flow: FlowModel) -> str:
+    return "earliest" if flow.start is None else flow.start.text
+
+
+def _report_other(topic: str, flow: FlowModel, other: FlowModel, diagnostics: Diagnostics) -> None:
+    at, first, second = (flow.start, flow, other) if flow.start is not None else (other.start, other, flow)
+    assert at is not None
+    message = (
+        f"'{first.name.text}' begins at {_start(first)} in '{topic}', '{second.name.text}' at {_start(second)}: "
+        "a topology has one position in a topic."
+    )
+    diagnostics.add("HW762", at.position, message, "Give both the same `start`, or make two topologies of them.")

@@ -1,0 +1,292 @@
+"""Values of the topology as Python source, and the names of its variables."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ...runtime.ir.functions import Udf
+from ...runtime.ir.topology import GlobalTable, Store, Topic
+from ..reading.files import DurationFromEnvironment, FromEnvironment, Lookup, NumberFromEnvironment
+from ..topology.graph import TopologyGraph
+
+# Python expressions as data, printed in the layout of `ruff format`.
+#
+# Generated code goes through no formatter. A bracket that fits into 100 columns is printed on one line. Otherwise each
+# item is on its own line, with a comma after the last. A test checks that the formatter changes nothing.
+
+WIDTH = 100
+"""The width of generated code, in columns."""
+
+INDENT = 4
+
+
+@dataclass(frozen=True)
+class Code:
+    """An expression that is never broken into lines: a name, a number."""
+
+    text: str
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string. If it is too long for a line it is cut at spaces and line ends."""
+
+    value: str
+
+
+@dataclass(frozen=True)
+class Items:
+    """Something in brackets: a call, a tuple, a list, a dict. An item may have a prefix (`name=`, `"key": `).
+
+    `broken`: each item is on its own line, even if all would fit on one.
+    """
+
+    opening: str
+    items: tuple[tuple[str, Expression], ...]
+    closing: str
+    broken: bool = False
+
+
+@dataclass(frozen=True)
+class Commented:
+    """An expression with lines of comment above it, among the items of something that is `broken`."""
+
+    comment: tuple[str, ...]
+    expression: Expression
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Terms with `+` between them."""
+
+    terms: tuple[Expression, ...]
+
+
+Expression = Code | Text | Items | Commented | Sum
+
+
+def call(function: str, /, *arguments: Expression, **named: Expression) -> Items:
+    """A call of `function`."""
+    items = [("", argument) for argument in arguments] + [(f"{key}=", value) for key, value in named.items()]
+    return Items(f"{function}(", tuple(items), ")")
+
+
+def one_a_line(items: Items) -> Items:
+    """The same, with each item on its own line."""
+    return replace(items, broken=True)
+
+
+def tuple_of(items: Iterable[Expression]) -> Items:
+    """A tuple."""
+    return Items("(", tuple(("", item) for item in items), ")")
+
+
+def dict_of(items: Mapping[str, Expression]) -> Items:
+    """A dict with string keys."""
+    return Items("{", tuple((f"{quoted(key)}: ", value) for key, value in items.items()), "}")
+
+
+def literal(value: Any) -> Expression:
+    """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of these.
+
+    A value from the environment is written as its lookup. The value itself may be a secret and is not written.
+    """
+    if isinstance(value, FromEnvironment):
+        return _looked_up(value)
+    if isinstance(value, NumberFromEnvironment):
+        return call("whole_number", Code(_lookup(value.lookup, value.at)), at=Code(quoted(value.at)))
+    if isinstance(value, DurationFromEnvironment):
+        return call("duration", _looked_up(value.text), at=Code(quoted(value.text.at)))
+    if isinstance(value, str):
+        return Text(value)
+    if isinstance(value, Mapping):
+        return dict_of({str(key): literal(item) for key, item in value.items()})
+    if isinstance(value, tuple):
+        return tuple_of(literal(item) for item in value)
+    if isinstance(value, Sequence):
+        return Items("[", tuple(("", literal(item)) for item in value), "]")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return Code(f"{value:_}" if abs(value) >= 10_000 else str(value))
+    if value is None or isinstance(value, bool | float):
+        return Code(repr(value))
+    raise TypeError(f"{type(value).__name__} has no literal in generated code")
+
+
+def _looked_up(value: FromEnvironment) -> Expression:
+    terms = tuple(Code(quoted(each) if isinstance(each, str) else _lookup(each, value.at)) for each in value.parts)
+    return terms[0] if len(terms) == 1 else Sum(terms)
+
+
+def _lookup(read: Lookup, at: str) -> str:
+    default = "" if read.default is None else f", {quoted(read.default)}"
+    return f"env_var({quoted(read.name)}{default}, at={quoted(at)})"
+
+
+def quoted(text: str) -> str:
+    """A string literal in double quotes, or in single quotes if the text has more double than single ones."""
+    quote = "'" if text.count('"') > text.count("'") else '"'
+    escaped = "".join(_escape(character, quote) for character in text)
+    return f"{quote}{escaped}{quote}"
+
+
+def laid_out(expression: Expression, indent: int = 0, before: int = 0, after: int = 0) -> str:
+    """The text of an expression that starts `before` columns into a line indented by `indent`.
+
+    `after`: columns that follow its last character on the last line (a comma, a bracket). All lines but the first
+    include their indent.
+    """
+    flat = _flat(expression)
+    if flat is not None and indent + before + len(flat) + after <= WIDTH:
+        return flat
+    if isinstance(expression, Code):
+        return expression.text
+    if isinstance(expression, Text):
+        return _broken_text(expression.value, indent)
+    if isinstance(expression, Commented):
+        comment = "".join(f"{line}\n{' ' * indent}" for line in expression.comment)
+        return f"{comment}{laid_out(expression.expression, indent, before, after)}"
+    inner = " " * (indent + INDENT)
+    if isinstance(expression, Sum):
+        if flat is not None and len(inner) + len(flat) <= WIDTH:
+            return f"(\n{inner}{flat}\n{' ' * indent})"
+        terms = f"\n{inner}+ ".join(laid_out(term, indent + INDENT, 2) for term in expression.terms)
+        return f"(\n{inner}{terms}\n{' ' * indent})"
+    lines = [
+        f"{inner}{prefix}{laid_out(item, indent + INDENT, before=len(prefix), after=1)},\n"
+        for prefix, item in expression.items
+    ]
+    return f"{expression.opening}\n{''.join(lines)}{' ' * indent}{expression.closing}"
+
+
+def statement(start: str, expression: Expression, indent: int = 0) -> str:
+    """`start` (such as `rows = `) and an expression, indented."""
+    return f"{' ' * indent}{start}{laid_out(expression, indent, len(start))}"
+
+
+def _flat(expression: Expression) -> str | None:
+    """The text on one line; None if some part must be broken."""
+    if isinstance(expression, Code):
+        return expression.text
+    if isinstance(expression, Text):
+        return quoted(expression.value)
+    if isinstance(expression, Sum):
+        terms = [_flat(term) for term in expression.terms]
+        return None if None in terms else " + ".join(term for term in terms if term is not None)
+    if isinstance(expression, Commented) or (expression.broken and expression.items):
+        return None
+    parts = []
+    for prefix, item in expression.items:
+        flat = _flat(item)
+        if flat is None:
+            return None
+        parts.append(prefix + flat)
+    lone = "," if expression.opening == "(" and len(parts) == 1 else ""
+    return f"{expression.opening}{', '.join(parts)}{lone}{expression.closing}"
+
+
+def _broken_text(text: str, indent: int) -> str:
+    """The string in pieces, one on each line in parentheses. All have the quotes that the whole string would have."""
+    inner = " " * (indent + INDENT)
+    whole = quoted(text)
+    if len(inner) + len(whole) <= WIDTH:
+        return f"(\n{inner}{whole}\n{' ' * indent})"
+    pieces = [piece for line in text.splitlines(keepends=True) for piece in _pieces(line, WIDTH - len(inner))]
+    lines = "".join(f"{inner}{quoted(piece)}\n" for piece in pieces)
+    return f"(\n{lines}{' ' * indent})"
+
+
+def _pieces(line: str, width: int) -> Iterable[str]:
+    """The line in pieces whose literals fit into `width`, cut after a comma or else after a space."""
+    piece: list[str] = []
+    for word in re.findall(r"[^ ]* +|[^ ]+", line):
+        if piece and len(quoted("".join(piece) + word)) > width:
+            end = max((n for n, each in enumerate(piece, 1) if each.endswith(", ")), default=len(piece))
+            yield "".join(piece[:end])
+            piece = piece[end:]
+        piece.append(word)
+    if piece:
+        yield "".join(piece)
+
+
+def _escape(character: str, quote: str) -> str:
+    if character in (quote, "\\"):
+        return f"\\{character}"
+    named = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(character)
+    if named:
+        return named
+    if character.isprintable():
+        return character
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# The names of topics, stores, global tables, functions of expressions and subtopologies in generated code.
+
+Declared = Topic | Store | GlobalTable | Udf
+
+_SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_TABLE", Udf: "_FUNCTION"}
+
+_AMBIGUOUS = frozenset({"l", "I", "O"})
+"""Names that look like digits. Linters refuse them (E741)."""
+
+FUNCTIONS = "FUNCTIONS"
+"""The constant of the Python code of a topology's functions."""
+
+_TAKEN = frozenset({"FILE", FUNCTIONS, "TOPOLOGY"}) | _AMBIGUOUS
+
+
+class Constants:
+    """The constant of each topic, store, global table and function of expressions: its name in capitals, made unique.
+
+    Topics are named first, then stores, global tables and functions, each in order of declaration, so that a name
+    depends on nothing else. The application's name is left out of the names of repartition topics.
+    """
+
+    def __init__(self, graph: TopologyGraph) -> None:
+        self._names: dict[tuple[type, str], str] = {}
+        taken = set(_TAKEN)
+        prefix = f"{graph.application}-"
+        everything: tuple[Declared, ...] = (*graph.topics, *graph.stores, *graph.global_tables, *graph.udfs)
+        for declared in everything:
+            kind = type(declared)
+            if (kind, declared.name) in self._names:
+                continue
+            base = _identifier(declared.name.removeprefix(prefix) if kind is Topic else declared.name).upper()
+            name = _free([base, f"{base}{_SUFFIXES[kind]}"], taken)
+            taken.add(name)
+            self._names[kind, declared.name] = name
+
+    def __getitem__(self, declared: Declared) -> str:
+        return self._names[type(declared), declared.name]
+
+
+def function_names(wanted: Iterable[str], imported: Iterable[str]) -> list[str]:
+    """Names of functions, with a `_` added to a name that would hide a keyword, a built-in or an import."""
+    taken = {*keyword.kwlist, *dir(builtins), *imported, *_AMBIGUOUS, "rows"}
+    names = []
+    for name in wanted:
+        base = _identifier(name).lower()
+        chosen = _free([base, f"{base}_"], taken)
+        taken.add(chosen)
+        names.append(chosen)
+    return names
+
+
+def _identifier(name: str) -> str:
+    plain = re.sub(r"[^0-9A-Za-z_]", "_", name)
+    return f"_{plain}" if plain[:1].isdigit() or not plain else plain
+
+
+def _free(candidates: list[str], taken: set[str]) -> str:
+    for candidate in candidates:
+        if candidate not in taken:
+            return candidate
+    number = 2
+    while f"{candidates[-1]}{number}" in taken:
+        number += 1
+    return f"{candidates[-1]}{number}"

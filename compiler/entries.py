@@ -1,0 +1,283 @@
+"""Typed values read from the nodes of a YAML file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping as AbstractMapping
+from dataclasses import dataclass, replace
+from typing import TypeVar, cast
+
+from ..runtime.environment import parse_duration
+from ..runtime.ir.declarations import Emit
+from ..runtime.ir.topology import OnError, Store, StoreType
+from .diagnostics import Diagnostics
+from .reading.source import MappingNode, Node, ScalarNode, SequenceNode
+from .types import canonical, ddl
+
+# Reads values of expected kinds from the tree of a file.
+#
+# Values of another shape, already reported, count as missing.
+
+_Default = TypeVar("_Default")
+
+
+def named(node: MappingNode, key: str) -> Iterator[tuple[ScalarNode, MappingNode]]:
+    """The entries of a section that are mappings; an entry of another shape counts as empty."""
+    section = mapping(node, key)
+    for entry in section.entries if section else ():
+        yield entry.key, entry.node if isinstance(entry.node, MappingNode) else MappingNode((), entry.key.position)
+
+
+def pairs(node: MappingNode, key: str) -> Iterator[tuple[ScalarNode, ScalarNode]]:
+    """The entries of a section that are single values."""
+    section = mapping(node, key)
+    if section is not None:
+        yield from entries(section)
+
+
+def entries(node: Node) -> Iterator[tuple[ScalarNode, ScalarNode]]:
+    """The entries of a mapping that are single values."""
+    for entry in node.entries if isinstance(node, MappingNode) else ():
+        if isinstance(entry.node, ScalarNode):
+            yield entry.key, entry.node
+
+
+def scalars(node: Node | None) -> Iterator[ScalarNode]:
+    """The value, or the values of a list."""
+    if isinstance(node, ScalarNode) and node.value is not None:
+        yield node
+    elif isinstance(node, SequenceNode):
+        yield from (item for item in node if isinstance(item, ScalarNode) and item.value is not None)
+
+
+def mapping(node: MappingNode | None, key: str) -> MappingNode | None:
+    """The section at a key; None if missing."""
+    found = node.get(key) if node else None
+    return found if isinstance(found, MappingNode) else None
+
+
+def scalar(node: MappingNode | None, key: str) -> ScalarNode | None:
+    """The value at a key; None if it is missing or null."""
+    found = node.get(key) if node else None
+    return found if isinstance(found, ScalarNode) and found.value is not None else None
+
+
+def text(node: MappingNode | None, key: str, default: _Default) -> str | _Default:
+    """The text at a key."""
+    found = scalar(node, key)
+    return default if found is None else found.text
+
+
+def integer(node: MappingNode | None, key: str, default: _Default) -> int | _Default:
+    """The whole number at a key."""
+    found = scalar(node, key)
+    return found.value if found is not None and type(found.value) is int else default
+
+
+def flag(node: MappingNode | None, key: str, default: bool) -> bool:
+    """The boolean at a key."""
+    found = scalar(node, key)
+    return found.value if found is not None and isinstance(found.value, bool) else default
+
+
+def milliseconds(duration: ScalarNode | None) -> int | None:
+    """A duration in milliseconds; None if it is not a duration."""
+    if duration is None:
+        return None
+    try:
+        return parse_duration(duration.text)
+    except ValueError:
+        return None
+
+
+# Entries of a project's files as typed data with places: topics, tables, stores, and uses of plugins.
+#
+# References are names (`Scalar`s, which keep their positions). Durations are in milliseconds. Mistakes in a file have
+# been reported before, and the values concerned are missing here.
+
+Columns = AbstractMapping[str, "Column"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A declared column. `type`: canonical Spark SQL; None if it is not a type, which has been reported."""
+
+    name: ScalarNode
+    type: str | None
+
+
+@dataclass(frozen=True)
+class PluginUse:
+    """A plugin by name, with its options as they are written."""
+
+    name: ScalarNode
+    options: MappingNode | None = None
+
+
+@dataclass(frozen=True)
+class TopicModel:
+    """A topic that a file of `topics/` declares. `readers`: the applications that read it.
+
+    `lost`: whether some of its columns could not be read, which has been reported.
+    """
+
+    name: ScalarNode
+    partitions: int
+    key: Columns
+    value: Columns
+    windowed: bool = False
+    timestamp: ScalarNode | None = None
+    cleanup: str = "delete"
+    retention_ms: int | None = None
+    seed: MappingNode | None = None
+    on_error: OnError = "fail"
+    readers: tuple[str, ...] = ()
+    lost: bool = False
+
+
+@dataclass(frozen=True)
+class TableModel:
+    """An entry of `tables:`. `emit`: `per_epoch` or `each_update`. `was`: its former names, the latest first."""
+
+    name: ScalarNode
+    topic: ScalarNode
+    store: ScalarNode | None = None
+    is_global: bool = False
+    emit: Emit = "per_epoch"
+    description: str = ""
+    was: tuple[ScalarNode, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoreModel:
+    """An entry of `stores:`.
+
+    `type` is None if the step decides it. `retention` is the scalar, which keeps its place. `was`: its former names,
+    the latest first. `key`, `value`: the columns of one that processors use; None where the step decides them.
+    """
+
+    name: ScalarNode
+    type: str | None = None
+    backend: PluginUse | None = None
+    retention_ms: int | None = None
+    retention: ScalarNode | None = None
+    changelog: bool = True
+    cleanup: str | None = None
+    was: tuple[ScalarNode, ...] = ()
+    key: Columns | None = None
+    value: Columns | None = None
+
+
+# Reads what several kinds of entries share: `emit`, and names of columns.
+
+Pairs = tuple[tuple[ScalarNode, ScalarNode], ...]
+"""Names, each with an expression."""
+
+_RESERVED = frozenset({"_key", "_timestamp", "_offset", "_partition", "_headers", "window_start", "window_end"})
+_OF_THE_PIPE = frozenset({"_kind", "_ts", "_order", "_meta", "_now"})
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads parts of entries, and reports mistakes that a schema cannot find."""
+
+    diagnostics: Diagnostics
+
+    def emit(self, node: MappingNode | None) -> Emit:
+        """The `emit` of a table: `per_epoch` or `each_update`."""
+        emit = scalar(node, "emit")
+        return "each_update" if emit is not None and emit.text == "each_update" else "per_epoch"
+
+    def columns(self, pairs: Iterable[tuple[ScalarNode, ScalarNode]]) -> Pairs:
+        """New columns, each with an expression. Reserved names are reported."""
+        columns = tuple(pairs)
+        for name, _ in columns:
+            self.column_name(name)
+        return columns
+
+    def declared(self, section: MappingNode | None) -> dict[str, Column]:
+        """Columns by name, each with its type. Reserved names, and names that cannot be told apart, are reported."""
+        columns: dict[str, Column] = {}
+        known: dict[str, str] = {}
+        for entry in section.entries if section is not None else ():
+            name, type_ = entry.key, entry.node
+            self.column_name(name)
+            twin = known.setdefault(name.text.casefold(), name.text)
+            if twin != name.text:
+                message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
+                self.diagnostics.add("HW516", name.position, message)
+            try:
+                columns[name.text] = Column(name, canonical(type_.text) if isinstance(type_, ScalarNode) else None)
+            except ValueError:
+                columns[name.text] = Column(name, None)
+        return columns
+
+    def column_name(self, name: ScalarNode) -> None:
+        """Report a column with a reserved name."""
+        if name.text in _RESERVED:
+            message = f"The column name '{name.text}' is reserved."
+        elif name.text in _OF_THE_PIPE or name.text.startswith(("@", "key.")):
+            message = f"The column name '{name.text}' is reserved for the rows on their way through a job."
+        else:
+            return
+        self.diagnostics.add("HW508", name.position, message, "Rename the column.")
+
+
+# Declarations of stores for the runtime, made from `stores:` and the step that uses one.
+
+UNKNOWN_TYPE = "string"
+"""Stands for an unknown type. Nothing is generated from a project that has one."""
+
+
+def columns_ddl(columns: Mapping[str, str | None]) -> str:
+    """Columns as Spark SQL DDL."""
+    return ddl({name: type_ or UNKNOWN_TYPE for name, type_ in columns.items()})
+
+
+def check_no_processors(model: StoreModel, type_: str, diagnostics: Diagnostics) -> None:
+    """Report what only a store of processors says. `type_`: of the store that another step needs."""
+    if type_ == "key_value" and model.retention is not None:
+        message = "A key_value store keeps each row until it is deleted; only of processors it has a 'retention'."
+        diagnostics.add("HW210", model.retention.position, message, "Remove it.")
+    if model.key is not None or model.value is not None:
+        message = f"'{model.name.text}' says its columns, and is no store of a processor: its step decides them."
+        diagnostics.add("HW542", model.name.position, message, "Remove `key` and `value`.")
+
+
+def declared_store(
+    name: str,
+    model: StoreModel | None,
+    type_: str,
+    key: Mapping[str, str | None],
+    value: Mapping[str, str | None],
+    partitions: int,
+) -> Store:
+    """A store with the backend and changelog of its `stores:` entry, or with the defaults."""
+    backend = model.backend if model else None
+    store = Store(
+        name=name,
+        partitions=partitions,
+        key=columns_ddl(key),
+        value=columns_ddl(value),
+        type=cast(StoreType, type_),
+        backend=backend.name.text if backend else "lmdb",
+        options=backend.options.to_python() if backend and backend.options else {},
+        changelog=model.changelog if model else True,
+    )
+    if type_ == "key_value" and model is not None:
+        store = replace(store, retention_ms=model.retention_ms)
+    if model is None or model.cleanup in (None, store.changelog_cleanup):
+        return store
+    return replace(store, cleanup=model.cleanup)
+
+
+# The names of the topics of dead letters.
+
+
+def dead_letter_name(topology: str, topic: str) -> str:
+    """The topic in which a topology keeps the records of a topic that its steps could not process.
+
+    `topic`: of a repartition topic, the name without the application's. Each topology has its own, as a topic has one
+    writer, and what one cannot process another one may.
+    """
+    return f"{topology}_{topic}_dead_letter"

@@ -1,0 +1,360 @@
+"""Types of operators and calls that are known without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlglot import exp
+
+from ...runtime.expressions.misread import name_of
+from ...runtime.records.names import quote
+from ..types import canonical
+from .proven_types import (
+    TIMES,
+    WHOLE,
+    Term,
+    calculated,
+    columns_type,
+    field_type,
+    is_number,
+    is_written_out,
+    unproven,
+    widest,
+)
+
+# What a form of SQL is here: which parts of its tree it has, and what type they come to.
+
+Terms = Sequence[Term]
+Rule = Callable[[Any, Terms], str]
+"""The type that a tree comes to, given its parts. Raises UnprovenTypeError."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """`parts`: the arguments of the tree that are expressions, in order. `settings`: those that change no type.
+
+    `of_constants`: whether it cannot fail, so that it may be made of literals alone.
+    """
+
+    rule: Rule
+    parts: tuple[str, ...]
+    settings: frozenset[str] = frozenset()
+    of_constants: bool = False
+
+
+def refuse(tree: exp.Expr, terms: Terms) -> str:
+    """Raise UnprovenTypeError for a form with parts of these types."""
+    types = ", ".join("null" if each.type == "void" else each.type for each in terms)
+    unproven(f"the type of `{name_of(tree)}`{' of ' if types else ''}{types} is only known to Spark")
+
+
+def common(tree: exp.Expr, terms: Terms) -> str:
+    """The type that Spark gives to parts beside one another: of numbers the widest, else the one that all have."""
+    types = [each.type for each in terms if each.type != "void"]
+    if types and all(map(is_number, types)):
+        return widest(types)
+    if len(set(types)) != 1:
+        refuse(tree, terms)
+    return types[0]
+
+
+def compared(tree: exp.Expr, terms: Terms) -> str:
+    """The same of values that are compared: a text that is a time is one beside times."""
+    times = {each.type for each in terms} & TIMES
+    if len(times) == 1:
+        (time,) = times
+        terms = [Term(time, True) if each.constant and is_written_out(each.text, time) else each for each in terms]
+    found = common(tree, terms)
+    if not (is_number(found) or found in TIMES or found in ("string", "boolean")):
+        refuse(tree, terms)
+    return found
+
+
+# The types of operators, choices and casts.
+
+_WORDS: Mapping[type[exp.Expr], str] = {
+    exp.Add: "+",
+    exp.Sub: "-",
+    exp.Mul: "*",
+    exp.Div: "/",
+    exp.Mod: "%",
+    exp.IntDiv: "div",
+}
+
+
+def _calculation(tree: exp.Expr, terms: Terms) -> str:
+    left, right = terms
+    if not is_number(left.type) or not is_number(right.type):
+        refuse(tree, terms)
+    return calculated(_WORDS[type(tree)], left, right)
+
+
+def _negative(tree: exp.Expr, terms: Terms) -> str:
+    (term,) = terms
+    if not is_number(term.type):
+        refuse(tree, terms)
+    return term.type
+
+
+def _comparison(tree: exp.Expr, terms: Terms) -> str:
+    compared(tree, terms)
+    return "boolean"
+
+
+def _logic(tree: exp.Expr, terms: Terms) -> str:
+    if any(each.type not in ("boolean", "void") for each in terms):
+        refuse(tree, terms)
+    return "boolean"
+
+
+def _is(tree: exp.Expr, terms: Terms) -> str:
+    """`x is null`, of any type; `x is true` of booleans."""
+    asked = tree.args["expression"]
+    if not isinstance(asked, exp.Null) and not (isinstance(asked, exp.Boolean) and terms[0].type == "boolean"):
+        refuse(tree, terms)
+    return "boolean"
+
+
+def _case(tree: exp.Expr, terms: Terms) -> str:
+    """`case [value] when ... then ... [else ...] end`."""
+    count = len(tree.args["ifs"])
+    value = terms[: 1 if tree.args.get("this") else 0]
+    rest = terms[len(value) :]
+    conditions, results = rest[:count], rest[count:]
+    for condition in conditions:
+        if value:
+            compared(tree, [*value, condition])
+        elif condition.type != "boolean":
+            refuse(tree, [condition])
+    return common(tree, results)
+
+
+def _if(tree: exp.Expr, terms: Terms) -> str:
+    condition, *results = terms
+    if condition.type != "boolean" or len(results) != 2:
+        refuse(tree, terms)
+    return common(tree, results)
+
+
+def _joined(tree: exp.Expr, terms: Terms) -> str:
+    """Texts, and other values beside a text, which become texts."""
+    types = {each.type for each in terms}
+    if "string" not in types or not all(each == "boolean" or each in _WRITTEN or is_number(each) for each in types):
+        refuse(tree, terms)
+    return "string"
+
+
+_WRITTEN = frozenset({"string", *TIMES})
+
+
+_NUMBERS_ALSO_FROM = frozenset({"boolean", "string"})
+_CASTS: Mapping[str, frozenset[str]] = {
+    "boolean": frozenset({"string"}),
+    "date": frozenset({"string", "timestamp", "timestamp_ntz"}),
+    "timestamp": frozenset({"string", "date", "timestamp_ntz"}),
+    "timestamp_ntz": frozenset({"string", "date", "timestamp"}),
+    "string": frozenset({"boolean", *TIMES}),
+}
+"""A type, and the types that become it besides numbers."""
+
+
+def _cast(tree: exp.Expr, terms: Terms) -> str:
+    (term,) = terms
+    try:
+        wanted = canonical(tree.args["to"].sql("spark"))
+    except ValueError:
+        unproven("the type of a cast is only known to Spark")
+    if term.constant and not is_written_out(term.text, wanted):
+        unproven("what a cast of literals comes to is only known to Spark")
+    if not term.constant and not _is_cast(term.type, wanted):
+        unproven(f"`{name_of(tree)}` of {term.type} to {wanted} is only known to Spark")
+    return wanted
+
+
+def _is_cast(given: str, wanted: str) -> bool:
+    if is_number(given):
+        return is_number(wanted) or wanted in ("boolean", "string")
+    return given == wanted or given in (_NUMBERS_ALSO_FROM if is_number(wanted) else _CASTS.get(wanted, ()))
+
+
+_BOTH = ("this", "expression")
+_CALCULATION = Form(_calculation, _BOTH, frozenset({"safe", "typed"}))
+_COMPARISON = Form(_comparison, _BOTH)
+_LOGIC = Form(_logic, _BOTH)
+_CAST = Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True)
+
+OPERATORS: Mapping[type[exp.Expr], Form] = {
+    **dict.fromkeys(_WORDS, _CALCULATION),
+    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _COMPARISON),
+    **dict.fromkeys((exp.And, exp.Or), _LOGIC),
+    **dict.fromkeys((exp.Cast, exp.TryCast), _CAST),
+    exp.Not: Form(_logic, ("this",)),
+    exp.Neg: Form(_negative, ("this",), of_constants=True),
+    exp.Between: Form(_comparison, ("this", "low", "high")),
+    exp.In: Form(_comparison, ("this", "expressions")),
+    exp.Is: Form(_is, ("this",), frozenset({"expression"})),
+    exp.Case: Form(_case, ("this", "ifs", "default")),
+    exp.If: Form(_if, ("this", "true", "false")),
+    exp.Coalesce: Form(common, ("this", "expressions")),
+    exp.Nullif: Form(lambda tree, terms: compared(tree, terms) and terms[0].type, _BOTH),
+    exp.DPipe: Form(_joined, _BOTH, frozenset({"safe"})),
+    # Also a text with a quote in it, which sqlglot reads as two texts.
+    exp.Concat: Form(_joined, ("expressions",), frozenset({"safe", "coalesce"}), of_constants=True),
+}
+
+
+# The types of functions of one row.
+
+Takes = frozenset[str]
+
+_TEXT: Takes = frozenset({"string"})
+_COUNT: Takes = frozenset({"int"})
+_WHOLE: Takes = frozenset(WHOLE)
+_PLAIN: Takes = frozenset({*WHOLE, "float", "double"})
+_DAYS: Takes = frozenset({"date", "timestamp"})
+_MOMENTS: Takes = frozenset({"timestamp"})
+
+
+def _of(result: str, *takes: Takes, least: int | None = None) -> Rule:
+    """A function whose arguments have these types. `least`: how many there are at least; otherwise all."""
+
+    def rule(tree: exp.Expr, terms: Terms) -> str:
+        few = len(terms) < (len(takes) if least is None else least)
+        if few or len(terms) > len(takes) or any(x.type not in taken for x, taken in zip(terms, takes, strict=False)):
+            refuse(tree, terms)
+        return result
+
+    return rule
+
+
+def _like_argument(accepts: Callable[[str], bool]) -> Rule:
+    def rule(tree: exp.Expr, terms: Terms) -> str:
+        if not accepts(terms[0].type):
+            refuse(tree, terms)
+        return terms[0].type
+
+    return rule
+
+
+def _rounded(tree: exp.Expr, terms: Terms) -> str:
+    """`round(x)` and `round(x, 2)`."""
+    value, *places = terms
+    if value.type not in _PLAIN or any(not each.constant or each.type != "int" for each in places):
+        refuse(tree, terms)
+    return value.type
+
+
+def _truncated(tree: exp.Expr, terms: Terms) -> str:
+    """`date_trunc('day', t)`."""
+    if not isinstance(tree.args["unit"], exp.Var):
+        refuse(tree, terms)
+    return _of("timestamp", _MOMENTS)(tree, terms)
+
+
+def _greatest(tree: exp.Expr, terms: Terms) -> str:
+    if len(terms) < 2:
+        refuse(tree, terms)
+    return compared(tree, terms)
+
+
+def _array(tree: exp.Expr, terms: Terms) -> str:
+    if not terms:
+        refuse(tree, terms)
+    return f"array<{common(tree, terms)}>"
+
+
+def _size(tree: exp.Expr, terms: Terms) -> str:
+    if not terms[0].type.startswith(("array<", "map<")):
+        refuse(tree, terms)
+    return "int"
+
+
+def _contains(tree: exp.Expr, terms: Terms) -> str:
+    held, sought = terms
+    if held.type != f"array<{sought.type}>" or sought.type not in (*WHOLE, "string"):
+        refuse(tree, terms)
+    return "boolean"
+
+
+def _struct(tree: exp.Expr, terms: Terms) -> str:
+    """`named_struct('a', x, 'b', y)`."""
+    names = [each.this.name if isinstance(each, exp.PropertyEQ) else "" for each in tree.expressions]
+    if not names or any(not name or quote(name) != name for name in names) or any(x.type == "void" for x in terms):
+        refuse(tree, terms)
+    return f"struct<{','.join(f'{name}:{term.type}' for name, term in zip(names, terms, strict=True))}>"
+
+
+def _from_json(tree: exp.Expr, terms: Terms) -> str:
+    """`from_json(s, 'a int')`."""
+    text, columns = terms
+    if text.type != "string" or text.constant or columns.text is None:
+        refuse(tree, terms)
+    return columns_type(columns.text or "")
+
+
+def _field(tree: exp.Expr, terms: Terms) -> str:
+    """`from_json(s, 'a int').a`."""
+    if not isinstance(tree.expression, exp.Identifier):
+        refuse(tree, terms)
+    return field_type(terms[0].type, tree.expression.name)
+
+
+_ONE = ("this",)
+_TWO = ("this", "expression")
+
+CALLS: Mapping[type[exp.Expr], Form] = {
+    **dict.fromkeys((exp.Upper, exp.Lower, exp.Reverse), Form(_of("string", _TEXT), _ONE)),
+    exp.Trim: Form(_of("string", _TEXT), _ONE, frozenset({"position"})),
+    exp.Length: Form(_of("int", _TEXT), _ONE),
+    **dict.fromkeys((exp.Left, exp.Right), Form(_of("string", _TEXT, _COUNT), _TWO)),
+    exp.Substring: Form(_of("string", _TEXT, _COUNT, _COUNT, least=2), ("this", "start", "length")),
+    exp.Repeat: Form(_of("string", _TEXT, _COUNT), ("this", "times")),
+    exp.Replace: Form(_of("string", _TEXT, _TEXT, _TEXT), ("this", "expression", "replacement")),
+    exp.RegexpSplit: Form(_of("array<string>", _TEXT, _TEXT), _TWO),
+    exp.StrPosition: Form(_of("int", _TEXT, _TEXT), ("this", "substr")),
+    exp.ConcatWs: Form(
+        lambda tree, terms: _of("string", *[_TEXT] * len(terms))(tree, terms),
+        ("expressions",),
+        frozenset({"safe", "coalesce", "flatten"}),
+    ),
+    **dict.fromkeys((exp.StartsWith, exp.EndsWith, exp.Contains), Form(_of("boolean", _TEXT, _TEXT), _TWO)),
+    **dict.fromkeys((exp.Like, exp.RegexpLike), Form(_of("boolean", _TEXT, _TEXT), _TWO, frozenset({"negate"}))),
+    exp.Abs: Form(_like_argument(is_number), _ONE),
+    exp.Round: Form(_rounded, ("this", "decimals")),
+    **dict.fromkeys((exp.Ceil, exp.Floor), Form(_of("bigint", _PLAIN), _ONE)),
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp), Form(_of("double", _PLAIN), _ONE)),
+    exp.Pow: Form(_of("double", _PLAIN, _PLAIN), _TWO),
+    **dict.fromkeys((exp.Greatest, exp.Least), Form(_greatest, ("this", "expressions"), frozenset({"ignore_nulls"}))),
+    **dict.fromkeys(
+        (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear),
+        Form(_of("int", _DAYS), _ONE),
+    ),
+    **dict.fromkeys((exp.Hour, exp.Minute, exp.Second), Form(_of("int", _MOMENTS), _ONE)),
+    exp.TsOrDsToDate: Form(_of("date", _DAYS), _ONE, frozenset({"safe"})),
+    exp.DateDiff: Form(_of("int", _DAYS, _DAYS), _TWO),
+    exp.TimestampTrunc: Form(_truncated, _ONE, frozenset({"unit"})),
+    **dict.fromkeys((exp.UnixSeconds, exp.UnixMillis, exp.UnixMicros), Form(_of("bigint", _MOMENTS), _ONE)),
+    exp.UnixDate: Form(_of("int", frozenset({"date"})), _ONE),
+    exp.Array: Form(_array, ("expressions",)),
+    exp.ArraySize: Form(_size, _ONE),
+    exp.ArrayContains: Form(_contains, _TWO),
+    exp.Struct: Form(_struct, ("expressions",)),
+    exp.FromJson: Form(_from_json, _TWO),
+    exp.Dot: Form(_field, _ONE, frozenset({"expression"})),
+}
+
+_NAMED: Mapping[str, Rule] = {
+    **dict.fromkeys(("timestamp_millis", "timestamp_micros", "timestamp_seconds"), _of("timestamp", _WHOLE)),
+    **dict.fromkeys(("isnull", "isnotnull"), lambda tree, terms: "boolean" if len(terms) == 1 else refuse(tree, terms)),
+}
+"""Functions that sqlglot knows by no class of their own."""
+
+
+def named(tree: exp.Anonymous, terms: Terms) -> str:
+    """The type of a function that is only known by its name."""
+    rule = _NAMED.get(str(tree.name).lower())
+    if rule is None or not isinstance(tree.this, str):
+        unproven(f"the type of `{str(tree.name).lower()}` is only known to Spark")
+    return rule(tree, terms)

@@ -1,1 +1,0 @@
-"""Jinja in the scalars of a tree: templates and their expressions, rendered with places."""

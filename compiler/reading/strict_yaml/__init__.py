@@ -1,1 +1,0 @@
-"""Strict YAML: from text to nodes with places."""

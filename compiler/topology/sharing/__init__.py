@@ -1,1 +1,0 @@
-"""Processors that share stores: which are together, what keeps them from that, and how they stand in a stage."""

@@ -1,0 +1,395 @@
+"""The search for the best balance, on estimates of load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from operator import attrgetter
+
+import numpy as np
+import numpy.typing as npt
+
+from .cluster import LATEST_OFFSET, UNKNOWN_LAG, ApplicationState, ClientState, ProcessId, TaskInfo, UnknownLagError
+from .rack_flow import rack_traffic
+
+# What `balanced` weighs: the state to move to each client, who can run a task now, and each task's load.
+#
+# Everything is an array over tasks and clients, numbered in sorted order. What was not measured is estimated: an
+# unknown load is the average load, and an unknown size follows from the number of changelog records.
+
+Floats = npt.NDArray[np.float64]
+Bools = npt.NDArray[np.bool_]
+
+PRESENCE = 0.1
+"""The load of a task that takes no records, as a part of the average load."""
+
+RECORD_BYTES = 100.0
+"""Bytes of state for each changelog record, if no task was measured."""
+
+STATE_BYTES = float(1 << 20)
+"""Bytes of state of a task, if nothing is known about any."""
+
+_KEY = attrgetter("subtopology", "partition")
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates of tasks (rows) on clients (columns).
+
+    `load`, by task: 1 is the average. `threads`, by client. `bytes_moved`: state to bring to the client.
+    `caught_up`: whether the client can run the task at once. `far`: partitions read from other racks. `previous`, by
+    task: the client that ran it, -1 for none. `replicated`: which tasks can have standbys.
+    """
+
+    load: Floats
+    threads: Floats
+    bytes_moved: Floats
+    caught_up: Bools
+    far: Floats
+    previous: npt.NDArray[np.int64]
+    replicated: Bools
+
+
+def with_lags(application_state: ApplicationState) -> Mapping[ProcessId, ClientState]:
+    """The clients with lags.
+
+    If lags are unknown, previous owners count as running and previous standbys as caught up.
+    """
+    try:
+        return application_state.client_states(compute_task_lags=True)
+    except UnknownLagError:
+        return {
+            name: replace(
+                client,
+                lags=dict.fromkeys(client.previous_standby_tasks, 0)
+                | dict.fromkeys(client.previous_active_tasks, LATEST_OFFSET),
+            )
+            for name, client in application_state.clients.items()
+        }
+
+
+def estimates(application_state: ApplicationState, clients: Mapping[ProcessId, ClientState]) -> Estimates:
+    """Estimate all tasks on all clients. `clients` have lags, see `with_lags`; a missing lag is unknown."""
+    infos = [application_state.all_tasks[task] for task in sorted(application_state.all_tasks, key=_KEY)]
+    states = [clients[name] for name in sorted(clients)]
+    numbers = {_KEY(info.id): number for number, info in enumerate(infos)}
+    replicated = np.array([info.is_changelogged for info in infos], np.bool_)
+    lag = _lags(numbers, states)
+    # A client with an empty store lags by the whole changelog, so the largest lag is the best guess at its length.
+    end = lag.max(axis=1, initial=0).astype(np.float64)
+    missing = np.where(lag < 0, 1.0, lag / np.maximum(end, 1.0)[:, None])
+    missing[lag == LATEST_OFFSET] = 0.0
+    missing[~replicated] = 0.0
+    acceptable = application_state.assignment_configs.acceptable_recovery_lag
+    return Estimates(
+        _loads(infos),
+        np.array([state.num_processing_threads for state in states], np.float64),
+        missing * _sizes(infos, end)[:, None],
+        (lag == LATEST_OFFSET) | ((lag >= 0) & (lag <= acceptable)) | ~replicated[:, None],
+        _far(application_state, infos, states),
+        _previous(numbers, states),
+        replicated,
+    )
+
+
+def _lags(numbers: Mapping[tuple[int, int], int], clients: list[ClientState]) -> npt.NDArray[np.int64]:
+    lag = np.full((len(numbers), len(clients)), UNKNOWN_LAG, np.int64)
+    for column, client in enumerate(clients):
+        lags = client.lags or {}
+        rows = np.fromiter((numbers.get(key, -1) for key in map(_KEY, lags)), np.int64, len(lags))
+        known = rows >= 0
+        lag[rows[known], column] = np.fromiter(lags.values(), np.int64, len(lags))[known]
+    return lag
+
+
+def _loads(infos: list[TaskInfo]) -> Floats:
+    rates = np.array([np.nan if each.records_per_second is None else each.records_per_second for each in infos])
+    average = np.nanmean(rates) if np.isfinite(rates).any() else 0.0
+    if average <= 0:
+        return np.ones(len(infos))
+    return (np.where(np.isnan(rates), average, rates) / average + PRESENCE) / (1 + PRESENCE)
+
+
+def _sizes(infos: list[TaskInfo], end: Floats) -> Floats:
+    """Bytes of state by task. `end`: changelog records, 0 where unknown."""
+    sizes = np.array([np.nan if each.state_bytes is None else float(each.state_bytes) for each in infos])
+    measured = np.isfinite(sizes)
+    counted = measured & (end > 0)
+    of_record = sizes[counted].sum() / end[counted].sum() if counted.any() else RECORD_BYTES
+    guess = sizes[measured].mean() if measured.any() else STATE_BYTES
+    return np.where(measured, sizes, np.where(end > 0, end * of_record, guess))
+
+
+def _far(application_state: ApplicationState, infos: list[TaskInfo], clients: list[ClientState]) -> Floats:
+    far = np.zeros((len(infos), len(clients)))
+    if application_state.assignment_configs.rack_aware_assignment_strategy == "none":
+        return far
+    traffic = rack_traffic(application_state, attrgetter("is_source"))
+    if traffic is None:
+        return far
+    columns: dict[str, list[int]] = {}
+    for column, client in enumerate(clients):
+        columns.setdefault(traffic.racks[client.process_id], []).append(column)
+    for row, info in enumerate(infos):
+        replicas = traffic.replicas[info.id]
+        far[row] = replicas.partitions
+        for rack, near in replicas.near:
+            far[row, columns.get(rack, [])] -= near
+    return far
+
+
+def _previous(numbers: Mapping[tuple[int, int], int], clients: list[ClientState]) -> npt.NDArray[np.int64]:
+    previous = np.full(len(numbers), -1, np.int64)
+    # Backwards, so that of two clients that report a task the first one counts.
+    for column in range(len(clients) - 1, -1, -1):
+        own = [numbers.get(_KEY(task), -1) for task in clients[column].previous_active_tasks]
+        previous[[row for row in own if row >= 0]] = column
+    return previous
+
+
+# Where `balanced` wants the tasks: a local search that starts from where they run.
+#
+# The first aim is balance: every client's load is within limits around its share by threads. The second aim is few
+# seconds: the time until the last client has restored the tasks that nobody can run, plus the costs of moving state, of
+# reading from other racks and of moving tasks.
+#
+# First the search makes moves that improve the balance, each time the cheapest for its effect. Then it moves and
+# exchanges tasks as long as that saves seconds and keeps the balance. Each step improves an aim and harms none before
+# it, so the search ends. It visits everything in a fixed order and takes the first of equals.
+#
+# A plan never warms up more tasks than one round allows. So each plan can be carried out as a whole and is better than
+# the placement before it, and repeated rounds end. A part of a larger plan could be worse than both, and the next round
+# would undo it.
+
+Numbers = npt.NDArray[np.int64]
+
+EPSILON = 1e-6
+"""Gains below this are ignored, in seconds and in squared loads. It is far above rounding errors."""
+
+WORK = 30_000_000
+"""The most exchanges that a search evaluates. Thousands of tasks then take seconds."""
+
+AT_ONCE = 2_000_000
+"""The most exchanges evaluated in one array operation, which take a few dozen megabytes."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The effects of possible changes to the placement, rows x columns; less is better.
+
+    `off`: the effect on the first aim. `seconds`: on the second. `even`: on the sum of squared restore seconds, which
+    is smaller the more evenly clients share restoring. It gives a direction when several clients finish restoring last.
+    """
+
+    off: Floats
+    seconds: Floats
+    even: Floats
+
+    def cheapest(self) -> tuple[int, int] | None:
+        """The change that costs least for its gain in the first aim; None if no change improves that aim."""
+        helps = self.off < -EPSILON
+        if not helps.any():
+            return None
+        price = np.full(helps.shape, np.inf)
+        price[helps] = (self.seconds[helps] + EPSILON) / -self.off[helps]
+        row, column = np.unravel_index(price.argmin(), price.shape)
+        return int(row), int(column)
+
+    def best(self, evenly: bool) -> tuple[tuple[float, float], tuple[int, int]] | None:
+        """The gain and the place of the best change that does not harm the first aim; None if there is none.
+
+        `evenly`: if no change saves time, accept one that shares restoring more evenly.
+        """
+        seconds = np.where(self.off <= EPSILON, self.seconds, np.inf)
+        if seconds.min() < -EPSILON:
+            row, column = np.unravel_index(seconds.argmin(), seconds.shape)
+            return (float(seconds.min()), 0.0), (int(row), int(column))
+        even = np.where(seconds <= EPSILON, self.even, 0.0)
+        if not evenly or even.min() >= -EPSILON:
+            return None
+        row, column = np.unravel_index(even.argmin(), even.shape)
+        return (0.0, float(even.min())), (int(row), int(column))
+
+
+@dataclass
+class Search:
+    """A placement under improvement.
+
+    By task and client: `down`, seconds to restore a task that nobody can run meanwhile; `cost`, other seconds that
+    having the task there is worth avoiding; `late`, whether the task must warm up there first. By task: `load`. By
+    client: `threads`. `tolerance`: part of its share by which a client's load may differ from it. `warmups`: how many
+    tasks may be late. `running`, by task: the client that runs it, -1 for none. The search starts there, so that every
+    move is an improvement. `owner`, by task: the result.
+    """
+
+    load: Floats
+    threads: Floats
+    down: Floats
+    cost: Floats
+    late: Bools
+    tolerance: float
+    warmups: int
+    running: Numbers
+    owner: Numbers = field(init=False)
+    loads: Floats = field(init=False)
+    restores: Floats = field(init=False)
+    share: Floats = field(init=False)
+    warming: int = field(default=0, init=False)
+    work: int = field(default=WORK, init=False)
+
+    def __post_init__(self) -> None:
+        self.owner = np.full(len(self.load), -1, np.int64)
+        self.loads = np.zeros(len(self.threads))
+        self.restores = np.zeros(len(self.threads))
+        self.share = self.load.sum() * self.threads / self.threads.sum()
+
+    def run(self) -> None:
+        """Place all tasks."""
+        self._begin()
+        while any(self._balance(client) for client in self._heaviest()):
+            pass
+        while self._improve(int(self.restores.argmax()), restoring=True):
+            pass
+        improved = True
+        while improved and self.work > 0:
+            improved = False
+            for client in range(len(self.threads)):
+                while self._improve(client, restoring=False):
+                    improved = True
+
+    def _begin(self) -> None:
+        """Put each task where it runs, or else where it costs least; tasks that cost the same everywhere go where room
+        is.
+
+        Large tasks come first.
+        """
+        seconds = self.down + self.cost
+        least = seconds.min(axis=1)
+        bound = seconds <= least[:, None] + EPSILON
+        runs = np.flatnonzero(self.running >= 0)
+        bound[runs] = False
+        bound[runs, self.running[runs]] = True
+        anchored = ~bound.all(axis=1)
+        for task in np.lexsort((-self.load, -least)):
+            if anchored[task]:
+                places = np.flatnonzero(bound[task])
+                self._put(task, int(places[(self.loads[places] / self.threads[places]).argmin()]))
+        for task in np.lexsort((-self.load, -least)):
+            if not anchored[task]:
+                change = self._off(self.loads + self.load[task]) - self._off(self.loads)
+                after = self.restores + self.down[task]
+                fill = (self.loads + self.load[task]) / self.threads
+                self._put(task, int(np.lexsort((fill, after.round(6), change.round(9)))[0]))
+
+    def _put(self, task: int, client: int) -> None:
+        before = self.owner[task]
+        if before >= 0:
+            self.loads[before] -= self.load[task]
+            self.restores[before] -= self.down[task, before]
+            self.warming -= int(self.late[task, before])
+        self.owner[task] = client
+        self.loads[client] += self.load[task]
+        self.restores[client] += self.down[task, client]
+        self.warming += int(self.late[task, client])
+
+    def _swap(self, task: int, other: int) -> None:
+        client, owner = int(self.owner[task]), int(self.owner[other])
+        self._put(task, owner)
+        self._put(other, client)
+
+    @property
+    def _room(self) -> int:
+        """How many more tasks may be late."""
+        return max(self.warmups - self.warming, 0)
+
+    def _heaviest(self) -> list[int]:
+        """All clients, those most above their share first."""
+        found: list[int] = np.argsort((self.share - self.loads) / self.threads, kind="stable").tolist()
+        return found
+
+    def _off(self, loads: Floats, clients: Numbers | int | slice = slice(None)) -> Floats:
+        """How far loads are outside their limits, squared. The sum over clients is the first aim."""
+        share = self.share[clients]
+        beyond = np.maximum(np.abs(loads - share) - self.tolerance * share, 0.0)
+        result: Floats = beyond * beyond / self.threads[clients]
+        return result
+
+    def _moves(self, client: int, tasks: Numbers) -> Change:
+        """The effect of moving each of the client's `tasks` to each client."""
+        load, stay = self.load[tasks][:, None], self.loads[client : client + 1]
+        off = self._off(stay - load, client) - self._off(stay, client)
+        off = off + self._off(self.loads + load) - self._off(self.loads)
+        off[:, client] = np.inf
+        late = self.late.view(np.int8)
+        # A move out of the budget of warm-ups is never taken, whatever it would gain.
+        off[late[tasks] - late[tasks, client][:, None] > self._room] = np.inf
+        here = self.restores[client] - self.down[tasks, client][:, None]
+        there = self.restores + self.down[tasks]
+        cost = self.cost[tasks] - self.cost[tasks, client][:, None]
+        return self._change(client, slice(None), off, here, there, cost)
+
+    def _swaps(self, client: int, tasks: Numbers, others: Numbers) -> Change:
+        """The effect of exchanging each of the client's `tasks` with each of `others`, which other clients have."""
+        owner = self.owner[others]
+        more = self.load[others] - self.load[tasks][:, None]
+        off = self._off(self.loads[client] + more, client) - self._off(self.loads[client : client + 1], client)
+        off += self._off(self.loads[owner] - more, owner) - self._off(self.loads[owner], owner)
+        late = self.late.view(np.int8)
+        here_late, there_late = late[others, client] - late[tasks, client][:, None], late[np.ix_(tasks, owner)]
+        off[here_late + there_late - late[others, owner] > self._room] = np.inf
+        here = self.restores[client] - self.down[tasks, client][:, None] + self.down[others, client]
+        there = self.restores[owner] - self.down[others, owner] + self.down[np.ix_(tasks, owner)]
+        cost = self.cost[np.ix_(tasks, owner)] - self.cost[tasks, client][:, None]
+        cost += self.cost[others, client] - self.cost[others, owner]
+        return self._change(client, owner, off, here, there, cost)
+
+    def _change(
+        self, client: int, at: Numbers | slice, off: Floats, here: Floats, there: Floats, cost: Floats
+    ) -> Change:
+        """Build a Change.
+
+        `here`: restore seconds of `client` afterwards; `there`: those of the clients `at`, by column.
+        """
+        # `last`: by client, the longest restore of all clients but it and `client`. That is the longest of the others,
+        # and for the client that has the longest, the next one.
+        rest = self.restores.copy()
+        rest[client] = 0.0
+        last = np.full(len(rest), rest.max())
+        rest[first := int(rest.argmax())] = 0.0
+        last[first] = rest.max()
+        end = np.maximum(np.maximum(here, there), last[at])
+        even = here * here + there * there - (self.restores[client] ** 2 + self.restores[at] ** 2)
+        return Change(off, end - self.restores.max() + cost, even)
+
+    def _balance(self, client: int) -> bool:
+        """Move the client's task that improves balance most for its seconds. Returns whether there was one."""
+        tasks = np.flatnonzero(self.owner == client)
+        if not len(tasks):
+            return False
+        found = self._moves(client, tasks).cheapest()
+        if found is not None:
+            self._put(int(tasks[found[0]]), found[1])
+        return found is not None
+
+    def _improve(self, client: int, restoring: bool) -> bool:
+        """Move or exchange the client's task that saves most seconds. Returns whether any saves some.
+
+        `restoring`: consider the tasks that the client must restore, as only they can shorten its restoring. Otherwise
+        consider those that would cost less elsewhere.
+        """
+        own = np.flatnonzero(self.owner == client)
+        regret = self.down[own, client] if restoring else self.cost[own, client] - self.cost[own].min(axis=1)
+        others = np.flatnonzero(self.owner != client)
+        own, regret = own[regret > EPSILON], regret[regret > EPSILON]
+        if not len(own) or not len(others) or self.work <= 0:
+            return False
+        own = own[np.argsort(-regret, kind="stable")[: max(1, AT_ONCE // len(others))]]
+        self.work -= len(own) * len(others)
+        move, swap = self._moves(client, own).best(restoring), self._swaps(client, own, others).best(restoring)
+        if move is not None and (swap is None or move[0] <= swap[0]):
+            self._put(int(own[move[1][0]]), move[1][1])
+            return True
+        if swap is not None:
+            self._swap(int(own[swap[1][0]]), int(others[swap[1][1]]))
+            return True
+        return False

@@ -1,1 +1,0 @@
-"""Cases of assignment as JSON, which `headwater assign` answers."""

@@ -1,0 +1,47 @@
+"""Access to OR-Tools, which solves the placement by racks. OR-Tools is large and few need it, so it is an extra."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ...errors import HeadwaterError
+
+if TYPE_CHECKING:
+    from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+
+WAY_OUT = "pip install 'headwater[racks]'"
+"""The command that installs OR-Tools."""
+
+
+class SolverMissingError(HeadwaterError):
+    """An assignor has tasks to place by racks, and OR-Tools is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__("placing tasks by racks needs OR-Tools, which is not installed", WAY_OUT)
+
+
+def new_solver() -> SimpleMinCostFlow:
+    """A solver; the first one costs a tenth of a second. Raises SolverMissingError."""
+    try:
+        from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
+    except ImportError as error:
+        raise SolverMissingError from error
+    return SimpleMinCostFlow()
+
+
+def has_solver() -> bool:
+    """Whether OR-Tools is installed."""
+    try:
+        new_solver()
+    except SolverMissingError:
+        return False
+    return True
+
+
+def uses_solver(assignor: str, strategy: str, traffic_cost: int | None, non_overlap_cost: int | None) -> bool:
+    """Whether a built-in assignor needs the solver under this `rack_aware` section. False for any other assignor."""
+    if strategy == "none":
+        return False
+    if assignor == "sticky":
+        return traffic_cost is not None and non_overlap_cost is not None
+    return assignor == "high_availability"

@@ -1,0 +1,1 @@
+"""What executes epochs: this process (`local.py`), or Spark."""

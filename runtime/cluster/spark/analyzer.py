@@ -1,0 +1,410 @@
+"""Expressions, analyzed by Spark."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from ...records.cast_texts import may_fail, silent_cast, takes_the_clock, uncast
+from ...records.names import quote
+from .runner import without_advice
+from .session import start_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# The expressions of Spark's plans, as Python walks them: they are objects of the JVM.
+
+Span = tuple[int, int] | None
+"""Where a node's SQL begins and ends in the expression; None if Spark does not know."""
+
+
+def nodes(plan: Any) -> Iterator[Any]:
+    """The expressions of a plan's root node, with all their children."""
+    left = items(plan.expressions())
+    while left:
+        node = left.pop()
+        yield node
+        left += items(node.children())
+
+
+def items(sequence: Any) -> list[Any]:
+    """A sequence of Scala as a list."""
+    return [sequence.apply(number) for number in range(sequence.size())]
+
+
+def kind(node: Any) -> str:
+    """The name of a node's class."""
+    return str(node.getClass().getSimpleName())
+
+
+def type_of(node: Any) -> str:
+    """The type of a resolved node."""
+    return str(node.dataType().catalogString())
+
+
+def span(node: Any) -> Span:
+    """Where a node's SQL is in the expression."""
+    origin = node.origin()
+    start, stop = origin.startIndex(), origin.stopIndex()
+    return (start.get(), stop.get() + 1) if start.isDefined() and stop.isDefined() else None
+
+
+def replaced(session: SparkSession, plan: Any) -> Any:
+    """The plan with functions that stand for others replaced by them, as the optimizer does first."""
+    return _catalyst(session, "optimizer", "ReplaceExpressions").apply(plan)
+
+
+def unchecked(session: SparkSession, relation: DataFrame, expression: str) -> Any:
+    """The plan of an expression as far as the analyzer gets with it, where Spark itself would only report one mistake.
+
+    Raises PySparkException if the analyzer gives up before.
+    """
+    assert session._jvm is not None
+    jvm: Any = session._jvm
+    state: Any = session._jsparkSession.sessionState()
+    catalyst = jvm.org.apache.spark.sql.catalyst
+    parsed = state.sqlParser().parseExpression(expression)
+    unnamed = catalyst.analysis.UnresolvedAlias(parsed, jvm.scala.Option.empty())
+    columns = jvm.org.apache.spark.api.python.PythonUtils.toSeq([unnamed])
+    below: Any = relation._jdf
+    return state.analyzer().execute(catalyst.plans.logical.Project(columns, below.queryExecution().analyzed()))
+
+
+def special_times_replaced(session: SparkSession, plan: Any) -> Any:
+    """The plan with texts such as 'now' replaced by times of Spark's clock."""
+    return _catalyst(session, "optimizer", "SpecialDatetimeValues").apply(plan)
+
+
+def written_cast(session: SparkSession) -> Any:
+    """The mark of casts that the user wrote with `cast` or `::`."""
+    return _catalyst(session, "expressions", "Cast").USER_SPECIFIED_CAST()
+
+
+def _catalyst(session: SparkSession, package: str, name: str) -> Any:
+    """An object of Scala in Spark's Catalyst."""
+    assert session._jvm is not None
+    found: Any = getattr(getattr(session._jvm.org.apache.spark.sql.catalyst, package), f"{name}$")
+    return found.__getattr__("MODULE$")
+
+
+# What the analyzer answers, and how a place in an expression is found.
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Why an expression is refused. `offset`, `end`: the characters concerned, None if unknown.
+
+    `code`: the compiler's diagnostic. The default is that of types that do not fit. `further`: its other mistakes.
+    """
+
+    message: str
+    offset: int | None = None
+    code: str = "HW411"
+    hint: str | None = None
+    end: int | None = None
+    further: tuple[Refused, ...] = ()
+
+
+def together(refusals: Sequence[Refused]) -> Refused | None:
+    """Several mistakes of one expression as one refusal, each once, in the order of the text."""
+    if not refusals:
+        return None
+    first, *others = sorted(dict.fromkeys(refusals), key=lambda refused: (refused.offset or 0, refused.message))
+    return replace(first, further=tuple(others))
+
+
+def of_error(error: Any) -> Refused:
+    """A refusal of types from Spark's own exception."""
+    for context in error.getQueryContext():
+        try:
+            start, end = int(context.startIndex()), int(context.stopIndex()) + 1
+        except Exception:  # a context of the DataFrame API has no place in the text
+            continue
+        if start >= 0:
+            return Refused(first_sentence(error), start, end=end)
+    return Refused(first_sentence(error))
+
+
+def first_sentence(error: Any) -> str:
+    """What Spark's exception says first."""
+    return sentence(error.getMessage() or str(error))
+
+
+def sentence(message: str) -> str:
+    """The first sentence of Spark's message, without error class and SQL state."""
+    first = re.split(r"\s*(?:SQLSTATE:|;\n|\n)", message.strip(), maxsplit=1)[0]
+    return without_advice(re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", first))
+
+
+# Expressions that could give different results for the same record, even if their text hides that.
+
+_TIME = re.compile(r"""['"]\s*(?:epoch|now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
+_WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
+_PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
+
+
+def changing(session: SparkSession, plain: Any, expression: str) -> Refused | None:
+    """Why a resolved expression could change from run to run.
+
+    Two of Spark's optimizer rules replace times by those of its clock. Applying them shows whether they change
+    anything; `plain` is the plan after the first of them, `plans.replaced`.
+    """
+    if not special_times_replaced(session, plain).fastEquals(plain):
+        found = _TIME.search(expression)
+        message = "Spark takes a text here from its own clock, once, when it makes the plan."
+        return Refused(message, found.start() if found else None, "HW417", _WRITE_OUT)
+    for node in nodes(plain):
+        name = kind(node)
+        if (name.startswith("Current") and name != "CurrentTimeZone") or name in ("Now", "LocalTimestamp"):
+            return Refused(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
+        if name == "Cast" and type_of(node) == "timestamp" and _is_time_of_day(node.child()):
+            start, end = span(node.child()) or (None, None)
+            message = "Spark makes a timestamp of a time of day with the date of its own clock."
+            return Refused(message, start, "HW417", _WRITE_OUT, end)
+        if name == "FormatString":
+            types = [type_of(child) for child in items(node.children())]
+            odd = next((each for each in types if each not in _PLAIN and not each.startswith("decimal")), None)
+            if odd is not None:
+                message = f"'format_string' writes a value of type {odd} by its address in memory, or as Java does."
+                return Refused(message, None, "HW406", "Cast it to a string: `hex(x)` of a binary, `to_json(x)`.")
+    if not plain.deterministic():
+        return Refused("The expression is not deterministic.", None, "HW406")
+    return None
+
+
+def _is_time_of_day(node: Any) -> bool:
+    """Whether it is a constant text such as '12:30'."""
+    from pyspark.errors import PySparkException
+
+    if not node.foldable() or not type_of(node).startswith("string"):
+        return False
+    with suppress(PySparkException):
+        text = node.eval(None)
+        return text is not None and takes_the_clock(str(text.toString()))
+    return False
+
+
+# Parts of an expression that Spark takes and that fail later, at the first record or at the first odd one.
+#
+# Two kinds: what is made of constants and fails always, and texts that Spark casts without being told.
+
+_CONVERSION = re.compile(
+    r"(bigint|boolean|date|decimal|double|float|int|smallint|time|timestamp|tinyint)\s*\(", re.IGNORECASE
+)
+"""A function that is a cast by another name: `int(x)`."""
+
+_INSTEAD = re.compile(r"Use `try_\w+`[^.]*\.")
+
+
+def always_failing(plain: Any, expression: str) -> Iterator[Refused]:
+    """The smallest parts made of constants that fail, `cast('abc' as int)` for one. `plain`: see `plans.replaced`."""
+    left = items(plain.expressions())
+    while left:
+        node = left.pop()
+        if not node.resolved():
+            # What Spark has cast for a part whose types do not fit is no mistake of its own.
+            added = [child for child in items(node.children()) if kind(child) == "Cast" and span(child) == span(node)]
+            left += [child for child in items(node.children()) if child not in added]
+        elif node.foldable():
+            yield from _failures(node, expression)
+        else:
+            left += _reachable(node)
+
+
+def _reachable(node: Any) -> list[Any]:
+    """The children, without branches that constants in front of them rule out."""
+    children = items(node.children())
+    if kind(node) not in ("If", "CaseWhen"):
+        return children
+    taken = []
+    while len(children) > 1:
+        condition, value, *children = children
+        taken.append(condition)
+        holds = _value(condition) if condition.foldable() else None
+        if holds is not False:
+            taken.append(value)
+        if holds is True:
+            return taken
+    return taken + children
+
+
+def _value(constant: Any) -> Any:
+    from pyspark.errors import PySparkException
+
+    try:
+        return constant.eval(None)
+    except PySparkException:
+        return None
+
+
+def _failures(constant: Any, expression: str) -> Iterator[Refused]:
+    from pyspark.errors import PySparkException
+
+    try:
+        constant.eval(None)
+    except PySparkException as error:
+        inner = [refused for child in items(constant.children()) for refused in _failures(child, expression)]
+        if inner:
+            yield from inner
+        else:
+            yield _failure(constant, expression, error)
+
+
+def _failure(constant: Any, expression: str, error: Any) -> Refused:
+    place = span(constant)
+    if error.getCondition() == "CAST_INVALID_INPUT" and kind(constant) == "Cast":
+        place = span(constant.child()) or place
+        text = expression[slice(*place)] if place else constant.child().toString()
+        message, hint = uncast(text, type_of(constant))
+        return _refused(message, place, "HW415", hint)
+    said = first_sentence(error)
+    instead = _INSTEAD.search(said)
+    first = re.split(r"(?<=[^.\d])\.\s", said)[0].rstrip(".")
+    return _refused(f"This always fails: {first[:1].lower()}{first[1:]}.", place, "HW415", instead and instead[0])
+
+
+def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Refused]:
+    """Texts that are no constants and that Spark casts to another type without being told."""
+    written = written_cast(session)
+    shared = {node.id().toString(): node.child() for node in nodes(plan) if kind(node) == "CommonExpressionDef"}
+    for node in nodes(plan):
+        if not node.resolved() and node.childrenResolved():
+            continue  # its types do not fit, which has been reported
+        for cast in items(node.children()):
+            if kind(cast) != "Cast" or not cast.resolved() or cast.getTagValue(written).isDefined():
+                continue
+            text = cast.child()
+            if kind(text) == "CommonExpressionRef":
+                text = shared[text.id().toString()]
+            if text.foldable() or not may_fail(type_of(text), type_of(cast)):
+                continue
+            around = span(cast)
+            # A cast that Spark adds has the place of what it is added to, and `int(x)` has one of its own.
+            if around is not None and around != span(node) and _CONVERSION.match(expression, around[0]):
+                continue
+            place = _place(text, around, expression)
+            sql = expression[slice(*place)] if place else text.sql()
+            message, hint = silent_cast(sql, type_of(text), type_of(cast), added=kind(node) == "Add")
+            yield _refused(message, place, "HW414", hint)
+
+
+def _place(text: Any, around: Span, expression: str) -> Span:
+    """Where the SQL of a node is. A column has no place of its own: it is looked for where it is used."""
+    if kind(text) not in ("AttributeReference", "NamedLambdaVariable"):
+        return span(text) or around
+    name = re.compile(rf"(?<![\w`.]){re.escape(quote(text.name()))}(?![\w`(])")
+    found = (around and name.search(expression, *around)) or name.search(expression)
+    return found.span() if found else around
+
+
+def _refused(message: str, place: Span, code: str, hint: str | None) -> Refused:
+    start, end = place or (None, None)
+    return Refused(message, start, code, hint, end)
+
+
+# All mistakes of an expression whose types do not fit. Spark's own analyzer reports the first one only.
+
+
+def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, first: Refused) -> list[Refused]:
+    """Every part of an expression that is refused although all within it is fine. `first`: what Spark reported."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        plan = unchecked(session, relation, expression)
+        found = [first, *_mismatches(relation, plan, expression, first), *silent_casts(session, plan, expression)]
+    except (PySparkException, Py4JError):  # a mistake that ends the analysis, such as a number of arguments
+        return [first]
+    with suppress(PySparkException, Py4JError):  # functions are replaced where their arguments fit
+        found += always_failing(replaced(session, plan), expression)
+    return found
+
+
+def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Refused) -> Iterator[Refused]:
+    from pyspark.errors import PySparkException
+
+    for node in nodes(plan):
+        place = span(node)
+        if place is None or node.resolved() or not node.childrenResolved():
+            continue
+        start, end = place
+        if (start, end) == (first.offset, first.end):
+            continue
+        try:
+            relation.selectExpr(expression[start:end])
+        except PySparkException as error:
+            refused = of_error(error)
+            if (refused.offset, refused.end) == (0, end - start):  # otherwise it is no expression by itself
+                yield replace(refused, offset=start, end=end)
+
+
+# Spark's own analyzer, which gives the compiler the types of expressions, or all reasons why one has none.
+
+__all__ = ["Refused", "SparkAnalyzer"]
+
+_TOO_COMPLEX = "FAILED_TO_PARSE_TOO_COMPLEX"
+_MISMATCH = "DATATYPE_MISMATCH"
+
+
+class SparkAnalyzer:
+    """Analyzes expressions in one session. It starts at the first question and stays for a run that may follow.
+
+    Nothing is executed but what is made of constants: an expression is resolved against an empty relation.
+    """
+
+    def __init__(self, spark: Mapping[str, Any]) -> None:
+        self._settings = spark
+        self._session: SparkSession | None = None
+
+    @property
+    def session(self) -> SparkSession | None:
+        """The session, if one was needed."""
+        return self._session
+
+    def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Refused]:
+        """The type of each (expression, columns as DDL) as DDL, or a refusal. An expression may contain aggregates."""
+        if not requests:
+            return []
+        if self._session is None:
+            self._session = start_session(self._settings)
+        return [_judge(self._session, expression, columns) for expression, columns in requests]
+
+
+def _judge(session: SparkSession, expression: str, columns: str) -> str | Refused:
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    relation = session.createDataFrame([], columns or "`_` int")
+    try:
+        judged: Any = relation.selectExpr(expression)._jdf
+        analyzed = judged.queryExecution().analyzed()
+        plain = replaced(session, analyzed)
+        refused = changing(session, plain, expression) or together(
+            [*always_failing(plain, expression), *silent_casts(session, analyzed, expression)]
+        )
+    except PySparkException as error:
+        condition = error.getCondition() or ""
+        if condition == _TOO_COMPLEX:
+            return _too_large()
+        first = of_error(error)
+        found = all_mistakes(session, relation, expression, first) if condition.startswith(_MISMATCH) else [first]
+        return together(found) or first
+    except Py4JJavaError as error:  # an error for which Spark has no message
+        thrown: Any = error.java_exception
+        if thrown.getClass().getSimpleName() == "StackOverflowError":
+            return _too_large()
+        return Refused(f"Spark cannot take it: {sentence(str(thrown.getMessage())).rstrip('.')}.")
+    if refused is not None:
+        return refused
+    type_: str = judged.schema().apply(0).dataType().catalogString()
+    return type_
+
+
+def _too_large() -> Refused:
+    message = "The expression is too large, or nested too deeply, for Spark's parser."
+    return Refused(message, None, "HW420", "Compute parts of it in steps before.")

@@ -1,0 +1,125 @@
+"""Spark as what executes epochs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ...engine.failed_stage import with_facts
+from ...engine.operators.node import Node
+from ...engine.operators.rows import physical_columns
+from ...engine.sql_step import SqlStep
+from ...engine.stage import Stage
+from ...ir.declarations import Flow
+from ...ir.topology import Subtopology
+from ...placing.place import Executor
+from . import sql_steps
+from .worker import spark_worker
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+# Spark as the engine of a pipe: each step is added to a query plan.
+
+
+def built(part: Subtopology, placed: DataFrame, in_tasks: bool = False) -> DataFrame:
+    """The query plan of a subtopology's epochs, starting from the placed threads. `in_tasks`: see `SparkEngine`.
+
+    Its result has one row `commit` for each task.
+    """
+    rows: DataFrame = part.build(placed, SparkEngine.of(part, in_tasks))
+    return rows
+
+
+@dataclass(frozen=True)
+class SparkEngine:
+    """See `Engine`.
+
+    Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits. `numbered`:
+    whether the pipe says of each row which record it comes from, see `engine/pipe.py`. `leaves_out`: whether records
+    are left out that a step cannot process. `in_tasks`: whether expressions are computed within Python stages where
+    that is proven to give the same.
+    """
+
+    numbered: bool = False
+    in_tasks: bool = False
+    leaves_out: bool = False
+
+    @classmethod
+    def of(cls, part: Subtopology, in_tasks: bool = False) -> SparkEngine:
+        """That of a subtopology's epochs."""
+        return cls(part.leaves_out or bool(part.processors), in_tasks, part.leaves_out)
+
+    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
+        """See `Engine`. A stage more costs far more than a simple step, whose rows are in Spark SQL already."""
+        return self.in_tasks and not alone
+
+    def process(
+        self, rows: DataFrame, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]
+    ) -> DataFrame:
+        """One `mapInArrow`."""
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        stage = Stage(nodes, spark_worker, reads, yields, self.numbered, self.leaves_out)
+        if reads:
+            rows = sql_steps.ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
+            # A stage reads columns by position, but `mapInArrow` asks by name and reads a dot as access to a field.
+            rows = rows.toDF(*(f"_{number}" for number in range(len(rows.columns))))
+        return rows.mapInArrow(lambda batches: with_facts(stage(batches)), from_arrow_schema(stage.schema))
+
+    def sql(self, rows: DataFrame, step: str, arguments: Mapping[str, Any]) -> DataFrame:
+        """The function of `sql_steps` with the step's name."""
+        done: DataFrame = getattr(sql_steps, step)(rows, **arguments)
+        return done
+
+
+# Places Spark tasks: one row for each thread of a client, with that client's executor as preferred location.
+#
+# `executor_<host>_<id>` is Spark's own name for an executor as a location (TaskLocation.scala). With a long locality
+# wait
+# a task runs on that executor or not at all. In local mode clients are virtual, and rows have no preferred location.
+
+DRIVER = "driver"
+
+
+def executors(session: SparkSession) -> dict[str, Executor]:
+    """The executors that the driver knows to be alive, by id. Empty in local mode, where the driver does the work."""
+    listed = session.sparkContext._jsc.sc().statusStore().executorList(True)
+    infos = [listed.apply(number) for number in range(listed.size())]
+    return {
+        info.id(): Executor(info.id(), info.hostPort().rsplit(":", 1)[0], info.totalCores())
+        for info in infos
+        if info.id() != DRIVER
+    }
+
+
+def cancel(session: SparkSession, group: str) -> None:
+    """Cancel the jobs of a group, also one that is about to begin: without its executor it would wait for an hour."""
+    session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
+
+
+def placed(session: SparkSession, threads: int, executor: Executor | None) -> DataFrame:
+    """A DataFrame of one row `thread` (int, from 0) in its own Spark partition for each of `threads`, placed on
+    `executor`.
+    """
+    from pyspark.sql import DataFrame
+
+    context = session.sparkContext
+    jvm: Any = context._jvm
+    gateway: Any = context._gateway
+    to_scala = jvm.scala.jdk.javaapi.CollectionConverters.asScala
+    preferred = jvm.java.util.ArrayList()
+    if executor is not None:
+        preferred.add(f"executor_{executor.host}_{executor.id}")
+    rows = jvm.java.util.ArrayList()
+    for number in range(threads):
+        values = gateway.new_array(jvm.java.lang.Object, 1)
+        values[0] = number
+        row = jvm.org.apache.spark.sql.RowFactory.create(values)
+        rows.add(jvm.scala.Tuple2(row, to_scala(preferred).toList()))
+    class_tag = jvm.scala.reflect.ClassTag.apply(jvm.java.lang.Class.forName("org.apache.spark.sql.Row"))
+    rdd = context._jsc.sc().makeRDD(to_scala(rows).toList(), class_tag)
+    schema = jvm.org.apache.spark.sql.types.StructType.fromDDL("thread INT")
+    return DataFrame(session._jsparkSession.createDataFrame(rdd.toJavaRDD(), schema), session)

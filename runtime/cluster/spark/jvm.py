@@ -1,0 +1,434 @@
+"""The JVM of Spark: its start and its end."""
+
+from __future__ import annotations
+
+import atexit
+import fcntl
+import json
+import logging
+import os
+import re
+import shlex
+import shutil
+import signal
+import stat
+import subprocess
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from ....errors import HeadwaterError
+from ...driver.errors import ClusterEndedError
+
+# Spark's JVM in a process of its own. It takes a second to start, in which this process can do other things.
+#
+# PySpark's own `launch_gateway` starts it and waits. Here both are apart, and `launch_gateway` connects to the JVM as
+# to one that somebody else has started.
+
+_ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
+"""The environment variable with a user's own arguments for the start of the JVM."""
+
+_ANSWER = "_PYSPARK_DRIVER_CONN_INFO_PATH"
+"""The environment variable that tells the JVM where to write its port and its secret."""
+
+_PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
+"""The environment variables that tell PySpark of a JVM that is there."""
+
+_LOOK_SECONDS = 0.02
+
+
+@dataclass(frozen=True)
+class Jvm:
+    """A JVM that was started. `folder`: where it finds its settings, and leaves its answer."""
+
+    process: subprocess.Popen[bytes]
+    folder: Path
+
+    def connect(self) -> None:
+        """Wait until it answers, and make it PySpark's. Raises PySparkRuntimeError if it has ended before."""
+        from pyspark import SparkContext
+        from pyspark.errors import PySparkRuntimeError
+        from pyspark.java_gateway import launch_gateway
+        from pyspark.serializers import UTF8Deserializer, read_int
+
+        while not self._answer.exists():
+            if self.process.poll() is not None:
+                raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+            time.sleep(_LOOK_SECONDS)
+        self._settings.unlink()
+        with self._answer.open("rb") as file:
+            os.environ[_PORT], os.environ[_SECRET] = str(read_int(file)), UTF8Deserializer().loads(file)
+        try:
+            gateway: Any = launch_gateway()
+        finally:
+            del os.environ[_PORT], os.environ[_SECRET]
+        gateway.proc = self.process
+        SparkContext._ensure_initialized(gateway=gateway)
+
+    def end(self) -> None:
+        """End it, if nothing has been connected to it."""
+        self.process.terminate()
+        self.process.communicate()
+        self._settings.unlink(missing_ok=True)
+
+    @property
+    def _answer(self) -> Path:
+        return _answer_in(self.folder)
+
+    @property
+    def _settings(self) -> Path:
+        return _settings_in(self.folder)
+
+
+def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jvm:
+    """Start the JVM with its settings in a private file in `folder`. `log`: a file for its stderr, or None.
+
+    PySpark itself would put them on the command line, which everybody on the machine can read. The JVM gets a session
+    of its own: a signal to this process's group, such as Ctrl-C in a terminal, must not end Spark before the open epoch
+    is committed. The JVM ends with this process in any case, because it then reads the end of its standard input.
+
+    Raises OSError.
+    """
+    path = _settings_in(folder)
+    path.touch(mode=0o600)
+    # JSON's escapes are valid in a file of Java properties, and cover all that needs escaping there.
+    own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the context gets the others
+    path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in own.items()), "ascii")
+    home = spark_home()
+    given = shlex.split(os.environ.get(_ARGUMENTS) or "pyspark-shell")
+    command = [f"{home}/bin/spark-submit", "--properties-file", str(path), "--load-spark-defaults", *given]
+    environment = {
+        **os.environ,
+        "SPARK_HOME": home,  # otherwise a script asks Python for it
+        "SPARK_CONNECT_MODE": "0",
+        _ANSWER: str(_answer_in(folder)),
+    }
+    with open(os.devnull if log is None else log, "ab") as file:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stderr=None if log is None else file,
+            env=environment,
+            start_new_session=True,
+        )
+    return Jvm(process, folder)
+
+
+def spark_home() -> str:
+    """The folder of Spark: that of the environment, else the one that comes with PySpark, which is not imported yet."""
+    found = find_spec("pyspark")
+    assert found is not None
+    assert found.submodule_search_locations is not None
+    return os.environ.get("SPARK_HOME") or found.submodule_search_locations[0]
+
+
+def _settings_in(folder: Path) -> Path:
+    return folder / "spark.properties"
+
+
+def _answer_in(folder: Path) -> Path:
+    return folder / "connection"
+
+
+# Finds out whether Spark's JVM is gone and which signal has ended it, from an error and by asking the JVM itself.
+
+NO_ANSWER = "Answer from Java side is empty"
+"""py4j's message if the JVM ends during a call."""
+
+_ENDING_SECONDS = 10.0
+"""How long to wait for the exit code of a JVM that is ending: it removes its temporary files first."""
+
+
+class SparkEndedError(ClusterEndedError):
+    """Spark's JVM is gone, and with it the session. What was committed remains.
+
+    `by`: the signal that has ended it; None where that is not known. The kernel sends SIGKILL where memory is short.
+    """
+
+    def __init__(self, by: signal.Signals | None = None) -> None:
+        if by is None or by == signal.SIGKILL:
+            message = "Spark's JVM has ended; was it killed, for want of memory?"
+            again = "if it ends again, see what the system's log says of it, and raise `driver.memory` in the profile"
+        else:
+            message = f"Spark's JVM was ended by {by.name}"
+            again = "to end a run, send the signal to headwater's own process: it commits the open epoch first"
+        super().__init__(message, f"run again: it goes on from the last commit; {again}")
+        self.by = by
+
+    @property
+    def for_memory(self) -> bool:
+        """Whether it may have been killed for want of memory."""
+        return self.by is None or self.by == signal.SIGKILL
+
+    @classmethod
+    def of(cls, error: Exception) -> SparkEndedError | None:
+        """The end of the JVM, if that has caused an error."""
+        return cls(_ending_signal()) if has_ended(error) else None
+
+
+def has_ended(error: Exception) -> bool:
+    """Whether an error was caused by the end of the JVM, or by its being about to end.
+
+    A JVM that was sent SIGTERM stops Spark first, so errors of Java come from that. After its end, py4j answers most
+    calls as if the JVM lacked what was asked for ("scala does not exist in the JVM"). So the JVM is asked for something
+    that it certainly has.
+    """
+    from py4j.protocol import Py4JError, Py4JNetworkError
+    from pyspark.errors import PySparkException
+
+    if isinstance(error, Py4JNetworkError | ConnectionError):
+        return True
+    if not isinstance(error, Py4JError | PySparkException):
+        return False
+    return NO_ANSWER in str(error) or not _lasts()
+
+
+@contextmanager
+def ignoring_a_gone_jvm() -> Iterator[None]:
+    """For the end of a session: if the JVM is gone, there is nothing to stop."""
+    from py4j.protocol import Py4JError
+
+    with suppress(Py4JError, OSError, EOFError):
+        yield
+
+
+@contextmanager
+def telling_of_a_gone_jvm() -> Iterator[None]:
+    """Raise SparkEndedError in place of an error caused by the end of the JVM."""
+    try:
+        yield
+    except Exception as error:
+        ended = SparkEndedError.of(error)
+        if ended is None:
+            raise
+        raise ended from error
+
+
+def quiet_py4j() -> None:
+    """Silence py4j, which logs a stack trace for each call to a JVM that is gone. The caller reports the end once."""
+    logging.getLogger().addFilter(_not_of_py4j)
+
+
+def _not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
+
+
+def _lasts() -> bool:
+    """Whether the JVM answers, and is not about to end."""
+    from py4j.protocol import Py4JError
+    from pyspark import SparkContext
+
+    gateway: Any = SparkContext._gateway
+    if gateway is None:
+        return True  # there is none that could be gone
+    try:
+        return not gateway.jvm.org.apache.spark.util.ShutdownHookManager.inShutdown()
+    except (Py4JError, OSError, TypeError):  # TypeError: py4j takes a name for that of a package, which is not called
+        return False
+
+
+def _ending_signal() -> signal.Signals | None:
+    """The signal that has ended the JVM, or is ending it; None where this process has not started it, or none has."""
+    from pyspark import SparkContext
+
+    started: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
+    if started is None:
+        return None
+    try:
+        code = started.wait(_ENDING_SECONDS)
+    except subprocess.TimeoutExpired:
+        return None
+    # Python gives the signal as a negative number. A JVM that ends in order has a shell's form of it as its exit code.
+    number = -code if code < 0 else code - 128
+    return signal.Signals(number) if number in set(signal.Signals) else None
+
+
+# Checks for a Java that Spark 4 can run on, before anything of Spark is imported.
+
+MINIMUM = 17
+"""Spark 4 runs on Java 17 and later (Spark 4.0 migration guide)."""
+
+_HOME = "JAVA_HOME"
+"""The environment variable that takes precedence over the PATH, for Spark and here."""
+
+
+class JavaError(HeadwaterError):
+    """There is no Java, or it is too old. `found`: its version, None if there is none."""
+
+    def __init__(self, message: str, found: str | None) -> None:
+        super().__init__(
+            message,
+            f"set JAVA_HOME to the folder of a JDK or JRE {MINIMUM} or later, or unset it and put one on the PATH"
+            if os.environ.get(_HOME)
+            else f"install a JDK or JRE {MINIMUM} or later and put it on the PATH, or set JAVA_HOME to its folder",
+        )
+        self.found = found
+
+
+@dataclass(frozen=True)
+class Java:
+    """A suitable Java: its executable and its version."""
+
+    executable: str
+    version: str
+
+
+def _executable() -> str:
+    """The Java that Spark would start. Raises JavaError if there is none."""
+    home = os.environ.get(_HOME)
+    needed = f"Spark needs Java {MINIMUM} or later, and "
+    if not home:
+        found = shutil.which("java")
+        if found is None:
+            raise JavaError(f"{needed}there is no java on the PATH", None)
+        return found
+    candidate = Path(home) / "bin" / "java"
+    if not Path(home).exists():
+        raise JavaError(f"{needed}JAVA_HOME is {home}, which is not there", None)
+    if not candidate.is_file():
+        raise JavaError(f"{needed}JAVA_HOME is {home}, where there is no bin/java", None)
+    return str(candidate)
+
+
+def check_java() -> Java:
+    """Find the Java that Spark would start.
+
+    Raises JavaError if there is none, if it does not start, or if it is older than 17.
+    """
+    executable = _executable()
+    try:
+        asked = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise JavaError(f"Spark needs Java, and {executable} does not start: {error.strerror}", None) from error
+    found = re.search(r'version "([^"]+)"', asked.stderr + asked.stdout)
+    if found is None:
+        raise JavaError(f"Spark needs Java {MINIMUM} or later, and {executable} does not say its version", None)
+    version = found.group(1)
+    numbers = [int(part) for part in re.findall(r"\d+", version)] or [0]
+    major = numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
+    if major < MINIMUM:
+        raise JavaError(f"Spark needs Java {MINIMUM} or later, and {executable} is Java {version}", version)
+    return Java(executable, version)
+
+
+# What SIGTERM and SIGHUP do while Spark starts: they end the process, which says so and leaves nothing behind.
+
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP)
+
+
+def end_start_by_signal(folder: Path, process: subprocess.Popen[bytes]) -> Callable[[], None]:
+    """Handle the signals until what is returned is called, on the main thread.
+
+    The JVM is killed, with what it has begun, and then the folder removed, in which it would still write. The process
+    ends by the signal. One that somebody handles already, or ignores, as below `nohup`, is left alone.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        return lambda: None
+    mine = [each for each in _SIGNALS if signal.getsignal(each) == signal.SIG_DFL]
+    owner, stderr = os.getpid(), os.dup(2)  # the start's own stderr goes to a file
+
+    def end(number: int, _: FrameType | None) -> None:
+        if os.getpid() == owner:  # and no child of this process
+            with suppress(OSError):
+                os.killpg(process.pid, signal.SIGKILL)  # it has a session of its own
+            with suppress(ChildProcessError):
+                os.waitpid(process.pid, 0)  # `wait` takes a lock, which the interrupted thread may hold
+            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(OSError):
+                os.write(stderr, f"ended by {signal.Signals(number).name} while Spark starts\n".encode())
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+        os._exit(128 + number)  # the first process of a container is not ended by it
+
+    for each in mine:
+        signal.signal(each, end)
+
+    def over() -> None:
+        if threading.current_thread() is not threading.main_thread():
+            return  # no other may put the handlers away
+        for each in mine:
+            if signal.getsignal(each) is end:
+                signal.signal(each, signal.SIG_DFL)
+        with suppress(OSError):
+            os.close(stderr)
+
+    return over
+
+
+# A folder for the files that a process gives to Spark, and for Spark's own temporary files.
+#
+# It is removed when the process ends. If the process was killed, the next one removes it.
+#
+# A process holds a lock on its folder, which the kernel releases when the process ends in any way. A process id would
+# not do, because containers that share a folder for temporary files each have their own ids. Programs that remove old
+# temporary files respect such a lock, too (https://systemd.io/TEMPORARY_DIRECTORIES).
+
+_PREFIX = "headwater-spark-"
+
+_LONGEST_SOCKET = 103
+"""Bytes that the path of a socket may have: on Linux 107, on macOS 103."""
+
+
+def spark_folder() -> Path:
+    """Create a folder for this user only. Remove folders of processes that are gone. Raises OSError."""
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # another user's, or another process is removing it
+            _remove_left(path)
+    while True:
+        folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+        if _locked(folder) is not None:  # else another process took it for an abandoned one
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            return folder
+
+
+def sockets_in(folder: Path) -> dict[str, str]:
+    """Settings with which the JVM and its Python processes talk through files of a folder of this user; none if its
+    path is too long for that.
+
+    Over TCP a job takes 35 ms longer, a third of a small epoch (docs/measurements.md). Neither side asks the system to
+    send small writes at once, so it keeps them back until the one before is confirmed, which may take 40 ms.
+    """
+    if len(os.fsencode(folder / ".12345678-1234-1234-1234-123456789abc.sock")) > _LONGEST_SOCKET:
+        return {}
+    return {"spark.python.unix.domain.socket.enabled": "true", "spark.python.unix.domain.socket.dir": str(folder)}
+
+
+def _remove_left(folder: Path) -> None:
+    """Remove a folder whose process is gone. Raises OSError."""
+    handle = _locked(folder)
+    if handle is not None:
+        try:
+            shutil.rmtree(folder)
+        finally:
+            os.close(handle)
+
+
+def _locked(folder: Path) -> int | None:
+    """An open, locked handle of a folder of this user; None if another process has the lock or has removed the folder.
+
+    Raises OSError if it is not a folder.
+    """
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Between `open` and `flock` another process may have removed the folder and made a new one of this name.
+        found, there = os.fstat(handle), folder.stat()
+        if os.path.samestat(found, there) and stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid():
+            return handle
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except OSError:
+        os.close(handle)
+        raise
+    os.close(handle)
+    return None

@@ -1,1 +1,0 @@
-"""What goes wrong while an application runs, and what becomes of it."""

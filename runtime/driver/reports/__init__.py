@@ -1,1 +1,0 @@
-"""What a run tells of itself: events, the status of its tasks, and its results."""

@@ -1,0 +1,288 @@
+"""The status of a run, and its figures."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from ...errors import HeadwaterError
+from ..dataclass_json import from_plain, parsed, to_json
+from ..state.machine import boot_id
+from ..state.process_file import Owner
+from ..tasks.measured import PHASES, StoreSize
+from .counters import EPOCH_PHASES, EpochCounts, TaskCounts
+from .errors import Stop, TasksOfCause, WaitsFor
+
+# What an application's driver says of its run while it runs: the contents of the status in the log.
+#
+# The driver replaces it about once a second. It is for people: after a kill it is old, and only the commits say what
+# has happened.
+
+VERSION = 1
+"""Of the form. A reader ignores fields that it does not know, so it grows only where one changes its meaning."""
+
+SILENT_MS = 5_000
+"""A status that is older than this, and than three times its driver's own interval, is stale."""
+
+Condition = Literal["running", "ended", "gone", "silent"]
+"""`gone`: its process has ended without a word. `silent`: it writes nothing any more, and may or may not live."""
+
+
+class NewerStatusError(HeadwaterError):
+    """A status was written by a later version of Headwater: `application`, `version`."""
+
+    def __init__(self, application: str, version: int) -> None:
+        super().__init__(
+            f"{application} is run by a newer version of Headwater: its status has form {version}, and this version "
+            f"reads up to {VERSION}",
+            "look with the version that runs it",
+        )
+        self.application = application
+        self.version = version
+
+
+@dataclass(frozen=True)
+class StoreStatus:
+    """A store of a task. `position`: changelog records that the copy has applied, `end`: those that are committed.
+
+    `size`: None where it is not known.
+    """
+
+    name: str
+    position: int
+    end: int
+    size: StoreSize | None = None
+
+    as_list: ClassVar[bool] = True
+
+
+@dataclass(frozen=True)
+class TaskStatus:
+    """A task on a client.
+
+    `role`, `state`: values of TaskType and State. `since`: when it came to this state, ms since 1970. `lag`: records
+    committed to its topics and not consumed, of a running active task; of all others changelog records that its stores
+    lack. `rate`: how many of these it has taken in a second, lately. `counts`: of an active task, since the run began,
+    also on other clients.
+    """
+
+    id: str
+    subtopology: str
+    partition: int
+    role: str
+    state: str
+    since: int
+    lag: int
+    rate: float
+    stores: tuple[StoreStatus, ...] = ()
+    counts: TaskCounts | None = None
+
+    as_list: ClassVar[bool] = True
+
+    @property
+    def processes(self) -> bool:
+        """Whether it takes records, and its lag is of its topics."""
+        return self.role == "active" and self.state == "running"
+
+    @property
+    def restored(self) -> float:
+        """The share of its stores' changelog records that is applied: 1.0 without any."""
+        end = sum(store.end for store in self.stores)
+        return 1.0 if not end else min(1.0, sum(store.position for store in self.stores) / end)
+
+    @property
+    def seconds_left(self) -> float | None:
+        """How long its stores need to catch up at the present rate; None where that is not known, or not a question."""
+        if self.processes:
+            return None
+        if not self.lag:
+            return 0.0
+        return self.lag / self.rate if self.rate else None
+
+
+@dataclass(frozen=True)
+class ClientStatus:
+    """A client with its tasks, the active ones first. `host`: empty if it lies in the driver.
+
+    `epochs`: since the run began, by subtopology.
+    """
+
+    name: str
+    threads: int
+    host: str
+    tasks: tuple[TaskStatus, ...]
+    epochs: tuple[EpochCounts, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """A run of an application, as its driver saw it at `written_at`. Times are ms since 1970, by the driver's clock.
+
+    `host`, `owner`: of the driver. `rebalancing`: tasks are on their way from client to client. `every`: ms from one
+    status to the next. `ended`: how it ended, as in a run's results; None while it runs. `error`, `hint`: what has
+    ended it. `failed_tasks`: ids of the tasks that have stopped by an error of theirs. `stops`: task id -> why it has.
+    `waits`: the tasks that take no records though there are some. `paused`: no epoch is open, and
+    none begins. `dropped`: `<step>:<reason>` -> records; those of global tables are of no task. `epochs`, `seconds`:
+    how many there have been, and their time by EPOCH_PHASES, on all clients that there have been.
+    """
+
+    application: str
+    generation: int
+    host: str
+    owner: Owner | None
+    started_at: int
+    written_at: int
+    every: int
+    records: int
+    commits: int
+    rebalancing: bool
+    clients: tuple[ClientStatus, ...]
+    ended: str | None = None
+    paused: bool = False
+    version: int = VERSION
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    epochs: int = 0
+    seconds: Mapping[str, float] = field(default_factory=dict)
+    error: str | None = None
+    hint: str | None = None
+    failed_tasks: tuple[str, ...] = ()
+    stops: Mapping[str, Stop] = field(default_factory=dict)
+    waits: tuple[TasksOfCause, ...] = ()
+
+    def stop(self, task: TaskStatus) -> Stop | None:
+        """Why a task has stopped; None if it has not."""
+        return self.stops.get(task.id) if task.role == "active" else None
+
+    def waits_for(self, task: TaskStatus) -> tuple[WaitsFor, ...]:
+        """Why a task takes no records though there are some."""
+        return tuple(self._causes.get(task.id, ())) if task.role == "active" else ()
+
+    @cached_property
+    def _causes(self) -> Mapping[str, Sequence[WaitsFor]]:
+        found: dict[str, list[WaitsFor]] = {}
+        for each in self.waits:
+            for task in each.tasks:
+                found.setdefault(task, []).append(each.cause)
+        return found
+
+    def to_text(self) -> str:
+        """The text that the log keeps."""
+        return to_json(self)
+
+    @classmethod
+    def of_text(cls, application: str, text: str) -> RunStatus | None:
+        """The status in a text of `to_text`; None for what is none. Raises NewerStatusError."""
+        try:
+            plain = parsed(text)
+            version = plain["version"]
+            if version > VERSION:
+                raise NewerStatusError(application, version)
+            return from_plain(cls, plain)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+    @property
+    def lives(self) -> bool | None:
+        """Whether its process is there; None if that is not known, as it is none of this machine."""
+        if self.owner is None or self.owner.boot_id != boot_id() or self.host != socket.gethostname():
+            return None
+        return self.owner.is_alive()
+
+    def condition(self, now_ms: int) -> Condition:
+        """How the run fares, as far as one can tell from here at this time."""
+        if self.ended is not None:
+            return "ended"
+        if self.lives is False:
+            return "gone"
+        return "silent" if now_ms - self.written_at > max(SILENT_MS, 3 * self.every) else "running"
+
+
+def this_process() -> tuple[str, Owner | None]:
+    """The host and the process that this code runs in."""
+    return socket.gethostname(), Owner.of(os.getpid())
+
+
+# The numbers of a run as JSON: in `run_results.json`, and from `headwater tasks --format json`.
+
+
+def run_figures(status: RunStatus) -> dict[str, Any]:
+    """The form published as `metrics` in `schemas/run_results.json`."""
+    return {
+        "epochs": status.epochs,
+        "seconds": {phase: round(status.seconds.get(phase, 0.0), 6) for phase in EPOCH_PHASES},
+        "clients": [client_figures(client, status) for client in status.clients],
+    }
+
+
+def client_figures(client: ClientStatus, status: RunStatus) -> dict[str, Any]:
+    """A client of a run with its tasks."""
+    return {
+        "client": client.name,
+        "host": client.host or status.host,
+        "threads": client.threads,
+        "epochs": [_epochs(each) for each in client.epochs],
+        "tasks": [_task(task, status) for task in client.tasks],
+    }
+
+
+def _epochs(counts: EpochCounts) -> dict[str, Any]:
+    return {
+        "subtopology": counts.subtopology,
+        "epochs": counts.epochs,
+        "commits": counts.commits,
+        "records": counts.records,
+        "bytes": counts.bytes,
+        "seconds": _seconds(EPOCH_PHASES, counts.seconds),
+    }
+
+
+def _task(task: TaskStatus, status: RunStatus) -> dict[str, Any]:
+    stop = status.stop(task)
+    return {
+        "task": task.id,
+        "subtopology": task.subtopology,
+        "partition": task.partition,
+        "role": task.role,
+        "state": task.state,
+        "since": task.since,
+        "lag": task.lag,
+        "rate": task.rate,
+        "restored": round(task.restored, 4),
+        "seconds_left": None if task.seconds_left is None else round(task.seconds_left, 1),
+        "stores": [_store(each) for each in task.stores],
+        "counts": None if task.counts is None else _counts(task.counts),
+        "stop": None if stop is None else asdict(stop),
+        "waits_for": [asdict(each) for each in status.waits_for(task)],
+    }
+
+
+def _store(store: StoreStatus) -> dict[str, Any]:
+    rows, size = store.size or (None, None)
+    return {"store": store.name, "position": store.position, "end": store.end, "rows": rows, "bytes": size}
+
+
+def _counts(counts: TaskCounts) -> dict[str, Any]:
+    volume = counts.volume
+    return {
+        "epochs": counts.epochs,
+        "consumed_records": counts.records,
+        "consumed_bytes": volume.read_bytes,
+        "produced_records": volume.written_records,
+        "produced_bytes": volume.written_bytes,
+        "changelog_records": volume.changed_records,
+        "changelog_bytes": volume.changed_bytes,
+        "dropped": _sorted(counts.dropped),
+        "seconds": _seconds(PHASES, counts.seconds.values),
+    }
+
+
+def _sorted(dropped: Mapping[str, int]) -> dict[str, int]:
+    return dict(sorted(dropped.items()))
+
+
+def _seconds(phases: Sequence[str], seconds: Sequence[float]) -> dict[str, float]:
+    return {phase: round(each, 6) for phase, each in zip(phases, seconds, strict=True)}

@@ -1,0 +1,243 @@
+"""Writes an application's status to the log as it runs, about once a second."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from ...errors import HeadwaterError, MachineError
+from ..assignment.balance import tasks_of
+from ..ir.topology import Settings, Topology
+from ..log.errors import LogError
+from ..progress.committed import Committed
+from ..progress.planner import Planner
+from ..task_id import StoreId, TaskKey
+from ..tasks.assigned_tasks import TaskDescription
+from ..tasks.state import State, TaskType
+from .counters import Counters
+from .epochs import Tally
+from .errors import Stop, TasksOfCause
+from .events import Observer, StatusTaken
+from .group import Group
+from .member import GroupMember
+from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
+from .waiting import Waits
+
+EVERY_SECONDS = 1.0
+"""The least time between two statuses."""
+
+LOOKS_TO_A_STATUS = 5
+"""How seldom a status is written to a log that wants few looks: object stores charge ten times as much for a write."""
+
+MOST_SHARE = 0.02
+"""The most of the loop's time that goes into statuses: with thousands of tasks they come less often."""
+
+WITH_TEXT = 1.5
+"""What a status costs with its text and its file, in times of what it costs to put it together."""
+
+SAMPLES = 6
+"""A rate is that of the time between the oldest and the newest of so many statuses."""
+
+_Kept = tuple[str, TaskType, State]
+
+
+class StatusWriter:
+    """Used from the loop's thread, from the claim of the application on: before it, another run's status stands there.
+
+    `observer` is given each status, too. `seconds`: a clock that never goes back. A status that cannot be written is
+    left out: what is wrong with the disk, the next commit says.
+    """
+
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Settings,
+        committed: Committed,
+        generation: int,
+        group: Group,
+        tally: Tally,
+        counters: Counters,
+        waits: Waits,
+        observer: Observer,
+        seconds: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._topology = topology
+        self._application = topology.application
+        self._parts = {part.number: part for part in topology.subtopologies}
+        self._committed = committed
+        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
+        self._generation = generation
+        self._group = group
+        self._tally = tally
+        self._counters = counters
+        self._waits = waits
+        self._observer = observer
+        self._seconds = seconds
+        self._host, self._owner = this_process()
+        self._started = _now()
+        self._due = self._due_in_log = float("-inf")
+        self._every_in_log = LOOKS_TO_A_STATUS * committed.log.look_seconds()
+        self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
+        self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
+        self._last: RunStatus | None = None
+
+    @property
+    def last(self) -> RunStatus | None:
+        """The last status; None before the first one."""
+        return self._last
+
+    def write_if_due(self, rebalancing: bool, paused: bool = False) -> None:
+        """Write how things stand, unless that was just done. Costs nothing until it is due.
+
+        `paused`: nothing is worked on, and nothing begins.
+        """
+        if self._last is not None and paused != self._last.paused:
+            self.write(rebalancing, paused)
+        elif self._seconds() >= self._due:
+            status = self._taken(rebalancing, paused)
+            if self._seconds() >= self._due_in_log:
+                self._write(status)
+
+    def write(self, rebalancing: bool = False, paused: bool = False) -> None:
+        """Write how things stand."""
+        self._write(self._taken(rebalancing, paused))
+
+    def end(self, how: str, error: HeadwaterError | None = None, failed: Collection[TaskKey] = ()) -> None:
+        """The run is over: say so, with the tasks as they were at last.
+
+        `error`: what has ended it. `failed`: the tasks that have stopped by an error of theirs. A run that was taken
+        over writes nothing: another one writes now.
+        """
+        if self._last is not None:
+            self._last = replace(
+                self._last,
+                written_at=_now(),
+                records=self._tally.records,
+                commits=self._tally.commits,
+                rebalancing=False,
+                paused=False,
+                ended=how,
+                dropped=dict(self._tally.dropped),
+                epochs=self._counters.epochs,
+                seconds=self._counters.seconds(),
+                error=None if error is None else error.message,
+                hint=None if error is None else error.hint,
+                failed_tasks=tuple(
+                    str(task) for task in sorted(tasks_of(self._topology)) if task.key(self._application) in failed
+                ),
+            )
+            self._observer.on(StatusTaken(self._application, self._last))
+            if how != "fenced":
+                self._write(self._last)
+
+    def _taken(self, rebalancing: bool, paused: bool) -> RunStatus:
+        begun = self._seconds()
+        found = replace(self._status(rebalancing, begun), paused=paused)
+        every = max(EVERY_SECONDS, WITH_TEXT * (self._seconds() - begun) / MOST_SHARE)
+        self._due = begun + every
+        self._last = replace(found, every=round(max(every, self._every_in_log) * 1000))
+        self._observer.on(StatusTaken(self._application, self._last))
+        return self._last
+
+    def _write(self, status: RunStatus) -> None:
+        self._due_in_log = self._seconds() + self._every_in_log
+        with suppress(OSError, MachineError, LogError):
+            self._committed.log.write_status(self._application, status.to_text())
+
+    def _status(self, rebalancing: bool, seconds: float) -> RunStatus:
+        now = _now()
+        sample: dict[tuple[str, str], tuple[_Kept, int]] = {}
+        active = self._active()
+        waiting = self._waits.look({task.id: task.state for task in active})
+        stops = {str(task.id): stop for task in active if (stop := self._stop(task)) is not None}
+        clients = tuple(
+            ClientStatus(
+                member.client.name,
+                member.client.threads,
+                member.client.executor.host if member.client.executor else "",
+                tuple(self._tasks(member, now, seconds, sample)),
+                tuple(self._counters.unit(member.client.name, part.name) for part in self._parts.values()),
+            )
+            for member in self._group.members.values()
+        )
+        self._since = {key: self._since[key] for key in sample}
+        self._samples.append((seconds, sample))
+        return RunStatus(
+            application=self._application,
+            generation=self._generation,
+            host=self._host,
+            owner=self._owner,
+            started_at=self._started,
+            written_at=now,
+            every=round(EVERY_SECONDS * 1000),
+            records=self._tally.records,
+            commits=self._tally.commits,
+            rebalancing=rebalancing,
+            clients=clients,
+            failed_tasks=tuple(stops),
+            stops=stops,
+            waits=tuple(TasksOfCause(cause, tuple(map(str, tasks))) for cause, tasks in waiting.items()),
+            dropped=dict(self._tally.dropped),
+            epochs=self._counters.epochs,
+            seconds=self._counters.seconds(),
+        )
+
+    def _active(self) -> list[TaskDescription]:
+        """The active tasks of all clients, in the order of their ids."""
+        tasks = (task for member in self._group.members.values() for task in member.tasks.describe())
+        return sorted((task for task in tasks if task.type is TaskType.ACTIVE), key=lambda task: task.id)
+
+    def _stop(self, task: TaskDescription) -> Stop | None:
+        return self._waits.stops.get(task.id.key(self._application))
+
+    def _tasks(
+        self, member: GroupMember, now: int, seconds: float, sample: dict[tuple[str, str], tuple[_Kept, int]]
+    ) -> Iterator[TaskStatus]:
+        for task in member.tasks.describe():
+            key, kept = (member.client.name, str(task.id)), (member.client.name, task.type, task.state)
+            if self._since.get(key, (None, 0))[0] != kept:
+                self._since[key] = kept, now
+            stores = tuple(self._stores(member, task))
+            processes = task.type is TaskType.ACTIVE and task.state is State.RUNNING
+            done = self._consumed(task) if processes else sum(store.position for store in stores)
+            sample[key] = kept, done
+            yield TaskStatus(
+                id=str(task.id),
+                subtopology=task.id.name,
+                partition=task.id.partition,
+                role=task.type.value,
+                state=task.state.value,
+                since=self._since[key][1],
+                lag=self._committed.unread(task.id.key(self._application))
+                if processes
+                else sum(max(0, store.end - store.position) for store in stores),
+                rate=self._rate(key, kept, done, seconds),
+                stores=stores,
+                counts=self._counters.shown(task.id.name, task.id.partition) if task.type is TaskType.ACTIVE else None,
+            )
+
+    def _stores(self, member: GroupMember, task: TaskDescription) -> Iterator[StoreStatus]:
+        for store in self._parts[task.id.subtopology].stores:
+            position, end = task.offsets.get(store.name, 0), self._planner.end(store.name, task.id.partition)
+            size = member.size(StoreId(store.name, task.id.partition))
+            yield StoreStatus(store.name, position, end, size)
+
+    def _consumed(self, task: TaskDescription) -> int:
+        """Positions in its topics, added up: only differences of this mean anything."""
+        topics = self._committed.own.tasks.of(task.id.key(self._application)).positions
+        return sum(sum(lanes.values()) for lanes in topics.values())
+
+    def _rate(self, key: tuple[str, str], kept: _Kept, done: int, seconds: float) -> float:
+        """Records in a second, since the oldest status in which the task did the same as now."""
+        for then, sample in self._samples:
+            before = sample.get(key)
+            if before is not None and before[0] == kept and seconds > then:
+                return round(max(0, done - before[1]) / (seconds - then), 1)
+        return 0.0
+
+
+def _now() -> int:
+    return time.time_ns() // 1_000_000

@@ -1,1 +1,0 @@
-"""Keeps an application's part of the log small while it runs, beside the epochs."""

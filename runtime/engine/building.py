@@ -1,0 +1,309 @@
+"""The pipe with which generated code builds a subtopology, step by step.
+
+`job.py` has one function for each subtopology. It takes a `Pipe`, calls a method of it for each step, and returns the
+result of the last one:
+
+    @subtopology(0, "late", file=FILE)
+    def late(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(FLIGHTS, "late", at=23))
+        rows = rows.where("late", "dep_delay > 15", at=27)
+        rows = rows.select("late", {"hours double": "dep_delay / 60"}, keep=("flight",), at=28)
+        return rows.process(Sink("late", LATE, at=30))
+
+A pipe only notes the steps; `steps.py` does them. Each step names the edge that it works on: a flow or a table. A new
+column is written with its type, as in a table's definition: `"hours double"`. Which columns edges carry, and which
+edges go on, follows from the steps, so it is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, TypeGuard
+
+from ..environment import duration_text
+from ..ir.declarations import (
+    Aggregate,
+    AggregateSessions,
+    AggregateSliding,
+    AggregateWith,
+    Answer,
+    Call,
+    Declaration,
+    ForeignKeyJoin,
+    Materialize,
+    Place,
+    Process,
+    Reduce,
+    Sink,
+    Source,
+    StreamJoin,
+    Subscribe,
+    Suppress,
+    Table,
+    stores_of,
+)
+from ..ir.topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
+from ..records.types import split_columns
+from .sql_step import SqlKind, SqlStep
+from .step_texts import flow_of, regrouping, step_texts
+from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later, waited, with_turns
+
+
+@dataclass(frozen=True)
+class Pipe:
+    """The steps of a subtopology so far. `at`, of every step and operator: the line of the YAML.
+
+    `keep` names the value columns that pass unchanged; the key's always do. Where it is omitted, all pass that are not
+    replaced.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def process(self, *nodes: Any, keep: Mapping[str, Sequence[str]] | None = None) -> Pipe:
+        """Run operators in one Python stage. The first reads the sources, the last gives the tasks' commits.
+
+        Steps of another pipe stand between processors that share a store, and tasks do them: `Pipe().where(...)`.
+        `keep`: of edges that carry more than is needed later, the value columns that go on; `_now`, the epoch's planned
+        time, is one that goes on only where it is named.
+        """
+        parts = (node.steps if isinstance(node, Pipe) else (node,) for node in nodes)
+        kept = {name: tuple(columns) for name, columns in (keep or {}).items()}
+        return self._with(PythonStep(tuple(chain.from_iterable(parts)), kept))
+
+    def where(self, flow: str, condition: str, *, table: bool = False, at: Place = "") -> Pipe:
+        """Keep the records for which `condition` holds; a null counts as false.
+
+        Of a table a replaced row stays only if it passed, and a new row that does not pass becomes a deletion;
+        `Settle` removes those that delete nothing.
+        """
+        return self._with(SqlStep("where", (flow,), condition=condition, table=table, at=at))
+
+    def select(
+        self,
+        flow: str,
+        columns: Mapping[str, str] | None = None,
+        *,
+        keep: Sequence[str] = (),
+        null_values: bool = False,
+        at: Place = "",
+    ) -> Pipe:
+        """Compute value columns (name and type -> SQL); of the others only those of `keep` stay.
+
+        Nothing is evaluated for a null value, which stays null; unless `null_values`: then its columns are null for
+        SQL.
+        """
+        return self._computing("select", flow, columns or {}, keep, null_values, at)
+
+    def with_columns(self, flow: str, columns: Mapping[str, str], *, null_values: bool = False, at: Place = "") -> Pipe:
+        """The same as `select`, but all other value columns stay."""
+        return self._computing("with_columns", flow, columns, None, null_values, at)
+
+    def key_by(self, flow: str, key: Mapping[str, str], *, keep: Sequence[str] | None = None, at: Place = "") -> Pipe:
+        """Compute the new key columns (name and type -> SQL).
+
+        They are computed for null values too, as Kafka's mapper is called for them. Equal keys look the same to the
+        steps behind: a float's -0.0 is 0.0.
+        """
+        return self._computing("key_by", flow, key, keep, False, at)
+
+    def explode(
+        self, flow: str, columns: Mapping[str, str], *, keep: Sequence[str] | None = None, at: Place = ""
+    ) -> Pipe:
+        """One record for each element of an array, in order; none for a null or an empty one.
+
+        `columns`: the new column (name and type of an element -> SQL of the array).
+        """
+        return self._computing("explode", flow, columns, keep, False, at)
+
+    def branch(
+        self, flow: str, branches: Mapping[str, str | None], *, keep: Sequence[str] | None = None, at: Place = ""
+    ) -> Pipe:
+        """Hand each record to the first of `branches` (edge -> condition) that holds; None takes the rest.
+
+        Records that match none are left out, and so are those of branches that no step reads.
+        """
+        return self._with(SqlStep("branch", (flow,), branches=branches, keep=_names(keep), at=at))
+
+    def fork(self, flow: str, into: Sequence[str], *, keep: Sequence[str] | None = None, at: Place = "") -> Pipe:
+        """Give each reader its own copy of every record, in the order of `into`."""
+        return self._with(SqlStep("fork", (flow,), into=tuple(into), keep=_names(keep), at=at))
+
+    def merge(self, flows: Sequence[str], into: str, *, at: Place = "") -> Pipe:
+        """Make one flow of several that have equal columns; records keep the order in which they come."""
+        return self._with(SqlStep("merge", tuple(flows), into=(into,), at=at))
+
+    def _computing(
+        self,
+        kind: SqlKind,
+        flow: str,
+        columns: Mapping[str, str],
+        keep: Sequence[str] | None,
+        null_values: bool,
+        at: Place,
+    ) -> Pipe:
+        declared = [(*column, sql) for written, sql in columns.items() for column in split_columns(written)]
+        return self._with(
+            SqlStep(
+                kind,
+                (flow,),
+                columns={name: sql for name, _, sql in declared},
+                types={name: data_type for name, data_type, _ in declared},
+                keep=_names(keep),
+                null_values=null_values,
+                at=at,
+            )
+        )
+
+    def _with(self, step: Step) -> Pipe:
+        return Pipe((*self.steps, step))
+
+
+def _names(keep: Sequence[str] | None) -> tuple[str, ...] | None:
+    return None if keep is None else tuple(keep)
+
+
+def subtopology(
+    number: int, name: str, *, file: str = "", on_error: Mapping[OnError, Sequence[Place]] | None = None
+) -> Callable[[Callable[[Pipe], Pipe]], Subtopology]:
+    """A decorator that makes a subtopology of a function. Its operators say what it reads, writes and stores.
+
+    `number`: how its tasks are shown. `name`: how positions are kept. `file`: the YAML that its lines are meant of.
+    `on_error`: the lines of steps whose flow says what becomes of a record that fails there.
+    Raises ValueError where a step reads an edge that none makes.
+    """
+
+    def of(function: Callable[[Pipe], Pipe]) -> Subtopology:
+        steps = tuple(_placed(step, file) for step in with_turns(function(Pipe()).steps))
+        read_later(steps)
+
+        def build(rows: Any, engine: Engine) -> Any:
+            return do_steps(steps, rows, engine)
+
+        parts = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes]
+        nodes: list[Declaration] = [node for node in parts if not isinstance(node, SqlStep)]
+        sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
+        sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
+        letters = {n.topic.name: n.dead_letter for n in nodes if isinstance(n, Source) and n.dead_letter is not None}
+        kept = [(store, node.at) for node in nodes for store in stores_of(node)]
+        stores = {store.name: store for store, _ in kept}
+        tables = {table.name: table for node in nodes if isinstance(table := getattr(node, "table", None), GlobalTable)}
+        return Subtopology(
+            number,
+            name,
+            partitions=max((topic.partitions for topic in sources.values()), default=0),
+            build=build,
+            sources=tuple(sources.values()),
+            sinks=(*sinks.values(), *letters.values()),
+            stores=tuple(stores.values()),
+            global_tables=tuple(tables.values()),
+            places={store.name: str(at) for store, at in reversed(kept) if at},
+            repartition_topics=tuple(dict.fromkeys(repartition_topics(nodes))),
+            steps=tuple(step_texts(steps)),
+            on_error={_place(at, file): policy for policy, places in (on_error or {}).items() for at in places},
+            dead_letters=letters,
+            starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
+            fillers=tuple(fillers(nodes)),
+            settings=(*_settings(nodes), *_waits(nodes)),
+            processors=tuple(node.name for node in nodes if isinstance(node, Process)),
+            answers=answers(nodes),
+            never_left_out=_never_left_out(nodes),
+            regrouping=regrouping(steps),
+            of_tables=tuple(node.store.name for node in nodes if _is_of_table(node)),
+            held_back=held_back(steps),
+            waited=waited(steps),
+        )
+
+    return of
+
+
+_FILLING = (
+    Aggregate
+    | AggregateSessions
+    | AggregateSliding
+    | Reduce
+    | AggregateWith
+    | Table
+    | Materialize
+    | Suppress
+    | Subscribe
+    | Answer
+    | StreamJoin
+)
+
+
+def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
+    """Flow, setting and value of what operators are told beside their stores, for people; and which code they run.
+
+    `emit` is as the topics are written: a table that is asked for one change an epoch gives all of them where something
+    behind it has to see them, or may fail.
+    """
+    for node in nodes:
+        if isinstance(node, Sink) and node.mode in ("each_update", "per_epoch"):
+            yield node.flow, "emit", node.mode
+        if isinstance(node, Reduce | AggregateWith | Process):
+            yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
+        if isinstance(node, Call):
+            yield node.flow, f"{CODE_OF}{node.udf.function.name}", node.udf.function.digest
+
+
+def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
+    """The names of the topics that these write for other subtopologies of their application alone."""
+    return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
+
+
+def answers(nodes: Sequence[Declaration]) -> tuple[str, ...]:
+    """The names of the sources that bring back answers, for joins by a foreign key."""
+    edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}
+    return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
+
+
+def _never_left_out(nodes: Sequence[Declaration]) -> tuple[str, ...]:
+    """The names of the sources of which no record is left out: changes of a regrouped table, and what joins by a
+    foreign key ask and answer.
+    """
+    edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin | Answer) or _is_of_table(node)}
+    return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
+
+
+def _is_of_table(node: Declaration) -> TypeGuard[Aggregate | AggregateWith]:
+    return isinstance(node, Aggregate | AggregateWith) and node.of == "table"
+
+
+def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
+    """What writes the rows of each store."""
+    filled: dict[str, str] = {}
+    for node in nodes:
+        if not isinstance(node, _FILLING | Process):
+            continue
+        for store in stores_of(node):
+            if store.name not in filled:
+                flow = filled[store.name] = flow_of(node.flow)
+                yield StoreFiller(store.name, flow, [*filled.values()].count(flow))
+
+
+def _waits(nodes: Iterable[Declaration]) -> Iterator[tuple[str, str, str]]:
+    """Flow, setting and value of what holds changes back. How long a window stays open is told with its store."""
+    seen: list[str] = []
+    for node in nodes:
+        if isinstance(node, Suppress):
+            seen.append(node.flow)
+            number = seen.count(node.flow)
+            word = "suppress" if number == 1 else f"suppress_{number}"
+            if node.store.type == "changes":
+                yield node.flow, f"{word}.for", duration_text(node.wait_ms)
+            yield node.flow, f"{word}.max_records", "none" if node.max_records is None else str(node.max_records)
+            yield node.flow, f"{word}.when_full", node.when_full
+
+
+def _placed(step: Step, file: str) -> Step:
+    """The step with its lines as `file:line`."""
+    if isinstance(step, SqlStep):
+        return replace(step, at=_place(step.at, file))
+    return replace(step, nodes=tuple(replace(node, at=_place(node.at, file)) for node in step.nodes))
+
+
+def _place(at: Place, file: str) -> str:
+    """The place `file:line`. A place that has its file already stays as it is."""
+    return at if isinstance(at, str) else f"{file}:{at}"

@@ -1,0 +1,102 @@
+"""SQL steps as operators of the Python stage beside them, so that no row goes to Spark SQL and back.
+
+Only where each expression of a step is proven to be computed here as Spark does (`expressions/reading.py`). The
+operators get and give exactly the edges and columns that the step has in the pipe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, assert_never
+
+import pyarrow as pa
+
+from ..expressions.reading import node_of, predicate_of
+from ..ir.declarations import Flow, Place
+from ..records.types import TIMESTAMP, Kind, arrow_type
+from .operators.columns import Fork, Merge
+from .operators.computing import Branch, Compute, Explode, Where
+from .operators.node import Edges, TaskEpoch
+from .operators.rows import physical_columns
+from .pipe import conform
+from .sql_step import SqlStep
+
+
+@dataclass(frozen=True)
+class Handover:
+    """What the pipe does between two steps: only the edges `going` go on; those of `flows` with exactly its columns."""
+
+    going: tuple[str, ...]
+    flows: Mapping[str, Flow]
+    at: Place = ""
+
+    @classmethod
+    def between(cls, made: Mapping[str, Flow], wanted: Mapping[str, Flow], at: Place = "") -> tuple[Handover, ...]:
+        """What makes the edges `wanted` of those that are there; nothing where these are the same."""
+        if made == wanted:
+            return ()
+        return (cls(tuple(wanted), {name: flow for name, flow in wanted.items() if made[name] != flow}, at),)
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        going = {name: edges[name] for name in self.going}
+        edges.clear()
+        edges.update(going)
+        for name, flow in self.flows.items():
+            edges[name] = conform(edges[name], flow, epoch.now)
+
+
+def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> tuple[Any, ...]:
+    """The operators that do a step. `before`: the edges that it is given; `behind`: those that go on.
+
+    Raises UnprovenError.
+    """
+    read = before[step.flow]
+    made: Mapping[str, Flow] = {**before, **{name: behind[name] for name in step.makes if name in behind}}
+    operators: tuple[Any, ...]
+    match step.kind:
+        case "fork":
+            operators, made = (Fork(step.flow, step.into, step.at),), {**before, **dict.fromkeys(step.into, read)}
+        case "merge":
+            alike = {**before, **dict.fromkeys(step.flows, behind[step.into[0]])}
+            operators = (*Handover.between(before, alike, step.at), Merge(step.flows, step.into[0], step.at))
+        case _:
+            operators = (computing(step, read, tuple(name for name in step.makes if name in behind)),)
+    return (*operators, *Handover.between(made, behind, step.at))
+
+
+def computing(step: SqlStep, read: Flow, into: tuple[str, ...]) -> Where | Compute | Explode | Branch:
+    """The operator of a step with expressions. `read`: the columns of its edge; `into`: which of its edges it makes.
+
+    Raises UnprovenError.
+    """
+    columns = {**physical_columns(read), "_ts": pa.int64(), "_now": TIMESTAMP}
+    match step.kind:
+        case "where":
+            return Where(step.flow, predicate_of(step.condition, columns), step.table, step.at)
+        case "select" | "with_columns" | "key_by":
+            nodes = {name: node_of(sql, columns, arrow_type(step.types[name])) for name, sql in step.columns.items()}
+            of_key = step.kind == "key_by"
+            least = Kind.TOMBSTONE if of_key or step.null_values else Kind.VALUE
+            return Compute(step.flow, nodes, step.keep, of_key, least, step.at)
+        case "explode":
+            ((name, sql),) = step.columns.items()
+            elements = node_of(sql, columns, arrow_type(f"array<{step.types[name]}>"))
+            return Explode(step.flow, name, elements, step.keep, step.at)
+        case "branch":
+            asked = {
+                name: None if condition is None else predicate_of(condition, columns)
+                for name, condition in step.branches.items()
+            }
+            return Branch(step.flow, tuple(asked.items()), into, step.keep, step.at)
+        case "fork" | "merge":
+            raise ValueError(f"a {step.kind} computes nothing")
+        case unknown:
+            assert_never(unknown)
+
+
+def alone_in_sql(stay: Sequence[bool]) -> range:
+    """Those of some steps between two Python stages that no task step connects with a stage. `stay`: with Spark SQL."""
+    staying = [number for number, stays in enumerate(stay) if stays]
+    return range(staying[0], staying[-1] + 1) if staying else range(0)

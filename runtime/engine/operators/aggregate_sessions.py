@@ -1,0 +1,406 @@
+"""Aggregations in session windows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from ...ir import declarations
+from ...ir.declarations import Emit
+from ...ir.topology import Agg, Store
+from ...ir.windows import SessionWindow
+from ...records.arrays import Bools, Int64s
+from ...records.keys import encode_keys
+from ...records.session_keys import segment_length
+from ...state.codec import RowCodec
+from ...timed_parts import timed
+from .aggregate import STATE, encoded_state, hide_state, travels
+from .aggregates.picks import with_order
+from .aggregates.registry import kept_aggregates, mergeable, own_state, results
+from .aggregates.sums import SumOverflowError
+from .keyed.groups import Groups, by_key, bytes_of, group_by, window_column
+from .keyed.session_store import ChangedSessions, FoundSessions, SessionStore
+from .keyed.stored_rows import Versions, changes, stored_columns
+from .node import Edges, RowFailedError, TaskEpoch, step_name
+from .rows import Rows, null_keys
+from .session_merging import Merged, Records, Sessions, merge
+
+# Aggregates sessions: folds records into them, and joins the states of sessions that a record brings together.
+
+Columns = Mapping[str, pa.Array]
+
+
+@dataclass(frozen=True)
+class FoldedSessions:
+    """`values`: results, by aggregate. `point`: where that of a row's session is in them; -1 for a late row.
+
+    `states`: hidden columns, first those of the stored sessions, then those at the ends of the chains. `chain_end`:
+    where that of a chain is in them.
+    """
+
+    values: dict[str, pa.Array]
+    point: Int64s
+    states: dict[str, pa.Array]
+    chain_end: Int64s
+
+
+def fold_sessions(
+    aggs: Sequence[Agg], rows: Rows, merged: Merged, stored: Columns, order: Int64s, each: bool
+) -> FoldedSessions:
+    """Fold the rows into their sessions, level by level: a chain begins when those that it is made of have ended.
+
+    `stored`: hidden columns of the stored sessions. `order`: a number of each row that grows from epoch to epoch.
+    `each`: with a value for each row, otherwise for the last row of each chain only. Raises RowFailedError.
+    """
+    kept = kept_aggregates(aggs)
+    fold = _Fold(rows, merged, order, each)
+    count = len(next(iter(stored.values()))) if stored else 0
+    chain_end = fold.chain_ends(count)
+    values, states = {}, dict[str, pa.Array]()
+    for agg in kept:
+        own = own_state(agg, stored, merges=True)
+        values[agg.name], ends = fold.aggregate(agg, own, chain_end)
+        states |= {f"{agg.name}.{suffix}": column for suffix, column in ends.items()}
+    return FoldedSessions({agg.name: values[agg.name] for agg in aggs}, fold.points(), states, chain_end)
+
+
+@dataclass(frozen=True)
+class _Level:
+    """The chains of one level, their rows in order, and the place of each row's chain among them.
+
+    `one`, `several`: (place, version) of what chains are made of, of one session or of several.
+    """
+
+    chains: Int64s
+    rows: Int64s
+    place: Int64s
+    one: tuple[Int64s, Int64s]
+    several: tuple[Int64s, Int64s]
+
+
+@dataclass
+class _Fold:
+    rows: Rows
+    merged: Merged
+    order: Int64s
+    each: bool
+    levels: list[_Level] = field(init=False)
+
+    def __post_init__(self) -> None:
+        merged = self.merged
+        accepted = np.flatnonzero(~merged.late)
+        level_of_row = merged.level[merged.chain[accepted]]
+        chain, version = merged.made_of
+        alone = np.bincount(chain, minlength=len(merged.level))[chain] == 1
+        self.levels = []
+        for level in range(int(merged.level.max(initial=-1)) + 1):
+            chains = np.flatnonzero(merged.level == level)
+            place = np.full(len(merged.level), -1)
+            place[chains] = np.arange(len(chains))
+            rows = accepted[level_of_row == level]
+            here = place[chain] >= 0
+            pairs = [(place[chain[which]], version[which]) for which in (here & alone, here & ~alone)]
+            self.levels.append(_Level(chains, rows, place[merged.chain[rows]], pairs[0], pairs[1]))
+
+    def chain_ends(self, stored: int) -> Int64s:
+        """Where the state of each chain's end is, behind the stored ones."""
+        chain_end = np.full(len(self.merged.level), -1)
+        begun = stored + np.cumsum([0, *(len(level.chains) for level in self.levels)])
+        for level, start in zip(self.levels, begun, strict=False):
+            chain_end[level.chains] = start + np.arange(len(level.chains))
+        return chain_end
+
+    def points(self) -> Int64s:
+        """Where the value of each row's session is among the values; -1 for a late row."""
+        point = np.full(len(self.rows), -1)
+        done = 0
+        for level in self.levels:
+            point[level.rows] = done + (np.arange(len(level.rows)) if self.each else level.place)
+            done += len(level.rows) if self.each else len(level.chains)
+        return point
+
+    def aggregate(self, agg: Agg, stored: Columns, chain_end: Int64s) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """(The values of one aggregate, its states.)"""
+        function = mergeable(agg)
+        argument = None if agg.column is None else self.rows.columns[agg.column]
+        if argument is not None and function.by_order:
+            argument = with_order(argument, self.order)
+        states = {suffix: [stored[suffix].cast(kind)] for suffix, kind in function.state.items()}
+        values = [pa.nulls(0, function.type)]
+        for level in self.levels:
+            known = {suffix: pa.concat_arrays(parts) for suffix, parts in states.items()}
+            start, exists = self._start(agg, level, known, chain_end)
+            groups = Groups(level.place, len(level.chains), self.each, exists)
+            rows = pa.array(level.rows)
+            try:
+                of_level, ends = function.fold(groups, start, None if argument is None else argument.take(rows))
+            except SumOverflowError as error:
+                raise self._failed(error, level.rows) from error
+            values.append(of_level)
+            for suffix, column in ends.items():
+                states[suffix].append(column)
+        return pa.concat_arrays(values), {suffix: pa.concat_arrays(parts) for suffix, parts in states.items()}
+
+    def _start(self, agg: Agg, level: _Level, known: Columns, chain_end: Int64s) -> tuple[Columns, Bools]:
+        """(The states of chains when they begin, and which are not empty then.)"""
+        function = mergeable(agg)
+        index = np.full(len(level.chains), -1)
+        place, version = level.one
+        index[place] = self._state_of(version, chain_end)
+        place, version = level.several
+        # Those that are joined have a number each, in the order of their chains.
+        joined, code = np.unique(place, return_inverse=True)
+        parts = {suffix: column.take(pa.array(self._state_of(version, chain_end))) for suffix, column in known.items()}
+        try:
+            made = function.merge(Groups(code, len(joined), False, np.zeros(len(joined), np.bool_)), parts)
+        except SumOverflowError as error:
+            first = np.full(len(level.chains), -1)
+            first[level.place[::-1]] = level.rows[::-1]
+            raise self._failed(error, first[place]) from error
+        count = len(next(iter(known.values())))
+        index[joined] = count + np.arange(len(joined))
+        taken = pa.array(np.maximum(index, 0), mask=index < 0)
+        start = {
+            suffix: pa.concat_arrays([column, made[suffix].cast(column.type)]).take(taken)
+            for suffix, column in known.items()
+        }
+        return start, index >= 0
+
+    def _state_of(self, version: Int64s, chain_end: Int64s) -> Int64s:
+        """Where the states of versions are. The version that goes into another chain is the last one of its own."""
+        stored = version < 0
+        return np.where(stored, -1 - version, chain_end[self.merged.chain[np.where(stored, 0, version)]])
+
+    def _failed(self, error: SumOverflowError, rows: Int64s) -> Exception:
+        return error if error.row is None else RowFailedError(int(self.rows.order[rows[error.row]]), error)
+
+
+# A table of sessions: the records of one session become one row, whichever way they are folded.
+#
+# A record that extends a session moves its row: the row of the old bounds is deleted, and one with the new bounds is
+# there. The rules are Kafka Streams' (`KStreamSessionWindowAggregate`).
+
+_ROWS_BITS = 26
+"""A row's order is the place in the store's changelog when the epoch began, then its number in these bits."""
+
+
+class SessionFold(Protocol):
+    """How the records of sessions become rows. `travels`: whether another operator stores them, see `hidden_state`."""
+
+    @property
+    def travels(self) -> bool: ...  # noqa: D102
+
+    def fold(
+        self, rows: Rows, merged: Merged, stored: Mapping[str, pa.Array], order: Int64s, each: bool
+    ) -> FoldedSessions:
+        """Fold the rows into their sessions. `stored`: the columns of the stored sessions; `order`: a number of each
+        row that grows from epoch to epoch; `each`: with a value for each row. Raises RowFailedError.
+        """
+
+    def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """The value columns of stored sessions."""
+
+
+@dataclass(frozen=True)
+class SessionTable:
+    """Folds by key and session. `emit`, `old`: see `Aggregate`. `headers`: whether changes have those of their records.
+
+    Null keys are dropped and counted, by `step`, and records for a session that is closed. Null values are folded. A
+    row's timestamp is the end of its session.
+    """
+
+    store: Store
+    fold: SessionFold
+    emit: Emit
+    old: bool
+    step: str
+    headers: bool = False
+
+    def run(self, came: Rows, epoch: TaskEpoch) -> Rows:
+        """The changes that records make. Raises RowFailedError."""
+        window, kept = self.store.window, self.store.kept_ms
+        assert isinstance(window, SessionWindow)
+        assert kept is not None
+        null = null_keys(list(came.keys.values()), len(came))
+        epoch.drop(self.step, "null_key", int(null.sum()))
+        rows = came.filter(~null)
+        if not self.headers:
+            rows = replace(rows, headers=None)
+        code, first = group_by([*rows.keys.values()])
+        distinct = encode_keys([column.take(pa.array(first)) for column in rows.keys.values()])
+        code, _, ordered = by_key(code, first, distinct)
+        keys = bytes_of(ordered)
+        clock = epoch.clock(self.store.name)
+        records = Records.of(code, len(keys), rows.timestamp, clock)
+        opened = epoch.store(self.store)
+        store = SessionStore(opened, segment_length(window))
+        found = store.find(keys, _first_ends(records, window.gap_ms, clock - kept), clock)
+        with timed("sessions"):
+            merged = merge(records, Sessions(found.code, found.start, found.end), window, kept)
+        epoch.advance(self.store.name, int(records.clock.max(initial=clock)))
+        epoch.let_pass(self.store.name)
+        epoch.drop(self.step, "late", int(merged.late.sum()))
+        codec = RowCodec(stored_columns(self.store))
+        stored = dict(zip(codec.types, codec.decode(found.row)[0], strict=True))
+        order = (opened.position << _ROWS_BITS) + np.arange(len(rows))
+        each = self.emit == "each_update"
+        with timed("fold"):
+            folded = self.fold.fold(rows, merged, stored, order, each)
+        if not self.fold.travels:
+            store.change(keys, _changed(code, found, merged, folded, codec))
+        return hide_state(self._changes(rows, code, found, merged, folded, stored))
+
+    def _changes(
+        self,
+        rows: Rows,
+        code: Int64s,
+        found: FoundSessions,
+        merged: Merged,
+        folded: FoldedSessions,
+        stored: Mapping[str, pa.Array],
+    ) -> Rows:
+        """The deletions of sessions that were joined or extended, and the rows in their place."""
+        row, place, version, exists = _events(merged)
+        start, end = (
+            _of_versions(version, *bounds) for bounds in ((merged.start, found.start), (merged.end, found.end))
+        )
+        # The stored sessions are among the groups, to know which of them have a row.
+        of_key = np.concatenate([found.code, code[row]])
+        bounds = [np.concatenate([found.start, start]), np.concatenate([found.end, end])]
+        every, _ = group_by([pa.array(each) for each in (of_key, *bounds)])
+        present, group = np.unique(every[len(found.code) :], return_inverse=True)
+        before = np.full(int(every.max(initial=-1)) + 1, -1)
+        before[every[: len(found.code)]] = np.arange(len(found.code))
+        before = before[present]
+        groups = Groups(group, len(present), self.emit == "each_update", before >= 0)
+        values = dict(folded.values)
+        if self.fold.travels:
+            values[STATE] = self._states(merged, folded)
+        points = np.where(exists, folded.point[np.where(exists, version, 0)], -1)
+        taken = slice(None) if groups.each else groups.last
+        after = _versions(values, points[taken], end[taken], exists[taken])
+        was = self._before(before, found, stored)
+        context = replace(rows, columns={}, key=(), value=(), state=None).take(row)
+        if place.any():
+            context = context.deeper(place)
+        key = {name: column.take(pa.array(row)) for name, column in rows.keys.items()}
+        times = {"window_start": window_column(start), "window_end": window_column(end)}
+        context = context.with_columns(key | times)
+        if not groups.each:
+            context = context.take(groups.last)
+        return changes(groups, context, was, after, self.old)
+
+    def _before(self, before: Int64s, found: FoundSessions, stored: Mapping[str, pa.Array]) -> Versions:
+        exists = before >= 0
+        times = np.where(exists, found.end[np.maximum(before, 0)], -1) if len(found.end) else np.full(len(before), -1)
+        if not self.old:
+            return Versions({}, times, exists)
+        values = self.fold.results(stored)
+        if self.fold.travels:
+            values[STATE] = pa.nulls(len(found.end), pa.binary())
+        return _versions(values, before, times, exists)
+
+    def _states(self, merged: Merged, folded: FoldedSessions) -> pa.Array:
+        """The state at the end of each chain, at the points of values; null at others."""
+        last = np.full(len(merged.level), -1)
+        accepted = np.flatnonzero(~merged.late)
+        last[merged.chain[accepted]] = accepted
+        states = {name: column.take(pa.array(folded.chain_end)) for name, column in folded.states.items()}
+        encoded = encoded_state(self.store, states, merged.end[last])
+        points = len(next(iter(folded.values.values())))
+        place = np.full(points, -1)
+        place[folded.point[last]] = np.arange(len(last))
+        return encoded.take(pa.array(np.maximum(place, 0), mask=place < 0))
+
+
+def _first_ends(records: Records, gap: int, hidden: int) -> Int64s:
+    """The earliest end (ms) of sessions that matter to the records of each key. Those up to `hidden` have expired."""
+    earliest = np.full(records.keys, np.iinfo(np.int64).max)
+    np.minimum.at(earliest, records.code, records.timestamp)
+    ends: Int64s = np.maximum(np.maximum(earliest - gap, hidden), 0)
+    return ends
+
+
+def _events(merged: Merged) -> tuple[Int64s, Int64s, Int64s, Bools]:
+    """(row, place within what the row does, version, whether it is there then) of all changes, in order."""
+    by_row, version = merged.removed
+    accepted = np.flatnonzero(~merged.late)
+    removed = np.bincount(by_row, minlength=len(merged.late))
+    starts = np.cumsum(removed) - removed
+    row = np.concatenate([by_row, accepted])
+    place = np.concatenate([np.arange(len(by_row)) - starts[by_row], removed[accepted]])
+    order = np.lexsort((place, row))
+    exists = np.arange(len(row)) >= len(by_row)
+    return row[order], place[order], np.concatenate([version, accepted])[order], exists[order]
+
+
+def _of_versions(version: Int64s, of_rows: Int64s, of_stored: Int64s) -> Int64s:
+    """A property of versions: that of the stored sessions, or that of the rows that made them."""
+    return np.concatenate([of_stored[::-1], of_rows])[version + len(of_stored)]
+
+
+def _versions(values: Mapping[str, pa.Array], points: Int64s, times: Int64s, exists: Bools) -> Versions:
+    places = pa.array(np.maximum(points, 0), mask=points < 0)
+    return Versions({name: column.take(places) for name, column in values.items()}, times, exists)
+
+
+def _changed(
+    code: Int64s, found: FoundSessions, merged: Merged, folded: FoldedSessions, codec: RowCodec
+) -> ChangedSessions:
+    """The stored sessions that are gone, then those that are there at the end of the epoch."""
+    gone = -1 - merged.replaced[merged.replaced < 0]
+    there = ~merged.late
+    there[merged.replaced[merged.replaced >= 0]] = False
+    rows = np.flatnonzero(there)
+    ends = pa.array(folded.chain_end[merged.chain[rows]])
+    encoded = codec.encode([folded.states[name].take(ends) for name in codec.types], merged.end[rows])
+    return ChangedSessions(
+        np.concatenate([found.code[gone], code[rows]]),
+        np.concatenate([found.start[gone], merged.start[rows]]),
+        np.concatenate([found.end[gone], merged.end[rows]]),
+        [*([None] * len(gone)), *encoded],
+    )
+
+
+# The operator of the `aggregate` step behind a session window.
+
+
+@dataclass(frozen=True)
+class AggregateSessions(declarations.AggregateSessions):
+    """Aggregates by key and session. The aggregates are in `store.aggregates`.
+
+    Null keys are dropped and counted, and records for a session that is closed. Null values are aggregated. A row's
+    timestamp is the end of its session. `emit`, `old`: see `Aggregate`.
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`. Raises RowFailedError, SumOverflowError."""
+        fold = _Aggregates(self.store)
+        table = SessionTable(self.store, fold, self.emit, self.old, step_name(self), self.headers)
+        edges[self.flow] = table.run(edges[self.flow], epoch)
+
+
+@dataclass(frozen=True)
+class _Aggregates:
+    """A SessionFold by the aggregates of a store."""
+
+    store: Store
+
+    @property
+    def travels(self) -> bool:
+        """Whether expressions over aggregates follow."""
+        return travels(self.store)
+
+    def fold(
+        self, rows: Rows, merged: Merged, stored: Mapping[str, pa.Array], order: Int64s, each: bool
+    ) -> FoldedSessions:
+        """See `SessionFold`. Raises SumOverflowError too."""
+        return fold_sessions(self.store.aggregates, rows, merged, stored, order, each)
+
+    def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+        """See `SessionFold`."""
+        return results(self.store.aggregates, stored, merges=True)

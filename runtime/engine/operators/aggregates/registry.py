@@ -1,0 +1,142 @@
+"""The protocol of aggregate functions, and the table of all of them.
+
+An aggregate keeps hidden state in columns of its store and folds rows into it, for all groups at once. The same fold
+gives one value for each group, or a running value at each row (see `groups.py`). So the contents of changes do not
+depend on how often they are emitted. Results do not depend on where the input is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import pyarrow as pa
+
+from .....errors import HeadwaterError
+from ....ir.topology import Agg
+from ..keyed.groups import Groups
+from .distinct import ApproxCountDistinct
+from .picks import CollectList, Count, Extreme, OrderedList, OrderedPosition, Position
+from .sums import Sums, avg, total
+
+Columns = Mapping[str, pa.Array]
+
+
+class Aggregate(Protocol):
+    """One aggregate function over one column.
+
+    `state`: its hidden columns by suffix. In a store they are called `<result column>.<suffix>`. `type`: the result's.
+    `subtracts`: whether rows can be removed again (`Groups.sign`).
+    """
+
+    @property
+    def state(self) -> Mapping[str, pa.DataType]: ...  # noqa: D102
+    @property
+    def type(self) -> pa.DataType: ...  # noqa: D102
+    @property
+    def subtracts(self) -> bool: ...  # noqa: D102
+
+    def fold(self, groups: Groups, state: Columns, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """Fold rows. Returns (the result at each point, the state of each group at the end).
+
+        `state`: of each group, null for a new group. `values`: the argument of each row, None for `count(*)`.
+        """
+
+    def result(self, state: Columns) -> pa.Array:
+        """The results of states."""
+
+
+class MergeableAggregate(Aggregate, Protocol):
+    """An Aggregate whose groups can be joined, as sessions are. `by_order`: its argument is that of `with_order`."""
+
+    @property
+    def by_order(self) -> bool: ...  # noqa: D102
+
+    def merge(self, groups: Groups, parts: Columns) -> dict[str, pa.Array]:
+        """The states of groups that are put together from others. `fold` goes on with them.
+
+        `parts`: the states of those others, in the order in which they are joined; `groups.code`: where each goes.
+        """
+
+
+class UnknownAggregateError(HeadwaterError):
+    """There is no aggregate for this function."""
+
+    def __init__(self, function: str, known: Sequence[str]) -> None:
+        super().__init__(f"there is no aggregate {function!r}", f"known: {', '.join(known)}")
+        self.function = function
+
+
+AGGREGATES: dict[str, Callable[[Agg], Aggregate]] = {
+    "count": Count.of,
+    "sum": total,
+    "avg": avg,
+    "mean": avg,
+    "min": lambda agg: Extreme.of(agg, greatest=False),
+    "max": lambda agg: Extreme.of(agg, greatest=True),
+    "first": lambda agg: Position.of(agg, last=False),
+    "first_value": lambda agg: Position.of(agg, last=False),
+    "any_value": lambda agg: Position.of(agg, last=False),
+    "last": lambda agg: Position.of(agg, last=True),
+    "last_value": lambda agg: Position.of(agg, last=True),
+    "collect_list": CollectList.of,
+    "array_agg": CollectList.of,
+    "approx_count_distinct": ApproxCountDistinct.of,
+}
+"""The aggregates by Spark SQL's names."""
+
+
+def aggregate(agg: Agg) -> Aggregate:
+    """The aggregate function of a declaration. Raises UnknownAggregateError."""
+    if agg.function not in AGGREGATES:
+        raise UnknownAggregateError(agg.function, sorted(AGGREGATES))
+    return AGGREGATES[agg.function](agg)
+
+
+def mergeable(agg: Agg) -> MergeableAggregate:
+    """The same, with a state that can be merged. Raises UnknownAggregateError."""
+    plain = aggregate(agg)
+    if isinstance(plain, Position):
+        return OrderedPosition(plain)
+    if isinstance(plain, CollectList):
+        return OrderedList(plain)
+    assert isinstance(plain, Count | Extreme | ApproxCountDistinct | Sums)
+    return plain
+
+
+def _function(agg: Agg, merges: bool) -> Aggregate:
+    return mergeable(agg) if merges else aggregate(agg)
+
+
+ROWS = Agg("_rows", "count")
+
+
+def row_count(aggs: Sequence[Agg]) -> Agg | None:
+    """The aggregate that counts a group's rows, so that an empty group can be deleted; None if rows cannot be removed.
+
+    It is one of `aggs`, a `count(*)`, or else ROWS, which the store then keeps in addition.
+    """
+    if not aggs or not all(aggregate(agg).subtracts for agg in aggs):
+        return None
+    return next((agg for agg in aggs if agg.function == "count" and agg.column is None), ROWS)
+
+
+def kept_aggregates(aggs: Sequence[Agg]) -> tuple[Agg, ...]:
+    """All aggregates that a store with these declared aggregates keeps."""
+    return (*aggs, ROWS) if row_count(aggs) is ROWS else tuple(aggs)
+
+
+def state_columns(aggs: Sequence[Agg], merges: bool = False) -> dict[str, pa.DataType]:
+    """The hidden columns of a store with these declared aggregates. `merges`: of a session store."""
+    kept = kept_aggregates(aggs)
+    return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in _function(agg, merges).state.items()}
+
+
+def results(aggs: Sequence[Agg], state: Columns, merges: bool = False) -> dict[str, pa.Array]:
+    """The result columns of stored rows, from their hidden columns."""
+    return {agg.name: _function(agg, merges).result(own_state(agg, state, merges)) for agg in aggs}
+
+
+def own_state(agg: Agg, columns: Columns, merges: bool = False) -> dict[str, pa.Array]:
+    """The hidden columns of one aggregate by suffix, out of those of its store."""
+    return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in _function(agg, merges).state}

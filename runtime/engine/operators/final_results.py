@@ -1,0 +1,175 @@
+"""Results of windows that have closed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ...ir import declarations
+from ...ir.topology import Store
+from ...ir.windows import AnyWindow, JoinWindow, SessionWindow, Window
+from ...records.arrays import Int64s, to_numpy
+from ...records.join_keys import row_step
+from ...records.key_order import last_in_order
+from ...records.keys import decode_keys
+from ...records.schema import WINDOW_COLUMNS
+from ...records.session_keys import has_segments, unpacked
+from ...records.types import Kind, parse_columns
+from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
+from .keyed.groups import bytes_of, group_codes, last_rows, window_column
+from .keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
+from .node import Edges, EpochStore, TaskEpoch
+from .rows import Rows, concat
+
+# Rows of a table with windows that close as its clock moves, each at the place of the change that moves it.
+
+
+@dataclass(frozen=True)
+class Closing:
+    """`places`: the changes, without columns, and where time passes without one. `clock`: of the table at each of them
+    (ms). `upto`: up to which end (ms) windows are closed then; `before`: up to which they were before all.
+    """
+
+    places: Rows
+    clock: Int64s
+    upto: Int64s
+    before: int
+
+    @classmethod
+    def of(cls, store: Store, rows: Rows, behind: int, epoch: TaskEpoch) -> Closing:
+        """Windows are closed so long behind their end (ms), by the clock of the table's store. `rows`: its changes."""
+        before = epoch.clock_before(store.name)
+        bare = replace(rows, columns={}, key=(), value=(), state=None, collapsed=False)
+        places = concat([bare, *epoch.places_of_time()])
+        # A record that moves the clock is never late, and its window has the record's timestamp then.
+        clock = np.maximum(np.maximum.accumulate(places.timestamp), before)
+        return cls(places, clock, clock - behind, before - behind)
+
+    def at(self, ends: Int64s) -> Int64s:
+        """The place at which windows with these ends are closed; the number of places for one that stays open."""
+        place: Int64s = np.searchsorted(self.upto, ends)
+        return place
+
+
+def closed_rows(store: Store, rows: Rows, closing: Closing, opened: EpochStore) -> tuple[Rows, Int64s]:
+    """The rows that close, by place, start (sessions: end, start) and key bytes; and the number of each one's place.
+
+    `rows`: the changes of the epoch, or those of them that count. `opened`: the table's store, with the rows before.
+    """
+    found, changed = _updated(store, rows, closing)
+    if len(closing.upto) and closing.upto[-1] > closing.before:
+        found = concat([found, _unchanged(store, rows, closing, opened, changed)])
+    return _in_order(store, found, closing)
+
+
+def _updated(store: Store, rows: Rows, closing: Closing) -> tuple[Rows, set[bytes]]:
+    """Of the rows of this epoch those that are there when they close, and the keys of all that had changed by then."""
+    ends = _times(rows, WINDOW_COLUMNS[1])
+    at = closing.at(ends)
+    # A session that came out already may still be joined with a later one, where its store keeps it for longer.
+    until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(closing.upto)) & (ends > closing.before))
+    some = rows.take(until)
+    keys = _places(store, some)
+    code, first = group_codes(keys)
+    last = last_rows(code, len(first))
+    changed = set(bytes_of(keys.take(pa.array(last))))
+    return some.take(np.sort(last[some.kind[last] == Kind.VALUE])), changed
+
+
+def _unchanged(store: Store, rows: Rows, closing: Closing, opened: EpochStore, changed: set[bytes]) -> Rows:
+    """The rows of earlier epochs that close now, without those of `changed`."""
+    upto = int(closing.upto[-1])
+    held = _held_in_segments if has_segments(store) else _held
+    found = [(key, row) for key, row in held(store, opened, closing.before, upto) if key not in changed]
+    first, plain = split_window_keys([key for key, _ in found])
+    assert not isinstance(store.window, JoinWindow | None)
+    if isinstance(store.window, SessionWindow):
+        end, (start, plain) = first, split_window_keys(plain)
+    else:
+        start, end = first, first + store.window.length_ms
+    types = parse_columns(store.key)
+    key = dict(zip(types, decode_keys(pa.array(plain, pa.binary()), list(types.values())), strict=True))
+    key |= zip(WINDOW_COLUMNS, (window_column(start), window_column(end)), strict=True)
+    stored = StoredRows.of(stored_columns(store), [row for _, row in found])
+    value = visible_columns(store, stored)
+    made = closing.places.take(closing.at(end)).with_columns(key, {name: value[name] for name in rows.value})
+    return replace(made, kind=np.full(len(found), Kind.VALUE, np.int8), timestamp=stored.timestamp)
+
+
+def _in_order(store: Store, found: Rows, closing: Closing) -> tuple[Rows, Int64s]:
+    """The rows at the places of the records that close them, and the numbers of these places."""
+    order = last_in_order(_places(store, found))
+    at = closing.at(_times(found, WINDOW_COLUMNS[1]))
+    order = order[np.argsort(at[order], kind="stable")]
+    at, places = at[order], closing.places
+    number = np.arange(len(at)) - np.searchsorted(at, at)
+    closed = found.take(order)
+    closed = replace(
+        closed,
+        path=(*(level[at] for level in places.path), number),
+        order=places.order[at],
+        headers=None if places.headers is None else places.headers.take(pa.array(at)),
+        state=None,
+    )
+    return closed, at
+
+
+def _places(store: Store, rows: Rows) -> pa.BinaryArray:
+    """Bytes in whose order rows come that close together: start, then key; of sessions end, start, then key."""
+    plain, start, end = session_keys(rows.keys)
+    keys = window_keys(start, plain)
+    return window_keys(end, keys) if store.type == "session" else keys
+
+
+def _held(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
+    """The stored rows whose windows end after `after` (ms) and at `upto` at the latest, by `_places`."""
+    assert isinstance(store.window, Window)
+    length = store.window.length_ms
+    return opened.range(first_window_key(after - length + 1), first_window_key(upto - length + 1))
+
+
+def _held_in_segments(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
+    """The same of sessions and sliding windows: of segments that may have some."""
+    first = max(after + 1, 0) // row_step(store) * row_step(store)
+    for key, segment in opened.range(first_window_key(first), first_window_key(upto + 1)):
+        # The value of a segment begins with its greatest end.
+        if int.from_bytes(segment[:8], "little", signed=True) <= after:
+            continue
+        plain = without_window(key)
+        for end, start, row in unpacked(segment):
+            if after < end <= upto:
+                place = first_window_key(start) + plain
+                yield first_window_key(end) + place if store.type == "session" else place, row
+
+
+def _times(rows: Rows, name: str) -> Int64s:
+    """A window column in ms."""
+    times: Int64s = to_numpy(rows.keys[name].cast(pa.int64())) // 1000
+    return times
+
+
+# The operator of `emit: on_close`: the rows of a windowed aggregate, each once, when its window closes.
+#
+# A row is closed by the record that moves the step's clock so far. It comes out at that record's place, behind all that
+# the record has done before. Kafka Streams looks for closed rows after it has put the record into its store, where they
+# may have expired by then; here they come out first. Up to where rows have come out follows from the committed clock,
+# so an epoch that is repeated gives the same rows, and none twice.
+
+
+@dataclass(frozen=True)
+class FinalResults(declarations.FinalResults):
+    """Takes every update of the aggregate, and gives the rows whose windows close, by start and then by key bytes.
+
+    Sessions come by end, start and key bytes. A row keeps its timestamp, and has the headers of the record that closed
+    its window. A row that is open stays in the store, also at the end of the input.
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        rows = edges[self.flow]
+        assert isinstance(self.store.window, AnyWindow)
+        closing = Closing.of(self.store, rows, self.store.window.closed_after_ms, epoch)
+        edges[self.flow], _ = closed_rows(self.store, rows, closing, epoch.store(self.store))

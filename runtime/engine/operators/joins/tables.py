@@ -1,0 +1,291 @@
+"""The join of two tables with the same key: every change of either side changes the joined row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from ....ir import declarations
+from ....ir.topology import Store
+from ....records.arrays import Bools, Int64s, typed
+from ....records.types import Kind
+from ..aggregate import look_up, row_keys
+from ..keyed.groups import Groups, by_key, group_codes
+from ..keyed.stored_rows import Versions, at_points, changes, changes_of, clock_at, expired, visible_columns
+from ..node import Edges, EpochStore, TaskEpoch
+from ..rows import Rows, concat, path_order
+from .lookups import as_of
+
+
+@dataclass(frozen=True)
+class TableTableJoin(declarations.TableTableJoin):
+    """Joins each change with the row that the other side has at that moment, in path order.
+
+    The time of a result is the greater one of the change and of the other side's row.
+
+    | | a change of this side gives | a change of the other side gives |
+    |---|---|---|
+    | inner | a row; a deletion; nothing where the other side has no row | the same |
+    | left | a row; a deletion; nothing where neither side has or had a row | nothing where this side has no row |
+    | outer | a row; a deletion; nothing where neither side has or had a row | the same |
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        this, other = (_new_rows(edges[name]) for name in (self.flow, self.table))
+        theirs = zip(this.keys, other.keys.values(), strict=True)
+        both = {name: (this.keys[name], column) for name, column in theirs}
+        columns = {name: pa.concat_arrays([mine, typed(its, mine.type)]) for name, (mine, its) in both.items()}
+        keys = row_keys(self.store, columns)
+        code, first = group_codes(keys)
+        # Stores are read fastest in the order of their keys.
+        code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
+        columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
+        # Rows in the same windows may be laid out in two ways, as those of a `to_table` have no windowed store.
+        others = distinct if self.other_store.type == self.store.type else row_keys(self.other_store, columns)
+        sides = _Sides(
+            _versions(self.store, epoch.store(self.store), distinct, this, this.value),
+            _versions(self.other_store, epoch.store(self.other_store), others, other, self.values.values()),
+            self,
+        )
+        come = [
+            _Moments(this, code[: len(this)], True, sets=not self.this_made_of),
+            _Moments(other, code[len(this) :], False, sets=not self.other_made_of),
+        ]
+        seen = [
+            replace(each, rows=as_of(each.rows, [edges[name] for name in names]), triggers=False, sets=True)
+            for names, each in zip((self.this_made_of, self.other_made_of), come, strict=True)
+            if names
+        ]
+        moments = [*seen, *come]
+        met = self._without_expired(_met(moments, len(first)), moments, columns, epoch)
+        triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
+        giving = np.flatnonzero(sides.give(met))
+        of_group, code = _present(met.key[giving], len(first))
+        before = sides.joined(of_group, of_group)
+        groups = Groups(code, len(of_group), self.emit == "each_update", before.exists)
+        points = giving if groups.each else giving[groups.last]
+        after = sides.joined(met.this[points], met.other[points])
+        times = sides.times(met, triggers.timestamp)
+        columns = {name: column.take(pa.array(of_group)) for name, column in columns.items()}
+        context, after = at_points(groups, triggers.take(giving), columns), replace(after, timestamp=times[points])
+        if met.forgotten is None or not (self.old and groups.each):
+            edges[self.flow] = changes(groups, context, before, after, self.old)
+        else:
+            this_gone, other_gone = met.forgotten
+            mine = _replaced(groups, of_group, met.this[giving], this_gone[giving])
+            its = _replaced(groups, of_group, met.other[giving], other_gone[giving])
+            edges[self.flow] = changes_of(context, sides.joined(mine, its), after)
+
+    def _without_expired(
+        self, met: _Met, moments: Sequence[_Moments], columns: Mapping[str, pa.Array], epoch: TaskEpoch
+    ) -> _Met:
+        """What was met, without the rows that their side has forgotten by then, as if they had never been.
+
+        `columns`: the key columns of each key.
+        """
+        if not (self.store.is_windowed or self.other_store.is_windowed):
+            return met
+        key = {name: column.take(pa.array(met.key)) for name, column in columns.items()}
+        order = path_order([each.rows for each in moments])
+        triggers = np.concatenate([np.full(len(each.code), each.triggers) for each in moments])
+        gone = list[Bools]()
+        for of_this, store in ((True, self.store), (False, self.other_store)):
+            moves = [each.sets and each.of_this == of_this for each in moments]
+            times = [np.where(each, rows.rows.timestamp, -1) for each, rows in zip(moves, moments, strict=True)]
+            clock = clock_at(store, order, np.concatenate(times), epoch)[order][triggers[order]]
+            gone.append(expired(store, key, clock))
+        mine, its = gone
+        return replace(
+            met,
+            this=np.where(mine & ~met.of_this, ABSENT, met.this),
+            other=np.where(its & met.of_this, ABSENT, met.other),
+            this_before=np.where(mine, ABSENT, met.this_before),
+            other_before=np.where(its, ABSENT, met.other_before),
+            replaced=np.where(np.where(met.of_this, mine, its), ABSENT, met.replaced),
+            forgotten=(mine, its),
+        )
+
+
+ABSENT = -1
+"""The number of the version of a row that is not there: the last one of `_versions`."""
+
+
+@dataclass(frozen=True)
+class _Met:
+    """The changes of both sides in path order, and the rows that met: numbers in `_versions` of the sides.
+
+    `trigger`: the number of the change, of this side's and then the other's. `key`: the number of the key. `of_this`:
+    whether the change is one of this side. `this_before`, `other_before`: the rows that met at the change of the key
+    before, or at the start of the epoch. `replaced`: the row of its own side that the change replaces. `forgotten`: at
+    which changes this side, and the other one, have forgotten their rows of before; None of tables without windows.
+    """
+
+    trigger: Int64s
+    key: Int64s
+    of_this: Bools
+    this: Int64s
+    other: Int64s
+    this_before: Int64s
+    other_before: Int64s
+    replaced: Int64s
+    forgotten: tuple[Bools, Bools] | None = None
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Changes of a side as they come on an edge. `code`: their keys.
+
+    `triggers`: whether they give results. `sets`: whether the other side sees them from then on.
+    """
+
+    rows: Rows
+    code: Int64s
+    of_this: bool
+    triggers: bool = True
+    sets: bool = True
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The versions of both sides' rows, and the join."""
+
+    this: Versions
+    other: Versions
+    join: TableTableJoin
+
+    def give(self, met: _Met) -> Bools:
+        """Which changes give one of the result."""
+        this, other = self.this.exists[met.this], self.other.exists[met.other]
+        replaced = np.where(
+            met.of_this,
+            self.this.exists[np.where(met.of_this, met.replaced, 0)],
+            self.other.exists[np.where(met.of_this, 0, met.replaced)],
+        )
+        match self.join.how:
+            case "inner":
+                # A change that deletes the rows of both sides meets no row, and yet deletes one.
+                before = self.this.exists[met.this_before] & self.other.exists[met.other_before]
+                return np.where(met.of_this, other, this) | (before & ~this & ~other)
+            case "left":
+                return this | (met.of_this & (other | replaced))
+            case "outer":
+                return this | other | replaced
+
+    def joined(self, this: Int64s, other: Int64s) -> Versions:
+        """The joined rows of these rows of both sides, each with the greater time of the two."""
+        exists, theirs = self.this.exists[this], self.other.exists[other]
+        values = _picked(self.this, {name: name for name in self.this.values}, this, exists)
+        values |= _picked(self.other, self.join.values, other, theirs)
+        timestamp = np.maximum(self.this.timestamp[this], self.other.timestamp[other])
+        match self.join.how:
+            case "inner":
+                return Versions(values, timestamp, exists & theirs)
+            case "left":
+                return Versions(values, timestamp, exists)
+            case "outer":
+                return Versions(values, timestamp, exists | theirs)
+
+    def times(self, met: _Met, own: Int64s) -> Int64s:
+        """The time of each result. `own`: those of the changes. What a side has deleted before has no time."""
+        met_row = np.where(met.of_this, self.other.exists[met.other], self.this.exists[met.this])
+        its_time = np.where(met.of_this, self.other.timestamp[met.other], self.this.timestamp[met.this])
+        return np.where(met_row, np.maximum(own, its_time), own)
+
+
+def _replaced(groups: Groups, first: Int64s, given: Int64s, gone: Bools) -> Int64s:
+    """The version of a side in the row that each change replaces, none where it is forgotten by then (`gone`).
+
+    `first`: that of each group when the epoch began. `given`: those in the results.
+    """
+    previous = groups.previous
+    return np.where(gone, ABSENT, np.where(previous < 0, first[groups.code], given[previous]))
+
+
+def _new_rows(rows: Rows) -> Rows:
+    """The changes without the rows that they replace: what was there before is known from the store."""
+    return rows.filter(rows.kind <= Kind.VALUE)
+
+
+def _bare(rows: Rows) -> Rows:
+    return replace(rows, columns={}, key=(), value=(), state=None)
+
+
+def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows, names: Iterable[str]) -> Versions:
+    """The rows of all keys at the start of the epoch, then those after each change, then one that is not there."""
+    stored = look_up(store, opened, keys)
+    before, after = visible_columns(store, stored), rows.values
+    types = {name: before[name].type for name in names}
+    return Versions(
+        {
+            name: pa.concat_arrays([before[name], typed(after[name], kind), pa.nulls(1, kind)])
+            for name, kind in types.items()
+        },
+        np.concatenate([stored.timestamp, rows.timestamp, [-1]]),
+        np.concatenate([stored.exists, rows.kind == Kind.VALUE, [False]]),
+    )
+
+
+def _picked(versions: Versions, names: Mapping[str, str], index: Int64s, there: Bools) -> dict[str, pa.Array]:
+    """The columns (new -> name) of the versions at `index`; null where the row is not there."""
+    places = pa.array(index, mask=~there)
+    return {new: versions.values[name].take(places) for new, name in names.items()}
+
+
+def _met(moments: Sequence[_Moments], keys: int) -> _Met:
+    """Which rows meet at each change. `moments`: those that trigger come last. `keys`: the number of keys."""
+    order = path_order([each.rows for each in moments])
+    code = np.concatenate([each.code for each in moments])[order]
+    sort = np.argsort(code, kind="stable")
+    order, key = order[sort], code[sort]
+    triggers, sets, of_this = (
+        np.repeat([getattr(each, name) for each in moments], [len(each.code) for each in moments])[order]
+        for name in ("triggers", "sets", "of_this")
+    )
+    version = np.concatenate([keys + np.arange(len(each.code)) for each in moments])[order]
+    places = np.arange(len(key))
+    start = np.maximum.accumulate(np.where(_starts(key), places, 0))
+
+    def latest(which: Bools) -> tuple[Int64s, Int64s]:
+        """The version of a side at each change that triggers, and at the one before it."""
+        last = np.maximum.accumulate(np.where(which, places, -1))
+        now = np.where(last >= start, version[last], key)[triggers]
+        of = key[triggers]
+        return now, np.where(_starts(of), of, np.concatenate([now[:1], now[:-1]]))
+
+    this, this_before = latest(sets & of_this)
+    other, other_before = latest(sets & ~of_this)
+    replaced = key.copy()
+    for own in (np.flatnonzero(triggers & of_this), np.flatnonzero(triggers & ~of_this)):
+        replaced[own[1:]] = np.where(_starts(key[own])[1:], key[own[1:]], version[own[:-1]])
+    # Back from the order by key to that of the paths.
+    place = np.full(len(key), -1)
+    place[sort[triggers]] = np.arange(np.count_nonzero(triggers))
+    back = place[place >= 0]
+    return _Met(
+        trigger=order[triggers][back] - sum(len(each.code) for each in moments if not each.triggers),
+        key=key[triggers][back],
+        of_this=of_this[triggers][back],
+        this=this[back],
+        other=other[back],
+        this_before=this_before[back],
+        other_before=other_before[back],
+        replaced=replaced[triggers][back],
+    )
+
+
+def _starts(key: Int64s) -> Bools:
+    """Where a key begins, in rows that are sorted by key."""
+    starts = np.ones(len(key), np.bool_)
+    starts[1:] = key[1:] != key[:-1]
+    return starts
+
+
+def _present(code: Int64s, keys: int) -> tuple[Int64s, Int64s]:
+    """(The keys that are there, in ascending order; the place of each row's key among them)."""
+    there = np.zeros(keys, np.bool_)
+    there[code] = True
+    return np.flatnonzero(there), (np.cumsum(there) - 1)[code]

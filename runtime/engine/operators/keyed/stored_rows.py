@@ -1,0 +1,231 @@
+"""Rows of stores, and their changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from operator import is_not
+
+import numpy as np
+import pyarrow as pa
+
+from ....ir.topology import Store
+from ....records.arrays import Bools, Int8s, Int64s, to_numpy
+from ....records.keys import encode_keys
+from ....records.schema import WINDOW_COLUMNS
+from ....records.types import Kind, parse_columns
+from ....records.window_keys import window_keys
+from ....state.codec import RowCodec
+from ..aggregates.registry import results, state_columns
+from ..node import EpochStore, TaskEpoch
+from ..rows import Rows
+from .groups import Groups
+
+# Rows of stores as columns: which columns a store has, and how rows are read and written by key.
+
+
+def hidden_columns(store: Store) -> dict[str, pa.DataType]:
+    """The columns of the state of a store's aggregates."""
+    return state_columns(store.aggregates, merges=store.type == "session")
+
+
+def stored_columns(store: Store) -> dict[str, pa.DataType]:
+    """The columns of a store's rows: the hidden state of its aggregates, then its other value columns."""
+    names = {agg.name for agg in store.aggregates}
+    value = {name: kind for name, kind in parse_columns(store.value).items() if name not in names}
+    return hidden_columns(store) | value
+
+
+def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    """The encoded keys of a store. For those of window stores see `records.window_keys`; not for session stores."""
+    if store.type != "window":
+        return encode_keys(list(key.values()))
+    plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
+    return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64()).fill_null(0)) // 1000, plain)
+
+
+def session_keys(key: Mapping[str, pa.Array]) -> tuple[pa.BinaryArray, Int64s, Int64s]:
+    """The encoded keys of a session store, and the bounds of the sessions in ms (0 where they are null)."""
+    plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
+    start, end = (to_numpy(key[name].cast(pa.int64()).fill_null(0)) // 1000 for name in WINDOW_COLUMNS)
+    return plain, start, end
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """Rows read by key. `exists`: which keys have a row. For others the columns are null and `timestamp` (ms) is -1."""
+
+    exists: Bools
+    columns: dict[str, pa.Array]
+    timestamp: Int64s
+
+    @classmethod
+    def of(cls, types: Mapping[str, pa.DataType], values: Sequence[bytes | None]) -> StoredRows:
+        """Decode rows. `types`: the columns of their store."""
+        columns, timestamps = RowCodec(types).decode(values)
+        exists = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
+        return cls(exists, dict(zip(types, columns, strict=True)), timestamps)
+
+
+def visible_columns(store: Store, rows: StoredRows) -> dict[str, pa.Array]:
+    """The value columns of a store's rows, as users see them."""
+    have = {**rows.columns, **results(store.aggregates, rows.columns, store.type == "session")}
+    return {name: have[name] for name in parse_columns(store.value)}
+
+
+class RowStore:
+    """An epoch's store as rows. `types`: its columns."""
+
+    def __init__(self, store: EpochStore, types: Mapping[str, pa.DataType]) -> None:
+        self._store = store
+        self._codec = RowCodec(types)
+
+    def get(self, keys: Sequence[bytes]) -> StoredRows:
+        """The rows of the keys."""
+        return StoredRows.of(self._codec.types, self._store.get_many(keys))
+
+    def put(
+        self,
+        keys: Sequence[bytes],
+        columns: Mapping[str, pa.Array],
+        timestamps: Int64s,
+        exists: Bools,
+        existed: Bools,
+    ) -> None:
+        """Change the rows of the keys. A row that `existed` and does not exist any more is deleted."""
+        values: list[bytes | None] = list(self._codec.encode([columns[name] for name in self._codec.types], timestamps))
+        # The usual case: nothing is deleted, and nothing need be picked out.
+        if exists.all():
+            self._store.put_many(keys, values, timestamps)
+            return
+        for row in np.flatnonzero(~exists).tolist():
+            values[row] = None
+        changed = np.flatnonzero(exists | existed)
+        rows = changed.tolist()
+        self._store.put_many([keys[row] for row in rows], [values[row] for row in rows], timestamps[changed])
+
+
+# Computes the changes of a table from its rows before and after: what is emitted, and with which old rows.
+
+
+@dataclass(frozen=True)
+class Versions:
+    """Versions of rows, one after another: values, time in ms, and whether the row exists."""
+
+    values: Mapping[str, pa.Array]
+    timestamp: Int64s
+    exists: Bools
+
+
+def at_points(groups: Groups, rows: Rows, columns: Mapping[str, pa.Array]) -> Rows:
+    """The record of each point, which is the last one of its group if the points are groups, with its key alone.
+
+    `columns`: the key columns of each group.
+    """
+    bare = replace(rows, columns={}, key=(), value=(), state=None)
+    if not groups.each:
+        return bare.take(groups.last).with_columns(columns)
+    code = pa.array(groups.code)
+    return bare.with_columns({name: column.take(code) for name, column in columns.items()})
+
+
+def changes(groups: Groups, context: Rows, before: Versions, after: Versions, old: bool) -> Rows:
+    """The changes of a table, in the order of the records that made them.
+
+    `groups`: the records by key. `before`: each group's row at the start of the epoch; `after`: the row after each
+    point. `context`: the records of the points, see `at_points`. With points at rows each record gives a change. With
+    one point for each group, a row that came and went or a deletion of a missing row gives none. `old`: with the
+    replaced rows.
+    """
+    if groups.each:
+        point = np.arange(len(groups.code))
+        previous = groups.previous if old else point
+    else:
+        # One change for each group, in the order of the last record of each.
+        point = np.argsort(groups.last, kind="stable")
+        point = point[before.exists[point] | after.exists[point]]
+        previous = np.full(len(point), -1)
+    if not old:
+        kind = np.where(after.exists[point], Kind.VALUE, Kind.TOMBSTONE).astype(np.int8)
+        return replace(_rows(context, point, after, point, kind), collapsed=not groups.each)
+    # The pool of versions: those before the epoch by group, then those after each point.
+    replaced = np.where(previous < 0, groups.point_code[point], groups.count + previous)
+    return _pairs(context, point, _both(before, after), replaced, groups.count + point)
+
+
+def changes_of(context: Rows, before: Versions, after: Versions) -> Rows:
+    """The changes of a table, each with the row that it replaces. `before`, `after`: the rows at each of `context`."""
+    point = np.arange(len(context))
+    return _pairs(context, point, _both(before, after), point, len(context) + point)
+
+
+def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
+    """The changes without the points between a subtracted row and the row that follows it in the same group."""
+    half = kind == Kind.OLD_SAME_GROUP
+    if not groups.each or not half.any():
+        return groups, context, after
+    kept = np.flatnonzero(~half)
+    index = pa.array(kept)
+    return (
+        Groups(groups.code[kept], groups.count, True, groups.exists),
+        context.take(kept),
+        Versions(
+            {name: column.take(index) for name, column in after.values.items()},
+            after.timestamp[kept],
+            after.exists[kept],
+        ),
+    )
+
+
+def _both(before: Versions, after: Versions) -> Versions:
+    return Versions(
+        {name: pa.concat_arrays([before.values[name], column]) for name, column in after.values.items()},
+        np.concatenate([before.timestamp, after.timestamp]),
+        np.concatenate([before.exists, after.exists]),
+    )
+
+
+def _pairs(context: Rows, point: Int64s, pool: Versions, replaced: Int64s, new: Int64s) -> Rows:
+    """The versions `replaced` and `new` of each of the points, one after another."""
+    pairs = np.stack([replaced, new], axis=1).ravel()
+    kept = np.ones(len(pairs), np.bool_)
+    # A row that is new has no old row before it.
+    kept[0::2] = pool.exists[replaced]
+    is_new = np.tile([False, True], len(point))[kept]
+    index = pairs[kept]
+    kind = np.where(is_new, np.where(pool.exists[index], Kind.VALUE, Kind.TOMBSTONE), Kind.OLD).astype(np.int8)
+    return _rows(context, np.repeat(point, 2)[kept], pool, index, kind)
+
+
+def _rows(context: Rows, point: Int64s, versions: Versions, index: Int64s, kind: Int8s) -> Rows:
+    """The `versions` at `index` as rows of the records of each `point`."""
+    places = pa.array(index, mask=kind == Kind.TOMBSTONE)
+    values = {name: column.take(places) for name, column in versions.values.items()}
+    changed = replace(context.take(point), kind=kind, timestamp=versions.timestamp[index])
+    return changed.with_columns(None, values)
+
+
+# Which rows of tables with windows a lookup finds no more: by the table's clock at that moment.
+#
+# Rows that have expired leave the disk later, by committed clocks. If a lookup went by what is there, its result would
+# depend on where epochs end.
+
+
+def clock_at(store: Store, order: Int64s, times: Int64s, epoch: TaskEpoch) -> Int64s:
+    """The clock of a table (ms) when each row is processed, that row included: the greatest time of its changes.
+
+    `times`: of the changes of the table, -1 of rows that are none. `order`: the permutation that sorts rows by path.
+    """
+    clock = np.empty(len(order), np.int64)
+    clock[order] = np.maximum.accumulate(times[order])
+    return np.maximum(clock, epoch.clock_before(store.name))
+
+
+def expired(store: Store, key: Mapping[str, pa.Array], clock: Int64s) -> Bools:
+    """Which keys a store has forgotten at these clocks (ms). `key`: the key columns, with those of the window."""
+    kept = store.kept_ms
+    if not store.is_windowed or kept is None:
+        return np.zeros(len(clock), np.bool_)
+    bound = key["window_end" if store.type == "session" else "window_start"]
+    return to_numpy(bound.cast(pa.int64()).fill_null(0)) // 1000 <= clock - kept

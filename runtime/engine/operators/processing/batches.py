@@ -1,0 +1,354 @@
+"""Records and batches as processors see them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from threading import get_ident
+from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .....suggestions import closest, guess
+from ....dataclass_json import parsed
+from ....python_functions.results import UnfitValueError, fitted
+from ....records.arrays import Bools, Int8s, Int64s, to_numpy
+from ....records.schema import no_timestamp, no_timestamps
+from ....records.types import Kind
+from ..node import RowFailedError
+from ..rows import Rows, physical_key
+
+# Columns that a processor of batches gives: found by name, and made of the types that are declared.
+
+Columns: TypeAlias = Any
+"""A `pa.RecordBatch` or a `pa.Table`."""
+
+
+def column_of(rows: Columns, name: str, kind: pa.DataType, what: str) -> pa.Array:
+    """A column by name, as an array of its type. `what`: it is of, for people. Raises UnfitValueError."""
+    if not isinstance(rows, pa.RecordBatch | pa.Table):
+        raise UnfitValueError(f"{what!r} takes many rows as an Arrow RecordBatch or Table, not {type(rows).__name__}")
+    if name not in rows.schema.names:
+        raise UnfitValueError(f"a batch for {what!r} lacks the column {name!r}; it has {', '.join(rows.schema.names)}")
+    if rows.schema.names.count(name) > 1:
+        raise UnfitValueError(f"a batch for {what!r} has more than one column {name!r}")
+    try:
+        return fitted(rows.column(name), kind)
+    except UnfitValueError as error:
+        raise UnfitValueError(f"the column {name!r} of a batch for {what!r}: {error.cause}") from None
+
+
+def times_of(rows: Columns, name: str, what: str) -> Int64s:
+    """A column of timestamps of records, ms. Raises UnfitValueError."""
+    column = column_of(rows, name, pa.int64(), what)
+    if column.null_count:
+        raise UnfitValueError(f"the column {name!r} of a batch for {what!r} cannot be null")
+    times: Int64s = to_numpy(column)
+    wrong = np.flatnonzero(no_timestamps(times))
+    if len(wrong):
+        found = int(times[wrong[0]])
+        where = f"row {wrong[0]} of the column {name!r} of a batch for {what!r}"
+        raise UnfitValueError(f"{where}: the timestamp {no_timestamp(found)}: {found}")
+    return times
+
+
+def refuse_others(rows: Columns, known: Iterable[str], what: str) -> None:
+    """Raise UnfitValueError for a column that nobody has asked for."""
+    wanted = list(known)
+    for name in rows.schema.names:
+        if name not in wanted:
+            raise UnfitValueError(f"a batch for {what!r} has a column {name!r}; known are {', '.join(wanted)}")
+
+
+# A record as a processor sees it, and as it makes one.
+
+
+class Record(NamedTuple):
+    """A record. `key`, `value`: objects with an attribute for each column, or None.
+
+    `timestamp`: ms since 1970. `headers`: texts by name. To forward one, mappings by column will do for key and value.
+    As of every named tuple, `record._replace(value=...)` is a copy with another value.
+    """
+
+    key: Any
+    value: Any
+    timestamp: int
+    headers: Mapping[str, str] | None = None
+
+
+def header_text(headers: Any) -> str:
+    """Headers as topics have them. Raises ValueError unless they are texts by name, which UTF-8 can write."""
+    if not isinstance(headers, Mapping) or not all(
+        isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
+    ):
+        raise ValueError(f"headers are texts by name, not {headers!r:.100}")
+    text = json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":"))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError(f"headers are texts that UTF-8 can write, not {headers!r:.100}") from None
+    return text
+
+
+# Records as Arrow batches, for processors that take many at once.
+#
+# A batch has the columns of key and value (a key column that shares its name with one of the value is `key.<name>`),
+# and of each record `_timestamp` (ms), `_headers` (JSON, or null) and `_kind`: 1, or 0 where the value is null.
+
+META = {"_timestamp": pa.int64(), "_headers": pa.string(), "_kind": pa.int8()}
+ROW = "_row"
+"""The column of a result that says which record of the batch each one comes from."""
+
+
+def batch_of(rows: Rows, start: int, end: int) -> pa.RecordBatch:
+    """The rows from `start` to `end` as a batch."""
+    headers = pa.nulls(len(rows), pa.string()) if rows.headers is None else rows.headers
+    columns = {
+        **rows.columns,
+        "_timestamp": pa.array(rows.timestamp),
+        "_headers": headers,
+        "_kind": pa.array(rows.kind),
+    }
+    return pa.RecordBatch.from_pydict(columns).slice(start, end - start)
+
+
+def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping[str, pa.DataType], came: Rows) -> Rows:
+    """The records that a processor has made of those that came. Raises UnfitValueError."""
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        raise UnfitValueError(f"`process_batch` returns an Arrow RecordBatch or Table, not {type(batch).__name__}")
+    keys = {name: physical_key(name, dict(value)) for name in key}
+    refuse_others(batch, [*keys.values(), *value, *META, ROW], "forward")
+    source = _sources(batch, len(came))
+    plain = came.take(source)
+    given = batch.schema.names
+    timestamp = times_of(batch, "_timestamp", "forward") if "_timestamp" in given else plain.timestamp
+    kind = _kinds(batch) if "_kind" in given else np.full(len(batch), int(Kind.VALUE), np.int8)
+    headers = _headers(batch) if "_headers" in given else plain.headers
+    made = Rows((*plain.path, _places(source)), kind, timestamp, plain.order, headers, {}, (), ())
+    return made.with_columns(
+        {name: column_of(batch, keys[name], of, "forward") for name, of in key.items()},
+        {name: _of_values(column_of(batch, name, of, "forward"), kind == Kind.VALUE) for name, of in value.items()},
+    )
+
+
+def _kinds(batch: Columns) -> Int8s:
+    """What each record is: a value, or a null value."""
+    column = column_of(batch, "_kind", META["_kind"], "forward")
+    known = pa.array([int(Kind.TOMBSTONE), int(Kind.VALUE)], META["_kind"])
+    wrong = np.flatnonzero(~to_numpy(pc.is_in(column, known)))
+    if len(wrong):
+        found = column[int(wrong[0])].as_py()
+        raise UnfitValueError(f"row {wrong[0]}: `_kind` is 1, or 0 where the value is null, not {found}")
+    kinds: Int8s = to_numpy(column)
+    return kinds
+
+
+def _headers(batch: Columns) -> pa.Array:
+    """The headers of each record, as topics have them. Equal texts are looked at once."""
+    found = column_of(batch, "_headers", META["_headers"], "forward").dictionary_encode()
+    texts = []
+    for number, text in enumerate(found.dictionary.to_pylist()):
+        try:
+            texts.append(_header(text))
+        except ValueError:
+            row = pc.index(found.indices, number).as_py()
+            raise UnfitValueError(
+                f'row {row}: `_headers` is null or JSON with texts by name, such as {{"source": "web"}}, '
+                f"not {text!r:.100}"
+            ) from None
+    return pa.DictionaryArray.from_arrays(found.indices, pa.array(texts, pa.string())).dictionary_decode()
+
+
+def _header(text: str) -> str | None:
+    """Headers that are given as JSON. Raises ValueError."""
+    found = parsed(text)
+    if not isinstance(found, dict):
+        raise ValueError(text)
+    header_text(found)
+    return text if found else None
+
+
+def _of_values(column: pa.Array, there: Bools) -> pa.Array:
+    """A column of the value, null where the record's value is null."""
+    return column if there.all() else column.take(pa.array(np.arange(len(there)), mask=~there))
+
+
+def _sources(batch: Columns, came: int) -> Int64s:
+    """Which record each one comes from."""
+    if ROW not in batch.schema.names:
+        if len(batch) != came:
+            raise UnfitValueError(
+                f"a batch of {len(batch)} records was made of {came}: its column `{ROW}` has to say, by their numbers "
+                "from 0, which record each one comes from"
+            )
+        return np.arange(came)
+    column = column_of(batch, ROW, pa.int64(), "forward")
+    found: Int64s = np.zeros(0, np.int64) if column.null_count else to_numpy(column)
+    if len(found) != len(batch) or (np.diff(found) < 0).any() or (len(found) and not 0 <= found[0] <= found[-1] < came):
+        raise UnfitValueError(f"`{ROW}` of a batch has numbers from 0 to {came - 1}, none below the one before it")
+    return found
+
+
+def _places(source: Int64s) -> Int64s:
+    """The place of each among those of the same record."""
+    begins = np.ones(len(source), np.bool_)
+    begins[1:] = source[1:] != source[:-1]
+    starts = np.maximum.accumulate(np.where(begins, np.arange(len(source)), 0))
+    places: Int64s = np.arange(len(source)) - starts
+    return places
+
+
+# What a processor works on at the moment.
+
+Item = TypeVar("Item")
+
+
+@dataclass(slots=True)
+class Moment:
+    """Mutable: moved from record to record.
+
+    `stream_time`: the task's, with the record at work, ms; -1 before the first one. `timestamp`: of the record, or the
+    time of the punctuation, ms. `record`: the number of the record; None in a punctuation, before the first record, and
+    for what other steps or processors give up while no record comes. `row`: the row at work; None in a punctuation and
+    before the first record. `at`: where in the epoch, see `punctuation.Position`. `in_batch`: whether many records are
+    at work. `order`: the `_order` of the record that all comes from, or that the punctuation follows. `failed`: what a
+    processor has raised for a record. `thread`: in which processors are called. `ended`: whether the epoch has.
+    `misused`: what another thread was told meanwhile.
+    """
+
+    stream_time: int
+    timestamp: int
+    record: int | None = None
+    row: int | None = None
+    at: tuple[int, ...] = (-1,)
+    in_batch: bool = False
+    order: int = -1
+    failed: RowFailedError | None = None
+    thread: int = field(default_factory=get_ident)
+    ended: bool = False
+    misused: str = ""
+
+    def refuse_outside(self) -> None:
+        """Raise UnfitValueError where a context, a store or a schedule is used after its epoch, or in another thread:
+        whatever it is given there would be lost, or come at a place that chance decides.
+        """
+        if self.ended:
+            raise UnfitValueError(
+                "contexts, stores and schedules are of one epoch, and that of this one has ended: take those that "
+                "`init` is given in each epoch, and keep them in the processor alone"
+            )
+        if get_ident() != self.thread:
+            self.misused = (
+                "contexts, stores and schedules are used in the thread in which the processor is called, and not in "
+                "another one: have that return what it has found, and forward or store it before `process` returns"
+            )
+            raise UnfitValueError(self.misused)
+
+    @classmethod
+    def at_start(cls, before: int) -> Moment:
+        """Before the first record of an epoch. `before`: the stream time then."""
+        return cls(before, max(before, 0))
+
+
+class OfEpoch(Iterator[Item], Generic[Item]):
+    """What a store gives one after another, in its epoch alone. A generator that has raised would be empty after that,
+    so a processor that has kept it would find no rows where there are some.
+    """
+
+    def __init__(self, found: Iterator[Item], moment: Moment) -> None:
+        self._found = found
+        self._moment = moment
+
+    def __next__(self) -> Item:
+        self._moment.refuse_outside()
+        return next(self._found)
+
+
+# What a processor is told that asks its context or a store for a word that there is none of.
+
+_CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What something understands. `of`: it, for people. `kafka`: words of Kafka -> how the same is said here."""
+
+    of: str
+    here: tuple[str, ...]
+    kafka: Mapping[str, str] = field(default_factory=dict)
+
+    def unknown(self, word: str) -> AttributeError:
+        """The error for a word that is none of these."""
+        close = closest(_CAPITAL.sub("_", word), self.here)
+        said = self.kafka.get(word) or next((f"`{each}`" for each in close), None)
+        guess = f"did you mean {said}? " if said else ""
+        return AttributeError(f"{self.of} has no `{word}`: {guess}It has {', '.join(self.here)}")
+
+
+def not_named(name: object, word: str, known: Iterable[str]) -> str:
+    """What is wrong with the name of a store or flow that the step does not name. `word`: under which it would."""
+    names = list(known)
+    return f"{name!r} is none of the step's `{word}`: {guess(str(name), names, ', '.join(names) or 'none')}"
+
+
+_TIMED_KAFKA = {
+    "backwardFetch": "`fetch` with `reverse=True`",
+    "fetchAll": "`fetch_all`",
+    "backwardAll": "`all` with `reverse=True`",
+}
+KEY_VALUE = Words(
+    "a key-value store",
+    (
+        *("get", "put", "put_all", "put_if_absent", "delete", "range", "prefix", "all", "count"),
+        *("get_many", "put_many", "delete_many"),
+    ),
+    {
+        "reverseRange": "`range` with `reverse=True`",
+        "reverseAll": "`all` with `reverse=True`",
+        "prefixScan": "`prefix`",
+        "approximateNumEntries": "`count`",
+        "fetch": "`get`, or a store of `type: window`",
+    },
+)
+WINDOW = Words(
+    "a window store",
+    ("put", "fetch", "fetch_all", "all", "get_many", "put_many", "delete_many"),
+    {
+        **_TIMED_KAFKA,
+        "backwardFetchAll": "`fetch_all` with `reverse=True`",
+        "get": "`fetch(key, start)`",
+        "delete": "`put(key, None, start)`",
+        "remove": "`put(key, None, start)`",
+    },
+)
+SESSION = Words(
+    "a session store",
+    (
+        *("put", "remove", "fetch_session", "find_sessions", "find_all_sessions", "fetch", "fetch_all", "all"),
+        *("get_many", "put_many", "delete_many"),
+    ),
+    {
+        **_TIMED_KAFKA,
+        "backwardFindSessions": "`find_sessions` with `reverse=True`",
+        "get": "`fetch_session(key, start, end)`",
+        "delete": "`remove`",
+    },
+)
+CONTEXT = Words(
+    "the context",
+    ("store", "forward", "schedule", "schedules", "stream_time", "topic", "offset", "partition", "task_id"),
+    {
+        "getStateStore": "`store`",
+        "get_state_store": "`store`",
+        "currentStreamTimeMs": "`stream_time`",
+        "current_stream_time_ms": "`stream_time`",
+        "timestamp": "`record.timestamp`",
+        "headers": "`record.headers`",
+        "recordMetadata": "`topic`, `partition` and `offset`",
+        "state": "`store`",
+    },
+)

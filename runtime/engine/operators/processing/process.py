@@ -1,0 +1,306 @@
+"""The operator of processors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from .....errors import HeadwaterError
+from .....plugins.errors import is_of_the_machine
+from ....ir import declarations
+from ....ir.declarations import Flow
+from ....python_functions.errors import FunctionRaisedError
+from ....python_functions.loading import load
+from ....python_functions.objects import RowType, UnfitRowError
+from ....python_functions.results import UnfitValueError
+from ....records.arrays import Int64s
+from ....records.types import Kind, columns_ddl
+from ....timed_parts import timed
+from ..node import Edges, RowFailedError, TaskEpoch, step_name
+from ..rows import Rows, null_keys
+from .batches import Moment, Record, batch_of
+from .context import Forwarded, Output, ProcessorContext, headers_of
+from .punctuation import BEHIND, Due, Position, Schedules, position_of
+from .stores import AnyStore, OpenedStores
+
+# One processor during an epoch: its object, and the records and punctuations that it is given.
+#
+# The object lives for one epoch, as an epoch may run anywhere, or again: what is to last is in stores. Records are
+# processed in the order in which the task takes them, and whatever one forwards comes before what the next one does.
+
+Given = tuple[Position, int, int, Record]
+"""A record: its position, stream time with it, its `_order`, and what the processor gets of it."""
+
+
+class BatchFailedError(ValueError):
+    """A processor of batches has raised an error: for which record, is found by trying shorter batches."""
+
+
+class Running:
+    """One processor's epoch. `came`: the columns of its input. `stores`: those that it names.
+
+    `moment`: what is worked on, which all have in common that share a store.
+    """
+
+    def __init__(
+        self,
+        step: declarations.Process,
+        came: Flow,
+        epoch: TaskEpoch,
+        stores: Mapping[str, AnyStore],
+        moment: Moment,
+    ) -> None:
+        assert epoch.origins is not None
+        self.step = step
+        self.into = step.into or {step.flow: came}
+        self.schedules = Schedules(
+            step.name,
+            step.turn,
+            epoch.scheduled,
+            epoch.origins,
+            epoch.now,
+            moment.refuse_outside,
+            held=epoch.passed is not None,
+        )
+        self.forwarded = Forwarded({name: Output.of(flow) for name, flow in self.into.items()}, step.named, moment)
+        self._epoch = epoch
+        self._origins = epoch.origins
+        self._moment = moment
+        self._stores = stores
+        self._object: Any = None
+        self._context: ProcessorContext
+        self._taken = 0
+
+    def begin(self) -> None:
+        """Make the object, and have it take its stores and make its schedules."""
+        step = self.step
+        kind = load(step.function)
+        self._object = self._called("__init__", lambda: kind(**step.options))
+        self._context = context = ProcessorContext(
+            self._epoch.partition,
+            self._epoch.task,
+            self._stores,
+            self.forwarded,
+            self.schedules,
+            self._origins,
+            self._moment,
+        )
+        if hasattr(self._object, "init"):
+            self._called("init", lambda: self._object.init(context))
+        self._called("init", lambda: context.begin(self._object))
+
+    def process(self, rows: Rows) -> None:
+        """Give it all rows, and the punctuations that are due."""
+        if hasattr(self._object, "process_batch"):
+            self._process_batches(rows, self._object.process_batch)
+        else:
+            for given in self.records(rows):
+                if self.schedules.next_record <= given[0][0]:
+                    self._punctuate(given[0])
+                self.give(given)
+        self._punctuate(None)
+
+    def end(self) -> None:
+        """Let the object end, and keep its schedules."""
+        self._context.end()
+        if hasattr(self._object, "close"):
+            self._called("close", self._object.close)
+        self._called("", self._refuse_misused)
+        self._epoch.schedule(self.step.name, self.schedules.left())
+
+    def edges(self, rows: Rows) -> Edges:
+        """What it has forwarded. `rows`: all that it was given, in the order in which it has taken them."""
+        return self.forwarded.edges(rows, self._origins)
+
+    def records(self, rows: Rows) -> Iterator[Given]:
+        """The rows as records, one by one. Raises RowFailedError."""
+        numbers = self._origins.numbers_of(rows)
+        times = self._origins.times_of(numbers).tolist()
+        keys, values = self._objects(rows)
+        headers = [None] * len(rows) if rows.headers is None else headers_of(rows.headers.to_pylist())
+        found = zip(
+            self._positions(rows, numbers),
+            times,
+            rows.order.tolist(),
+            keys,
+            values,
+            rows.timestamp.tolist(),
+            headers,
+            strict=True,
+        )
+        for at, time, order, key, value, timestamp, header in found:
+            yield at, time, order, Record(key, value, timestamp, header or {})
+
+    def give(self, given: Given) -> None:
+        """Have it process a record. Raises RowFailedError."""
+        moment = self._moment
+        moment.at, moment.stream_time, moment.order, record = given
+        moment.row = self._next_row()
+        # What comes of a punctuation is of no record.
+        moment.record = moment.at[0] if len(self._origins) and len(moment.at) == 1 else None
+        moment.timestamp = record.timestamp
+        self._process(record)
+
+    def take(self, record: Record) -> None:
+        """Process a record that another processor forwards now. Raises RowFailedError."""
+        moment = self._moment
+        row, timestamp = moment.row, moment.timestamp
+        moment.row, moment.timestamp = self._next_row(), record.timestamp
+        self._process(record)
+        moment.row, moment.timestamp = row, timestamp
+
+    def run(self, due: Due) -> None:
+        """Run a punctuation."""
+        moment, number = self._moment, due.at[0]
+        moment.record = moment.row = None
+        moment.at, moment.timestamp, moment.stream_time = due.at, due.time, self._origins.time(number)
+        moment.order = int(self._origins.order_of(np.array([number]))[0])
+        name = getattr(due.schedule.callback, "__name__", "punctuate")
+        self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
+        self._called(f"{name}, a punctuation", self._refuse_misused)
+        self._refuse_failed()
+
+    def _next_row(self) -> int:
+        """The row of the record that it takes now: among all that it is given they stand in this order."""
+        self._taken += 1
+        return self._taken - 1
+
+    def _positions(self, rows: Rows, numbers: Int64s) -> Sequence[Position]:
+        """Where in the epoch the rows stand. `numbers`: of the records that they come from."""
+        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
+        found: list[Position] = [(number,) for number in numbers.tolist()]
+        for row in np.flatnonzero(behind).tolist():
+            found[row] = position_of(int(numbers[row]), (int(level[row]) for level in rows.path[1:]))
+        return found
+
+    def _process(self, record: Record) -> None:
+        try:
+            _refuse_lost("process", self._object.process(record))
+            self._refuse_misused()
+        except HeadwaterError:  # of a store
+            raise
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
+            cause = FunctionRaisedError(self.step.function, error, "process")
+            self._moment.failed = RowFailedError(self._moment.order, cause, self.step.at)
+            raise self._moment.failed from error
+        self._refuse_failed()
+
+    def _refuse_misused(self) -> None:
+        """Raise what another thread was told of, which this one may not know."""
+        if self._moment.misused:
+            raise UnfitValueError(self._moment.misused)
+
+    def _refuse_failed(self) -> None:
+        """Raise what another processor has raised for a forwarded record, also where this one has caught it."""
+        if self._moment.failed is not None:
+            raise self._moment.failed
+
+    def _process_batches(self, rows: Rows, process: Callable[[pa.RecordBatch], Any]) -> None:
+        """Give the rows up to the next punctuation at once, as often as it takes."""
+        moment, start = self._moment, 0
+        numbers = self._origins.numbers_of(rows)
+        positions = self._positions(rows, numbers)
+        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
+        while start < len(rows):
+            self._punctuate(positions[start])
+            due = self.schedules.next_record
+            later = (numbers > due) | ((numbers == due) & behind)
+            later[: start + 1] = False
+            end = int(np.argmax(later)) if later.any() else len(rows)
+            last = int(numbers[end - 1])
+            moment.record = moment.row = None
+            moment.at, moment.timestamp = positions[end - 1], int(rows.timestamp[end - 1])
+            moment.stream_time, moment.in_batch = self._origins.time(last), True
+            try:
+                made = process(batch_of(rows, start, end))
+                self._refuse_misused()
+                self.forwarded.add_batches(made, start, end, rows, self._origins)
+            except HeadwaterError:
+                raise
+            except BaseException as error:
+                if is_of_the_machine(error):
+                    raise
+                raise BatchFailedError(str(FunctionRaisedError(self.step.function, error, "process_batch"))) from error
+            start, moment.in_batch = end, False
+
+    def _punctuate(self, until: Position | None) -> None:
+        """Run the punctuations that are due before something; None: all of the epoch."""
+        for due in self.schedules.due(until):
+            self.run(due)
+
+    def _called(self, what: str, call: Callable[[], Any]) -> Any:
+        """What is called outside of records. Raises FunctionRaisedError."""
+        try:
+            return call()
+        except HeadwaterError:
+            raise
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
+            at = f", {self.step.at}" if self.step.at else ""
+            raise FunctionRaisedError(self.step.function, error, f"{what}{at}") from error
+
+    def _objects(self, rows: Rows) -> tuple[list[Any], list[Any]]:
+        """The keys and values of the rows, None where they are null. Raises RowFailedError."""
+        keys = {name: column.type for name, column in rows.keys.items()}
+        values = {name: column.type for name, column in rows.values.items()}
+        try:
+            there = ~null_keys(list(rows.keys.values()), len(rows))
+            return RowType(keys).rows(rows.keys, there), RowType(values).rows(rows.values, rows.kind == Kind.VALUE)
+        except UnfitRowError as error:
+            cause = HeadwaterError(f"{self.step.function.name} cannot be given this record: {error.cause}")
+            raise RowFailedError(int(rows.order[error.row]), cause, self.step.at) from error
+
+
+def _refuse_lost(method: str, returned: Any) -> None:
+    """Raise UnfitValueError where a method of a processor gives records in a way in which they would be lost."""
+    if returned is None:
+        return
+    if isinstance(returned, Generator | Coroutine):
+        word = "yield" if isinstance(returned, Generator) else "async"
+        raise UnfitValueError(f"`{method}` has `{word}` in it, so nothing of it runs: forward with `context.forward`")
+    listed = isinstance(returned, list | tuple) and bool(returned) and isinstance(returned[0], Record)
+    if listed or isinstance(returned, Record):
+        raise UnfitValueError(f"`{method}` returns records, which are lost: forward each with `context.forward`")
+
+
+# The operator of the `process` step: an object of a project's class is given one record after another.
+
+
+@dataclass(frozen=True)
+class Process(declarations.Process):
+    """See `declarations.Process`.
+
+    What a record fails for is raised as RowFailedError: the epoch is then worked out again without it, so nothing of it
+    is left in stores. What fails elsewhere, in `init`, `close` or a punctuation, is no record's fault.
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`. Raises RowFailedError, FunctionError."""
+        assert epoch.origins is not None
+        with timed("python"):
+            rows, moment = edges.pop(self.flow), Moment.at_start(epoch.origins.before)
+            stores = OpenedStores(self.stores, epoch, epoch.origins, moment)
+            running = Running(self, columns_of(rows), epoch, stores.by_name, moment)
+            try:
+                running.begin()
+                stores.sweep()
+                stores.expect(rows)
+                running.process(rows)
+                running.end()
+                stores.flush(step_name(self))
+                edges.update(running.edges(rows))
+            finally:
+                moment.ended = True
+
+
+def columns_of(rows: Rows) -> Flow:
+    """The columns of rows."""
+    sides = (columns_ddl({name: column.type for name, column in side.items()}) for side in (rows.keys, rows.values))
+    return Flow(*sides)

@@ -1,0 +1,292 @@
+"""When punctuations of a processor are due. The rules are Kafka Streams' (`PunctuationQueue`, `PunctuationSchedule`).
+
+Stream time is looked at after each record that the task takes, also after those that do not reach the processor. A
+punctuation whose time has come runs once, with the time there is then, however many intervals have passed. Wall-clock
+time is that of the epoch, and is looked at behind its last record. An epoch without records looks at both; one in which
+time alone passes for the steps, at none: what they give up is processed before anything is punctuated.
+
+Schedules outlast an epoch, although processors do not: one that `init` makes is made again by the next `init` and goes
+on with its time, or stays cancelled; of one that is made later the name of the method is kept.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Literal
+
+from ....environment import parse_duration
+from ....log.commit.records import Scheduled
+from ....python_functions.results import UnfitValueError
+from ..order.origins import Origins
+
+PunctuationType = Literal["stream_time", "wall_clock"]
+Callback = Callable[[int], object]
+
+CANCELLED = -1
+"""The time of a schedule of `init` that was cancelled."""
+
+Position = tuple[int, ...]
+"""Where in the epoch something happens: the number of the record. For a punctuation that follows it, and for what comes
+of that, then `BEHIND`, 0 for stream time and 1 for the wall clock, the time for which it was due, the processor's turn
+and the schedule's place. One that runs next, as it has only just been scheduled, has the same behind that again."""
+
+MOST_CHAINED = 10_000
+"""How many punctuations behind a record may be made by one that was itself made there: none of them waits for time."""
+
+BEHIND = 2**62
+"""The level of paths of what punctuations forward: behind everything that comes of the record itself."""
+
+_LEVELS = 5
+"""How many levels a punctuation adds to a position."""
+
+
+class Cancellable:
+    """A schedule. `interval`: ms."""
+
+    def __init__(
+        self,
+        kind: PunctuationType,
+        interval: int,
+        callback: Callback,
+        method: str,
+        number: int,
+        refuse_outside: Callable[[], None],
+    ) -> None:
+        """`method`: the name by which a later epoch finds the callback; empty for a schedule of `init`.
+
+        `number`: among those of `init` with this kind and interval, or else among all others of the processor.
+        `refuse_outside`: see `Moment`.
+        """
+        self.kind = kind
+        self.interval = interval
+        self.callback = callback
+        self.method = method
+        self.number = number
+        self.due = 0
+        self.cancelled = False
+        self.place = 0
+        """Among all of the processor, in the order in which they were made."""
+        self.depth = 0
+        """How many punctuations have made one another at the same time, this one as the last."""
+        self._refuse_outside = refuse_outside
+
+    @property
+    def name(self) -> str:
+        """The name of what is called."""
+        return getattr(self.callback, "__name__", "punctuate")
+
+    def cancel(self) -> None:
+        """Run it no more."""
+        self._refuse_outside()
+        self.cancelled = True
+
+    def go_on(self, now: int) -> None:
+        """It has run at `now`: it is due at the next of its times."""
+        self.due += (max(now - self.due, 0) // self.interval + 1) * self.interval
+        self.depth = 0
+
+
+@dataclass(frozen=True)
+class Due:
+    """A punctuation to run: `at`: where in the epoch; `time`: what it is given, ms."""
+
+    schedule: Cancellable
+    at: Position
+    time: int
+
+
+class Schedules:
+    """The schedules of one processor of a task during an epoch."""
+
+    def __init__(
+        self,
+        processor: str,
+        turn: int,
+        before: Iterable[Scheduled],
+        origins: Origins,
+        now: int,
+        refuse_outside: Callable[[], None],
+        held: bool = False,
+    ) -> None:
+        """`turn`: of the processor in its subtopology. `before`: what the epoch before has left behind.
+        `refuse_outside`: see `Moment`. `held`: whether nothing runs in this epoch.
+        """
+        self._processor = processor
+        self._turn = turn
+        self._before = [each for each in before if each.processor == processor]
+        self._of_init = {(each.kind, each.interval_ms, each.number): each for each in self._before if not each.callback}
+        self._origins = origins
+        self._now = now
+        self._held = held
+        self._all: list[Cancellable] = []
+        self._by_method: defaultdict[str, list[Cancellable]] = defaultdict(list)
+        self._queue: list[tuple[Position, Cancellable]] = []
+        self._made: Counter[tuple[str, int]] = Counter()
+        self._next_number = max((each.number for each in self._before if each.callback), default=-1) + 1
+        self._at: Position = (-1,)
+        self._refuse_outside = refuse_outside
+        self._runs: Due | None = None
+        self._chained: tuple[int, int] = (-1, 0)
+
+    @property
+    def next_record(self) -> int:
+        """The number of the record after which the next punctuation is due; one beyond all records if none is."""
+        return self._queue[0][0][0] if self._queue else len(self._origins) + 1
+
+    def of_init(self, interval: str, kind: PunctuationType, callback: Callback) -> Cancellable:
+        """Make a schedule in `init`, or take up the one that it has made before. Raises UnfitValueError."""
+        length = _checked(interval, kind)
+        number = self._made[kind, length]
+        self._made[kind, length] += 1
+        made = Cancellable(kind, length, callback, "", number, self._refuse_outside)
+        found = self._of_init.get((kind, length, number))
+        made.cancelled = found is not None and found.due == CANCELLED
+        self._begin(made, self._first(made) if found is None else found.due)
+        return made
+
+    def restore(self, method: Callable[[str], Callback]) -> None:
+        """Take up those that were made after `init`. `method`: the callback of a name."""
+        for each in self._before:
+            if each.callback:
+                kind: PunctuationType = "wall_clock" if each.kind == "wall_clock" else "stream_time"
+                self._begin(
+                    self._made_later(kind, each.interval_ms, method(each.callback), each.callback, each.number),
+                    each.due,
+                )
+
+    def later(self, interval: str, kind: PunctuationType, callback: Callback, method: str, at: Position) -> Cancellable:
+        """Make a schedule while records are processed. `at`: where in the epoch. Raises UnfitValueError."""
+        made = self._made_later(kind, _checked(interval, kind), callback, method, self._next_number)
+        self._next_number += 1
+        self._at = at
+        made.depth = self._depth(made)
+        self._begin(made, self._first(made))
+        return made
+
+    def _made_later(
+        self, kind: PunctuationType, length: int, callback: Callback, method: str, number: int
+    ) -> Cancellable:
+        return Cancellable(kind, length, callback, method, number, self._refuse_outside)
+
+    def _depth(self, made: Cancellable) -> int:
+        """How deep one is that is made now. Raises UnfitValueError for one of too many that make one another."""
+        maker = self._runs
+        if maker is None or made.kind != "stream_time":
+            return 0
+        record, chained = self._chained
+        depth, at = maker.schedule.depth + 1, maker.at[0]
+        chained = (chained if record == at else 0) + (depth > 1)
+        self._chained = at, chained
+        if chained > MOST_CHAINED:
+            raise UnfitValueError(
+                f"the punctuation `{made.name}` of {self._processor}, every {made.interval} ms of stream time, is "
+                f"scheduled at {maker.time} by one that a punctuation has scheduled at this time, for the "
+                f"{MOST_CHAINED + 1:,}th time: each is due at once, so the epoch would never end. One schedule runs "
+                "again and again: do not make another one when it runs, or do so only for what it has not seen"
+            )
+        return depth
+
+    def running(self, method: str) -> list[Cancellable]:
+        """Those of a method that are not cancelled, in the order in which they were made."""
+        found = [each for each in self._by_method[method] if not each.cancelled]
+        self._by_method[method] = found  # one that is cancelled stays so
+        return [*found]
+
+    def due(self, until: Position | None = None) -> Iterator[Due]:
+        """Those to run before what happens at `until`; None: to the end of the epoch. Each is asked for when the one
+        before has run.
+        """
+        while (at := self.next_at()) is not None and (until is None or at < until):
+            due = self.take()
+            yield due
+            self.ran(due)
+
+    def next_at(self) -> Position | None:
+        """Where in the epoch the next one runs; None if none is left."""
+        while self._queue and self._queue[0][1].cancelled:
+            heappop(self._queue)
+        return self._queue[0][0] if self._queue else None
+
+    def take(self) -> Due:
+        """The next one, which is to run now. There is one (`next_at`)."""
+        at, schedule = heappop(self._queue)
+        self._at = at
+        self._runs = Due(schedule, at, self._now if schedule.kind == "wall_clock" else self._origins.time(at[0]))
+        return self._runs
+
+    def ran(self, due: Due) -> None:
+        """It has run: it is due again at the next of its times."""
+        self._runs = None
+        if not due.schedule.cancelled:
+            due.schedule.go_on(due.time)
+            self._enter(due.schedule)
+
+    def left(self) -> Iterator[Scheduled]:
+        """What the next epoch has to know."""
+        for each in self._all:
+            due = CANCELLED if each.cancelled else each.due
+            if not each.cancelled or not each.method:
+                yield Scheduled(self._processor, each.kind, each.interval, each.number, due, each.method)
+
+    def _first(self, schedule: Cancellable) -> int:
+        return 0 if schedule.kind == "stream_time" else self._now + schedule.interval
+
+    def _begin(self, schedule: Cancellable, due: int) -> None:
+        schedule.due = due
+        # Those of `init` are made in the same order in every epoch, and the others follow by their numbers.
+        schedule.place = len(self._all)
+        self._all.append(schedule)
+        self._by_method[getattr(schedule.callback, "__name__", "")].append(schedule)
+        if not schedule.cancelled:
+            self._enter(schedule)
+
+    def _enter(self, schedule: Cancellable) -> None:
+        """Put a schedule into the queue, if it is due in this epoch."""
+        if self._held:
+            return
+        last = len(self._origins) - 1
+        if schedule.kind == "wall_clock":
+            if schedule.due <= self._now:
+                self._push(schedule, max(last, 0), 1)
+            return
+        if last < 0:
+            if schedule.due <= self._origins.before:
+                self._push(schedule, 0, 0)
+            return
+        number = max(self._at[0], self._origins.reached(schedule.due))
+        if number <= last and (number, BEHIND, 1) > self._at:
+            self._push(schedule, number, 0)
+
+    def _push(self, schedule: Cancellable, number: int, clock: int) -> None:
+        punctuation = (BEHIND, clock, schedule.due, self._turn, schedule.place)
+        at: Position = (number, *punctuation)
+        # One that is due for an earlier time than what runs now comes directly behind that: positions never fall.
+        for depth in range(1, len(self._at) + 1, _LEVELS):
+            at = (*self._at[:depth], *punctuation) if number == self._at[0] else at
+            if at > self._at:
+                break
+        heappush(self._queue, (at, schedule))
+
+
+def position_of(number: int, path: Iterable[int]) -> Position:
+    """Where in the epoch a row stands. `number`: of the record that it comes from; `path`: the levels behind that."""
+    levels, end = tuple(path), 0
+    while levels[end : end + 1] == (BEHIND,):
+        end += _LEVELS
+    return (number, *levels[:end])
+
+
+def _checked(interval: str, kind: str) -> int:
+    """The interval in ms. Raises UnfitValueError."""
+    if kind not in ("stream_time", "wall_clock"):
+        raise UnfitValueError(f'a punctuation goes by "stream_time" or "wall_clock", not by {kind!r}')
+    try:
+        length = parse_duration(interval)
+    except (TypeError, ValueError):
+        raise UnfitValueError(f'the interval of a punctuation is a duration such as "30s", not {interval!r}') from None
+    if not length:
+        raise UnfitValueError("the interval of a punctuation must be longer than 0")
+    return length

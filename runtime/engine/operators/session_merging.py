@@ -1,0 +1,221 @@
+"""Finds the sessions of records: which sessions each record extends or joins, and which records come too late.
+
+A record takes all sessions of its key that are at most a gap away, and becomes one session with them. The rules are
+Kafka Streams' (`KStreamSessionWindowAggregate`). Nothing is aggregated here: the result says what is to be combined.
+
+Records of a key that come in the order of time are the usual case, and are done for all keys at once. Where a key has
+another record among them, its records are taken one by one.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...ir.windows import SessionWindow
+from ...records.arrays import Bools, Int64s
+
+NO_ROW = np.iinfo(np.int64).min
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Sessions of several keys, sorted by key, end and start. `code`: the number of the key. Times in ms."""
+
+    code: Int64s
+    start: Int64s
+    end: Int64s
+
+    def __len__(self) -> int:
+        return len(self.code)
+
+
+@dataclass(frozen=True)
+class Merged:
+    """What records make of the sessions of their keys.
+
+    A *version* is a session as one record left it: it has the number of that record's row. A stored session is a
+    version too: number -1 - its place among those that were given. A *chain* is a run of records that extend one
+    session after another, without another one that joins it.
+
+    `late`: rows that came too late. `start`, `end`: of the session that a row has made. `chain`: of each row, -1 for a
+    late one. `level`: of each chain; those it was made of have lower ones. `made_of`: (chain, version) for all sessions
+    of which a chain begins, by chain, then in the order in which they are combined. `removed`: (row, version) for all
+    sessions that a row has taken away, by row and end. `replaced`: the versions that do not exist any more, which also
+    has those that a row has only updated.
+    """
+
+    late: Bools
+    start: Int64s
+    end: Int64s
+    chain: Int64s
+    level: Int64s
+    made_of: tuple[Int64s, Int64s]
+    removed: tuple[Int64s, Int64s]
+    replaced: Int64s
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records with a key, in the order of processing. `code`: the number of the key, 0 to `keys` - 1.
+
+    `before`, `clock`: the step's clock in ms when a record comes, and with it.
+    """
+
+    code: Int64s
+    keys: int
+    timestamp: Int64s
+    before: Int64s
+    clock: Int64s
+
+    @classmethod
+    def of(cls, code: Int64s, keys: int, timestamp: Int64s, clock: int) -> Records:
+        """With the step's clock before all of them."""
+        running = np.maximum.accumulate(np.concatenate([[clock], timestamp]))
+        return cls(code, keys, timestamp, running[:-1], running[1:])
+
+
+def merge(records: Records, stored: Sessions, window: SessionWindow, retention: int) -> Merged:
+    """What the records make of the stored sessions. `retention`: how long a session is found, ms after its end."""
+    rules = _Rules(window.gap_ms, window.grace_ms, retention)
+    count = len(records.code)
+    found = _Found(np.zeros(count, np.bool_), np.empty(count, np.int64), np.empty(count, np.int64), np.full(count, -1))
+    order = np.argsort(records.code, kind="stable")
+    by_one = _in_order_of_time(records, stored, order, rules, found)
+    if by_one.any():
+        bounds = np.searchsorted(records.code[order], np.arange(records.keys + 1))
+        held = np.searchsorted(stored.code, np.arange(records.keys + 1))
+        for key in np.flatnonzero(by_one).tolist():
+            rows = order[bounds[key] : bounds[key + 1]]
+            _one_by_one(records, rows, stored, range(held[key], held[key + 1]), rules, found)
+    return found.merged()
+
+
+@dataclass(frozen=True)
+class _Rules:
+    gap: int
+    grace: int
+    retention: int
+
+
+@dataclass
+class _Found:
+    """What is known so far. Pairs are kept as arrays, which are put together at the end."""
+
+    late: Bools
+    start: Int64s
+    end: Int64s
+    chain: Int64s
+    levels: list[Int64s] = field(default_factory=list)
+    made_of: list[tuple[Int64s, Int64s]] = field(default_factory=list)
+    removed: list[tuple[Int64s, Int64s]] = field(default_factory=list)
+    replaced: list[Int64s] = field(default_factory=list)
+    chains: int = 0
+
+    def merged(self) -> Merged:
+        by_row, version = _pairs(self.removed)
+        order = np.argsort(by_row, kind="stable")
+        replaced = np.concatenate([version, *self.replaced])
+        return Merged(
+            self.late,
+            self.start,
+            self.end,
+            self.chain,
+            np.concatenate([np.zeros(0, np.int64), *self.levels]),
+            _pairs(self.made_of),
+            (by_row[order], version[order]),
+            replaced,
+        )
+
+
+def _pairs(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
+    none = np.zeros(0, np.int64)
+    return np.concatenate([none, *(each[0] for each in parts)]), np.concatenate([none, *(each[1] for each in parts)])
+
+
+def _in_order_of_time(records: Records, stored: Sessions, order: Int64s, rules: _Rules, found: _Found) -> Bools:
+    """Do all keys whose records come in the order of time, after all stored sessions. Returns the other keys."""
+    code, time = records.code[order], records.timestamp[order]
+    first = np.ones(len(order), np.bool_)
+    first[1:] = code[1:] != code[:-1]
+    # What a record may extend: the record before it or, for the first one of a key, the last stored session.
+    last_stored = np.searchsorted(stored.code, code[first], side="right") - 1
+    has_stored = last_stored >= 0
+    has_stored[has_stored] = stored.code[last_stored[has_stored]] == code[first][has_stored]
+    previous = np.empty(len(order), np.int64)
+    previous[1:] = order[:-1]
+    previous[first] = np.where(has_stored, -1 - last_stored, NO_ROW)
+    ends = np.full(len(order), -1 - rules.gap)
+    ends[1:] = time[:-1]
+    ends[first] = -1 - rules.gap
+    ends[np.flatnonzero(first)[has_stored]] = stored.end[last_stored[has_stored]]
+    extends = time - ends <= rules.gap
+    hidden = extends & (ends <= records.before[order] - rules.retention)
+    late = time < records.clock[order] - rules.gap - rules.grace
+    other = np.zeros(records.keys, np.bool_)
+    other[code[(time < ends) | hidden | late]] = True
+    done = ~other[code]
+    order, time, previous, extends = order[done], time[done], previous[done], extends[done]
+    begins = ~extends | (previous < 0)
+    number = np.cumsum(begins) - 1
+    heads = np.flatnonzero(begins)
+    of_stored = extends[heads]
+    start = time[heads].copy()
+    start[of_stored] = stored.start[-1 - previous[heads][of_stored]]
+    found.start[order] = start[number]
+    found.end[order] = time
+    found.chain[order] = found.chains + number
+    found.levels.append(np.zeros(len(heads), np.int64))
+    found.made_of.append((found.chains + np.flatnonzero(of_stored), previous[heads][of_stored]))
+    found.chains += len(heads)
+    # A session of one moment is updated where it is; any other one is removed, even if its bounds stay.
+    stays = start[number] == time
+    removes = extends & ~stays
+    found.removed.append((order[removes], previous[removes]))
+    found.replaced.append(previous[extends & stays])
+    return other
+
+
+def _one_by_one(records: Records, rows: Int64s, stored: Sessions, held: range, rules: _Rules, found: _Found) -> None:
+    """The records of one key, `rows`. `held`: its stored sessions."""
+    sessions = [(int(stored.end[place]), int(stored.start[place]), -1 - place) for place in held]
+    levels: list[int] = []
+    made_of: list[tuple[int, int]] = []
+    removed: list[tuple[int, int]] = []
+    for row in rows.tolist():
+        time = int(records.timestamp[row])
+        hidden = int(records.before[row]) - rules.retention
+        # Sessions lie one behind the other, so those that are near are neighbours.
+        first = last = bisect_left(sessions, (max(time - rules.gap, hidden + 1),))
+        while last < len(sessions) and sessions[last][1] <= time + rules.gap:
+            last += 1
+        near = sessions[first:last]
+        start = min([time, *(each[1] for each in near)])
+        end = max([time, *(each[0] for each in near)])
+        if end < int(records.clock[row]) - rules.gap - rules.grace:
+            found.late[row] = True
+            continue
+        del sessions[first:last]
+        insort(sessions, (end, start, row))
+        found.start[row], found.end[row] = start, end
+        if start < end or not near:
+            removed += [(row, each[2]) for each in near]
+        else:
+            found.replaced.append(np.array([each[2] for each in near]))
+        if len(near) == 1 and near[0][2] >= 0:
+            found.chain[row] = found.chain[near[0][2]]
+            continue
+        found.chain[row] = found.chains + len(levels)
+        made_of += [(int(found.chain[row]), each[2]) for each in near]
+        levels.append(max([0, *(1 + levels[found.chain[each[2]] - found.chains] for each in near if each[2] >= 0)]))
+    found.levels.append(np.array(levels, np.int64))
+    found.made_of.append(_columns(made_of))
+    found.removed.append(_columns(removed))
+    found.chains += len(levels)
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[Int64s, Int64s]:
+    columns = np.array(pairs, np.int64).reshape(-1, 2)
+    return columns[:, 0], columns[:, 1]

@@ -1,0 +1,148 @@
+"""Operators that read and write topics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...ir import declarations
+from ...ir.topology import Topic
+from ...log.log import Log
+from ...records.arrays import Int64s, to_numpy, typed
+from ...records.keys import encode_keys, partition_of
+from ...records.schema import WINDOW_COLUMNS, key_columns, value_columns
+from ...records.types import Kind
+from ...tasks.plan import TaskPlan
+from .keyed.groups import group_by, last_rows
+from .node import Edges, TaskEpoch, Written, step_name
+from .order.partition_group import Reading, TakenRecords, read_task
+from .rows import Rows, is_old, source_columns
+
+# Reads a topic into edges. `order.partition_group.read_task` decides the order among all sources of a task.
+
+
+@dataclass(frozen=True)
+class Source(declarations.Source):
+    """See `declarations.Source`."""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Nothing: `take` has put the records there."""
+
+
+def take(
+    plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_times: bool = True
+) -> tuple[TakenRecords, Edges]:
+    """Read a task's records of an epoch onto the sources' edges, but for those that the plan leaves out."""
+    readings = [Reading(source.topic, source_columns(source), rank) for rank, source in enumerate(sources)]
+    taken = read_task(plan, readings, log, refuse_times=refuse_times)
+    edges: Edges = {}
+    for source, rows in zip(sources, taken.kept, strict=True):
+        for number, name in enumerate(source.edges):
+            edges[name] = rows if len(source.edges) == 1 else rows.deeper(np.full(len(rows), number))
+    return taken, edges
+
+
+def take_bare(plan: TaskPlan, sources: Sequence[declarations.Source], log: Log, count: int) -> TakenRecords:
+    """The `count` records that `take` has taken, without columns."""
+    readings = [Reading(source.topic, declarations.Flow("", ""), rank) for rank, source in enumerate(sources)]
+    # Without columns records are smaller, so their bytes would end the epoch elsewhere.
+    return read_task(replace(plan, max_records=count, max_bytes=None), readings, log, refuse_times=False)
+
+
+# Writes a topic: which rows become records, with which timestamp and in which partition.
+
+
+@dataclass(frozen=True)
+class Sink(declarations.Sink):
+    """Appends to a topic. The edge has the topic's columns and maybe others.
+
+    | mode | what is written |
+    |---|---|
+    | append | a stream's records |
+    | each_update | a table's changes: new rows and deletions |
+    | per_epoch | the last change of each key, in order of last write; nothing for a row that came and went |
+    | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
+
+    A record's partition is that of its key (without the window). Records with a null key stay in the task's own
+    partition. `per_epoch` can recognize a row that came and went only if old rows are sent along.
+
+    In a repartition topic, records with a null key are not written unless `keep_null_keys`; records of a stream and
+    rows of a table (`of`) are then dropped and counted. A table's deletion is written as its old row, which leaves its
+    group. The deletion of a row that did not exist is not written. An old row there has the time of the change. Old and
+    new rows of the same group are marked, so that the group is updated once.
+    """
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        written = self._written(edges.pop(self.flow), epoch)
+        epoch.write(self.topic, written.rows, written.partitions)
+        if self.flow in epoch.more:
+            epoch.write_later(self.topic, (self._written(rows, epoch) for rows in epoch.more.pop(self.flow)))
+
+    def _written(self, found: Rows, epoch: TaskEpoch) -> Written:
+        rows = _conform(found, self.topic)
+        if self.mode == "repartition":
+            keys = _partition_keys(rows, self.topic)
+            rows, keys = self._regrouped(rows, keys, epoch)
+        else:
+            # Old rows serve the steps inside the topology. A topic of a table has only new rows and deletions.
+            if self.mode == "per_epoch" and not found.collapsed:
+                rows = rows.take(_last_changes(rows))
+            elif self.mode != "per_epoch":
+                rows = rows.filter(~is_old(rows.kind))
+            keys = _partition_keys(rows, self.topic)
+        partitions = partition_of(keys, self.topic.partitions)
+        return Written(rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))
+
+    def _regrouped(self, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
+        """The rows that go to a repartition topic, and their keys."""
+        old = is_old(rows.kind)
+        kept = (rows.kind != Kind.TOMBSTONE) if self.of == "table" else np.ones(len(rows), np.bool_)
+        if not self.keep_null_keys and keys.null_count:
+            null = to_numpy(keys.is_null())
+            records = rows.kind == Kind.VALUE if self.of == "table" else ~old
+            epoch.drop(step_name(self), "null_key", int((null & records).sum()))
+            kept &= ~null
+        if old.any():
+            replaced = np.flatnonzero(old)
+            kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
+            # The new row, or the deletion, follows its old row directly.
+            timestamp[replaced] = timestamp[replaced + 1]
+            # Null keys compare as null: they are dropped, or kept as groups of their own.
+            same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
+            same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
+            kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)
+            rows = replace(rows, kind=kind, timestamp=timestamp)
+        return rows.filter(kept), keys.filter(pa.array(kept))
+
+
+def _conform(rows: Rows, topic: Topic) -> Rows:
+    """The rows with exactly the topic's columns, by name."""
+    keys, values = rows.keys, rows.values
+    return rows.with_columns(
+        {name: typed(keys[name], data_type) for name, data_type in key_columns(topic).items()},
+        {name: typed(values[name], data_type) for name, data_type in value_columns(topic).items()},
+    )
+
+
+def _partition_keys(rows: Rows, topic: Topic) -> pa.BinaryArray:
+    """The encoded keys by which rows are partitioned; null for all in a topic without key columns."""
+    columns = [column for name, column in rows.keys.items() if not (topic.windowed and name in WINDOW_COLUMNS)]
+    return encode_keys(columns) if columns else pa.nulls(len(rows), pa.binary())
+
+
+def _last_changes(rows: Rows) -> Int64s:
+    """The last change of each key, in order, without rows that came and went."""
+    old = is_old(rows.kind)
+    code, first = group_by(list(rows.keys.values()))
+    new = np.flatnonzero(~old)
+    last = new[last_rows(code[new], len(first))]
+    has_old = np.zeros(len(first), np.bool_)
+    has_old[code[old]] = True
+    # If old rows are sent along, a first change without one means that the row did not exist before.
+    came_and_went = has_old & ~old[first] & (rows.kind[last] == Kind.TOMBSTONE)
+    return np.sort(last[~came_and_went])

@@ -1,0 +1,405 @@
+"""The buffer of `suppress`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ...ir.topology import Store
+from ...records.arrays import Bools, Int64s, choose, concat_some, to_numpy, typed
+from ...records.keys import decode_keys, encode_keys
+from ...records.schema import WINDOW_COLUMNS
+from ...records.types import Kind, parse_columns
+from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
+from ...state.codec import RowCodec
+from .keyed.groups import by_key, group_by, group_codes
+from .node import EpochStore
+from .rows import Rows, after_old, is_old
+
+# What waits in a buffer, as bytes: the keys of its rows, which are in the order in which changes go on, and the rows.
+#
+# A store of type `window_changes` has one row for each change that waits, found by its *place*:
+#
+#     0x02, time (8 bytes), key -> row
+#
+# A store of type `changes` has two, as the time of a change does not follow from its key:
+#
+#     0x01, key                 -> row
+#     0x02, time (8 bytes), key -> 8 bytes without meaning
+#
+# The time is the end of the window, or that of the first change of the key that waits: ms, written as the start of a
+# window is in `records.window_keys`. The key is encoded as any key, with the window's end and start as its last
+# columns. So changes that wait are in the order of time and, of one time, in that of keys, and the oldest are found
+# without looking at others. Where the number of changes is limited, the row 0x00 has how many wait.
+
+COUNT = b"\x00"
+_ROW = b"\x01"
+_PLACE = b"\x02"
+_LENGTH = 4
+_NO_HEADERS = bytes(_LENGTH)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of a table, each with the row that it replaces where that is known.
+
+    `exists`: False for a deletion. `timestamp`: ms. `headers`: JSON strings or nulls; None if no change has any.
+    `time`: by which it waits, ms. `old`: None in a store of type `window_changes`, behind which no row is replaced.
+    """
+
+    values: Mapping[str, pa.Array]
+    exists: Bools
+    timestamp: Int64s
+    headers: pa.Array | None
+    time: Int64s
+    old: Replaced | None
+
+    def __len__(self) -> int:
+        return len(self.timestamp)
+
+    def take(self, index: Int64s) -> Changes:
+        """The changes at `index`, in its order."""
+        places = pa.array(index)
+        return Changes(
+            {name: column.take(places) for name, column in self.values.items()},
+            self.exists[index],
+            self.timestamp[index],
+            None if self.headers is None else self.headers.take(places),
+            self.time[index],
+            None if self.old is None else self.old.take(index),
+        )
+
+    def then(self, others: Changes) -> Changes:
+        """These, then the others, of the same buffer."""
+        return Changes(
+            {name: pa.concat_arrays([column, others.values[name]]) for name, column in self.values.items()},
+            np.concatenate([self.exists, others.exists]),
+            np.concatenate([self.timestamp, others.timestamp]),
+            concat_some([(self.headers, len(self)), (others.headers, len(others))], pa.string()),
+            np.concatenate([self.time, others.time]),
+            None if self.old is None or others.old is None else self.old.then(others.old),
+        )
+
+
+@dataclass(frozen=True)
+class Replaced:
+    """The rows that changes replace. Where one does not exist, its columns are null."""
+
+    values: Mapping[str, pa.Array]
+    exists: Bools
+    timestamp: Int64s
+
+    def take(self, index: Int64s) -> Replaced:
+        """Those at `index`, in its order."""
+        places = pa.array(index)
+        values = {name: column.take(places) for name, column in self.values.items()}
+        return Replaced(values, self.exists[index], self.timestamp[index])
+
+    def then(self, others: Replaced) -> Replaced:
+        """These, then the others."""
+        return Replaced(
+            {name: pa.concat_arrays([column, others.values[name]]) for name, column in self.values.items()},
+            np.concatenate([self.exists, others.exists]),
+            np.concatenate([self.timestamp, others.timestamp]),
+        )
+
+
+def key_order(store: Store) -> list[str]:
+    """The key columns of a buffer, in the order in which they are encoded."""
+    names = list(parse_columns(store.key))
+    return [name for name in names if name not in WINDOW_COLUMNS] + [n for n in WINDOW_COLUMNS[::-1] if n in names]
+
+
+def encoded_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
+    """The keys of changes."""
+    return encode_keys([key[name] for name in key_order(store)])
+
+
+def decoded_keys(store: Store, keys: pa.BinaryArray) -> dict[str, pa.Array]:
+    """The inverse of `encoded_keys`: the key columns, in the order of the store."""
+    types = parse_columns(store.key)
+    order = key_order(store)
+    columns = dict(zip(order, decode_keys(keys, [types[name] for name in order]), strict=True))
+    return {name: columns[name] for name in types}
+
+
+def window_ends(key: Mapping[str, pa.Array]) -> Int64s:
+    """The ends of the windows of keys, ms."""
+    ends: Int64s = to_numpy(key[WINDOW_COLUMNS[1]].cast(pa.int64())) // 1000
+    return ends
+
+
+def row_keys(keys: pa.BinaryArray) -> pa.BinaryArray:
+    """Where the rows of a store of type `changes` are."""
+    return pc.binary_join_element_wise(_ROW, keys, b"")
+
+
+def place_keys(times: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
+    """The places of changes."""
+    return pc.binary_join_element_wise(_PLACE, window_keys(times, keys), b"")
+
+
+def first_place(after: int | None = None) -> bytes:
+    """The key before all places, or before those of later times than `after` (ms)."""
+    return _PLACE if after is None else _PLACE + first_window_key(after + 1)
+
+
+def split_places(places: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:
+    """The times (ms) and keys of the changes that have places."""
+    return split_window_keys([place[1:] for place in places])
+
+
+def waiting_key(store: Store, row: bytes) -> bytes | None:
+    """The key of the change that a row of the store holds; None for rows that hold none."""
+    if store.type == "window_changes":
+        return without_window(row[1:]) if row.startswith(_PLACE) else None
+    return row[1:] if row.startswith(_ROW) else None
+
+
+class ChangeCodec:
+    """Encodes changes as rows of a buffer: the columns (`RowCodec`), then the headers and their length."""
+
+    def __init__(self, store: Store) -> None:
+        self._value = parse_columns(store.value)
+        self._with_old = store.type == "changes"
+        types = {f"new.{name}": kind for name, kind in self._value.items()} | {"exists": pa.bool_()}
+        if self._with_old:
+            types |= {"time": pa.int64(), "existed": pa.bool_(), "old_timestamp": pa.int64()}
+            types |= {f"old.{name}": kind for name, kind in self._value.items()}
+        self._codec = RowCodec(types)
+
+    def encode(self, changes: Changes) -> list[bytes]:
+        """A row for each change."""
+        columns = {f"new.{name}": changes.values[name] for name in self._value}
+        columns["exists"] = pa.array(changes.exists)
+        if changes.old is not None:
+            columns |= {f"old.{name}": changes.old.values[name] for name in self._value}
+            columns["existed"] = pa.array(changes.old.exists)
+            columns["old_timestamp"] = pa.array(changes.old.timestamp)
+            columns["time"] = pa.array(changes.time)
+        rows = self._codec.encode([columns[name] for name in self._codec.types], changes.timestamp)
+        if changes.headers is None:
+            return [row + _NO_HEADERS for row in rows]
+        texts = [b"" if text is None else text.encode() for text in changes.headers.to_pylist()]
+        return [row + text + len(text).to_bytes(_LENGTH, "little") for row, text in zip(rows, texts, strict=True)]
+
+    def decode(self, rows: Sequence[bytes], times: Int64s | None = None) -> Changes:
+        """The changes of rows. `times`: those by which they wait, ms, where the rows have none."""
+        headers: pa.Array | None = None
+        if all(row.endswith(_NO_HEADERS) for row in rows):
+            bodies = [row[:-_LENGTH] for row in rows]
+        else:
+            ends = [len(row) - _LENGTH - int.from_bytes(row[-_LENGTH:], "little") for row in rows]
+            headers = pa.array(
+                [row[end:-_LENGTH].decode() or None for row, end in zip(rows, ends, strict=True)], pa.string()
+            )
+            bodies = [row[:end] for row, end in zip(rows, ends, strict=True)]
+        found, timestamps = self._codec.decode(bodies)
+        columns = dict(zip(self._codec.types, found, strict=True))
+        old = None
+        if self._with_old:
+            old = Replaced(
+                {name: columns[f"old.{name}"] for name in self._value},
+                _flags(columns["existed"]),
+                to_numpy(columns["old_timestamp"]),
+            )
+            times = to_numpy(columns["time"])
+        assert times is not None
+        values = {name: columns[f"new.{name}"] for name in self._value}
+        return Changes(values, _flags(columns["exists"]), timestamps, headers, times.astype(np.int64), old)
+
+
+def _flags(column: pa.BooleanArray) -> Bools:
+    found: Bools = to_numpy(column).astype(np.bool_)
+    return found
+
+
+# A buffer during one epoch: reads the changes that go on or are replaced, and writes those that are new.
+
+_WIDTH = 8
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Changes that wait, and their encoded keys."""
+
+    keys: pa.BinaryArray
+    changes: Changes
+
+
+class Buffer:
+    """The changes that wait in an epoch's store. Changes that stay as they are, are neither read nor written."""
+
+    def __init__(self, store: Store, opened: EpochStore) -> None:
+        self._opened = opened
+        self._codec = ChangeCodec(store)
+        self._by_key = store.type == "changes"
+
+    def read(self, keys: pa.BinaryArray, times: Int64s, passed: int, oldest: int) -> Waiting:
+        """Those of times up to `passed` (ms), at least so many of the `oldest`, and those of `keys`.
+
+        `times`: of the windows of these keys; without meaning in a store of type `changes`.
+        """
+        due = [*self._opened.range(first_place(), first_place(passed))]
+        if len(due) < oldest:
+            due = [*islice(self._opened.range(first_place(), None), oldest)]
+        stored, waiting = split_places([place for place, _ in due])
+        if self._by_key:
+            wanted = sorted({*keys.to_pylist(), *waiting})
+            found = self._opened.get_many(row_keys(pa.array(wanted, pa.binary())).to_pylist())
+            there = {key: row for key, row in zip(wanted, found, strict=True) if row is not None}
+            return Waiting(pa.array(there, pa.binary()), self._codec.decode([*there.values()]))
+        rows = {key: (time, row) for key, time, (_, row) in zip(waiting, stored.tolist(), due, strict=True)}
+        found = self._opened.get_many(place_keys(times, keys).to_pylist())
+        others = zip(keys.to_pylist(), times.tolist(), found, strict=True)
+        rows |= {key: (time, row) for key, time, row in others if row is not None}
+        stored = np.array([time for time, _ in rows.values()], np.int64)
+        return Waiting(pa.array(rows, pa.binary()), self._codec.decode([row for _, row in rows.values()], stored))
+
+    def take_away(self, keys: pa.BinaryArray, times: Int64s) -> None:
+        """Take away changes that went on. `times`: by which they waited."""
+        self._put(place_keys(times, keys), [None] * len(keys), times)
+        if self._by_key:
+            self._put(row_keys(keys), [None] * len(keys), times)
+
+    def keep(self, waiting: Waiting, begun: Int64s) -> None:
+        """Keep changes, those of keys that wait already in their place. `begun`: the numbers of the others."""
+        places, changes = place_keys(waiting.changes.time, waiting.keys), waiting.changes
+        rows: list[bytes | None] = [*self._codec.encode(changes)]
+        self._put(row_keys(waiting.keys) if self._by_key else places, rows, changes.timestamp)
+        if self._by_key:
+            self._put(places.take(pa.array(begun)), [bytes(_WIDTH)] * len(begun), changes.time[begun])
+
+    def count(self) -> int:
+        """How many wait: as it was noted, or else all places are counted."""
+        (noted,) = self._opened.get_many([COUNT])
+        if noted is not None:
+            return int.from_bytes(noted[_WIDTH:], "little")
+        return sum(1 for _ in self._opened.range(first_place(), None))
+
+    def note_count(self, count: int | None) -> None:
+        """Note how many wait; None where nobody asks, so that no count is noted that is outdated later."""
+        (noted,) = self._opened.get_many([COUNT])
+        value = None if count is None else bytes(_WIDTH) + count.to_bytes(_WIDTH, "little")
+        if noted != value:
+            self._opened.put_many([COUNT], [value], np.zeros(1, np.int64))
+
+    def _put(self, keys: pa.BinaryArray, rows: list[bytes | None], times: Int64s) -> None:
+        if len(keys):
+            self._opened.put_many(keys.to_pylist(), rows, times)
+
+
+# The changes that an epoch looks at: those that have waited, then those that arrive.
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The first `waiting` of the `changes` have waited since before.
+
+    `code`: the number of each one's key, in the order of the `keys`, which are encoded. `columns`: each one's key.
+    """
+
+    code: Int64s
+    keys: pa.BinaryArray
+    columns: Mapping[str, pa.Array]
+    changes: Changes
+    waiting: int
+
+    def keys_of(self, index: Int64s) -> pa.BinaryArray:
+        """The encoded keys of the changes at `index`."""
+        return self.keys.take(pa.array(self.code[index]))
+
+    def entries(self, first: Int64s, last: Int64s) -> Changes:
+        """Changes that became one each: its place and the row that it replaces are the `first` one's."""
+        found = self.changes.take(last)
+        old = None if self.changes.old is None else self.changes.old.take(first)
+        return replace(found, time=self.changes.time[first], old=old)
+
+    def changed(self, at: Rows, first: Int64s, last: Int64s, old: bool) -> Rows:
+        """Entries as rows, with the rows that they replace if `old`. `at`: the records with which they go on."""
+        entries = self.entries(first, last)
+        count = len(last)
+        entry, is_new = np.arange(count), np.ones(count, np.bool_)
+        values, timestamp = entries.values, entries.timestamp
+        if old and entries.old is not None:
+            replaced = entries.old
+            both = np.stack([replaced.exists, np.ones(count, np.bool_)], axis=1).ravel()
+            entry, is_new = np.repeat(entry, 2)[both], np.tile([False, True], count)[both]
+            take = pa.array(entry)
+            values = {
+                name: choose(is_new, column.take(take), replaced.values[name].take(take))
+                for name, column in values.items()
+            }
+            timestamp = np.where(is_new, timestamp[entry], replaced.timestamp[entry])
+        exists = np.where(entries.exists[entry], Kind.VALUE, Kind.TOMBSTONE)
+        take = pa.array(last[entry])
+        rows = replace(
+            at.take(entry),
+            kind=np.where(is_new, exists, Kind.OLD).astype(np.int8),
+            timestamp=timestamp,
+            headers=None if entries.headers is None else entries.headers.take(pa.array(entry)),
+        )
+        return rows.with_columns({name: column.take(take) for name, column in self.columns.items()}, values)
+
+
+@dataclass(frozen=True)
+class Arriving:
+    """The changes of an epoch. `rows`: without those that they replace, which `everything` has.
+
+    `code`: the number of each one's key. `first`: the first change of each key. `keys`: encoded, of each key. `time`:
+    by which they wait, ms.
+    """
+
+    everything: Rows
+    rows: Rows
+    code: Int64s
+    first: Int64s
+    keys: pa.BinaryArray
+    time: Int64s
+
+    @classmethod
+    def of(cls, store: Store, everything: Rows) -> Arriving:
+        """The changes that arrive at a buffer."""
+        rows = everything.filter(~is_old(everything.kind))
+        code, first = group_by([*rows.keys.values()])
+        distinct = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
+        time = window_ends(rows.keys) if store.type == "window_changes" else rows.timestamp
+        return cls(everything, rows, code, first, encoded_keys(store, distinct), time)
+
+
+def pooled(store: Store, waiting: Waiting, arriving: Arriving) -> Pool:
+    """Those that wait, and those that arrive."""
+    count, rows = len(waiting.keys), arriving.rows
+    both = pa.concat_arrays([waiting.keys, arriving.keys])
+    of_both, first = group_codes(both)
+    of_both, _, keys = by_key(of_both, first, both.take(pa.array(first)))
+    code = np.concatenate([of_both[:count], of_both[count:][arriving.code]])
+    changes = _changes(store, arriving)
+    if not count:
+        return Pool(code, keys, rows.keys, changes, 0)
+    before, have = decoded_keys(store, waiting.keys), rows.keys
+    columns = {name: pa.concat_arrays([typed(before[name], have[name].type), have[name]]) for name in have}
+    return Pool(code, keys, columns, waiting.changes.then(changes), count)
+
+
+def _changes(store: Store, arriving: Arriving) -> Changes:
+    everything, rows = arriving.everything, arriving.rows
+    types, have = parse_columns(store.value), rows.values
+    values = {name: typed(have[name], kind) for name, kind in types.items()}
+    old = None
+    if store.type == "changes":
+        follows = after_old(everything.kind)[~is_old(everything.kind)]
+        place = np.flatnonzero(~is_old(everything.kind)) - 1
+        replaced = pa.array(place, mask=~follows)
+        columns = everything.values
+        old = Replaced(
+            {name: typed(columns[name], kind).take(replaced) for name, kind in types.items()},
+            follows,
+            everything.timestamp[np.maximum(place, 0)],
+        )
+    return Changes(values, rows.kind == Kind.VALUE, rows.timestamp, rows.headers, arriving.time, old)

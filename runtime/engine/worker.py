@@ -1,0 +1,34 @@
+"""The worker of a stage, made from an epoch's plan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..ir.topology import GlobalTable, Store
+from ..log.log import Log, Writer
+from ..state.process_file import refuse_others
+from ..state.processor_state_manager import TaskStores
+from ..state.store import StateStore, StoreBackend
+from ..tasks.plan import EpochPlan, TaskPlan
+
+
+class PlannedWorker:
+    """A `stage.Worker`. Stores stay open for the next epoch in this process."""
+
+    def __init__(self, plan: EpochPlan, log: Log, writer: Writer, backend: Callable[[Store], StoreBackend]) -> None:
+        self.plan = plan
+        self.log = log
+        self.writer = writer
+        self._stores = TaskStores(plan, log, backend)
+
+    def refuse_others(self) -> None:
+        """Go on only where the plan is for the client that has the state directory now, and for its assignment."""
+        refuse_others(self._stores.directory, self.plan.process_id, self.plan.assignment)
+
+    def store(self, task: TaskPlan, store: Store) -> StateStore:
+        """The task's partition of a store, caught up to its planned position."""
+        return self._stores.open(task, store)
+
+    def global_table(self, table: GlobalTable) -> StateStore:
+        """A global table, caught up to its planned position."""
+        return self._stores.open_global(table)

@@ -1,0 +1,1 @@
+"""What generated code declares: the topology, its operators, windows and functions."""

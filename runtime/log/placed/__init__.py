@@ -1,1 +1,0 @@
-"""Names of applications, and the places where a log keeps them: one commit renames applications, or switches them."""

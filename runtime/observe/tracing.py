@@ -1,0 +1,461 @@
+"""Traces of epochs."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from io import FileIO
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple, Self
+
+from ...errors import HeadwaterError
+from ...private_files import opener
+from ..driver.counters import EPOCH_PHASES
+from ..driver.epoch_reports import EpochTrace, TaskTrace
+from ..driver.events import EpochTraced, Event, LogCleaned, Observer, TraceNotWritten
+from ..ir.topology import Settings
+from ..tasks.measured import PHASES
+from ..timed_parts import Span, now
+
+# An epoch as slices on tracks: what viewers of traces draw.
+
+Threads = tuple[tuple[TaskTrace, ...], ...]
+
+
+class Track(NamedTuple):
+    """A line of a viewer: of a thread, among those of a process. Its slices are nested or apart."""
+
+    process: str
+    thread: str
+
+
+@dataclass(frozen=True)
+class Slice:
+    """Something that took from `start` to `end`, in seconds of the driver's clock. `facts`: shown when it is chosen."""
+
+    track: Track
+    name: str
+    start: float
+    end: float
+    facts: Mapping[str, str | int] = field(default_factory=dict)
+
+
+def slices(application: str, trace: EpochTrace) -> Iterator[Slice]:
+    """The slices of an epoch, track by track: the loop's thread, the epoch, the stages of each thread of the client.
+
+    On each track in the order of starts, a slice before those within it.
+    """
+    for span in trace.driver:
+        yield Slice(Track(application, "driver"), *span)
+    threads = aligned(trace)
+    yield from _epoch(application, trace, threads)
+    for number, tasks in enumerate(threads, 1):
+        for stage in range(max((len(task.stages) for task in tasks), default=0)):
+            where = f"{trace.subtopology}, thread {number}, Python stage {stage + 1}"
+            track = Track(f"{application} on {trace.client}", where)
+            for task in tasks:
+                if len(task.stages) > stage:
+                    yield from _task(track, trace.epoch, task, task.stages[stage])
+
+
+def aligned(trace: EpochTrace) -> Threads:
+    """The threads with the times of the driver's clock.
+
+    A machine has one clock for all its processes, so nothing is to be done for workers on the driver's. That of another
+    machine has another beginning: what its workers did is laid to the end of the job, as the answers come at once,
+    while it takes long to start.
+    """
+    ends = [
+        (span.start, span.end) for tasks in trace.threads for task in tasks for stage in task.stages for span in stage
+    ]
+    if not ends:
+        return trace.threads
+    first, last = min(start for start, _ in ends), max(end for _, end in ends)
+    if trace.planned <= first and last <= trace.begun:
+        return trace.threads
+    off = trace.begun - last
+
+    def moved(span: Span) -> Span:
+        # Clocks of two machines may go at different paces: what does not fit is cut.
+        return Span(span.part, max(trace.planned, span.start + off), max(trace.planned, span.end + off))
+
+    return tuple(
+        tuple(
+            TaskTrace(task.task, task.records, tuple(tuple(map(moved, stage)) for stage in task.stages))
+            for task in tasks
+        )
+        for tasks in trace.threads
+    )
+
+
+def _epoch(application: str, trace: EpochTrace, threads: Threads) -> Iterator[Slice]:
+    track = Track(application, f"epochs of {trace.subtopology} on {trace.client}")
+    tasks = [task for thread in threads for task in thread]
+    facts = {"tasks": len(tasks), "records": sum(task.records for task in tasks)}
+    yield Slice(track, f"epoch {trace.epoch}", trace.started, trace.ended, facts)
+    yield Slice(track, "planning", trace.started, trace.planned)
+    yield Slice(track, "job", trace.planned, trace.begun)
+    worked = [span for task in tasks for stage in task.stages for span in stage]
+    if worked:
+        first, last = min(span.start for span in worked), max(span.end for span in worked)
+        yield Slice(track, "start", trace.planned, first)
+        yield Slice(track, "tasks", first, last)
+        yield Slice(track, "answers", last, trace.begun)
+    yield Slice(track, "commit", trace.begun, trace.ended)
+    for span in trace.committing:
+        yield Slice(track, *span)
+
+
+def _task(track: Track, epoch: int, task: TaskTrace, stage: tuple[Span, ...]) -> Iterator[Slice]:
+    facts = {"epoch": epoch, "records": task.records}
+    yield Slice(track, f"task {task.task}", stage[0].start, max(span.end for span in stage), facts)
+    for span in stage:
+        yield Slice(track, *span)
+
+
+# A file in Chrome's trace event format, which grows with a run and is whole at any moment.
+#
+# The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. One object with the list
+# `traceEvents`: complete events ("X", microseconds) on tracks (`pid`, `tid`), and the names of tracks ("M").
+
+MOST_BYTES = 64_000_000
+"""Of a file that has grown larger, the newer half stays. Viewers open this in some seconds."""
+
+_MARK = '{"headwater": "trace"'
+_BEGINNING = '{"displayTimeUnit":"ms","otherData":'
+_END = b"\n]}\n"
+_TEXT = json.JSONEncoder(separators=(",", ":")).encode
+
+
+class TraceFileError(HeadwaterError):
+    """A trace cannot be written to a file: `path`, `cause`."""
+
+    def __init__(self, path: Path, cause: str) -> None:
+        super().__init__(
+            f"the trace cannot be written to {path}: {cause}", "name another file, in a folder that exists"
+        )
+        self.path = path
+        self.cause = cause
+
+
+class TraceFile:
+    """Written from its start on: a trace that is there is replaced. Raises TraceFileError.
+
+    `zero`: the moment that the file's times count from, in seconds of the slices' clock. `left_out`: how many epochs
+    it does not have any more.
+    """
+
+    def __init__(self, path: Path, zero: float, most_bytes: int = MOST_BYTES) -> None:
+        self.path = path
+        self.left_out = 0
+        self._zero = zero
+        self._began = datetime.now(UTC).isoformat(timespec="milliseconds")
+        self._most = most_bytes
+        self._tracks: dict[Track, tuple[int, int]] = {}
+        self._added: deque[tuple[int, int]] = deque()  # bytes and epochs of each call of `add` that the file has
+        with _told(path):
+            _refuse_others(path)
+            self._file = self._begun(path)
+
+    def add(self, slices: Iterable[Slice], epochs: int) -> None:
+        """Add slices of so many epochs, of each track in the order of starts. They stay, or go, together.
+
+        Raises TraceFileError.
+        """
+        with _told(self.path):
+            self._added.append((self._append(self._events(slices)), epochs))
+            if self._at > self._most and len(self._added) > 1:
+                self._halve()
+
+    def close(self) -> None:
+        """Nothing is added any more."""
+        self._file.close()
+
+    def _begun(self, path: Path) -> FileIO:
+        """A file without events."""
+        file = FileIO(path, "w+", opener=opener)
+        about = {"headwater": "trace", "began": self._began, "epochs_left_out": self.left_out}
+        beginning = _BEGINNING + json.dumps(about) + ',"traceEvents":['
+        os.pwrite(file.fileno(), beginning.encode() + _END, 0)
+        self._at, self._is_empty = len(beginning), True
+        return file
+
+    def _append(self, events: Iterable[Mapping[str, Any]]) -> int:
+        """Write events before the brackets that close everything; the bytes that they take."""
+        text = _TEXT(list(events))[1:-1]  # all at once, as a call of the encoder costs more than an event
+        data = ("\n" if self._is_empty else ",\n").encode() + text.encode()
+        self._put(data)
+        return len(data)
+
+    def _put(self, data: bytes) -> None:
+        """In one call of the system, so that no signal comes between: the file is whole before and after."""
+        handle, rest, at = self._file.fileno(), memoryview(data + _END), self._at
+        try:
+            while rest:  # a disk that is nearly full may take a part only
+                done = os.pwrite(handle, rest, at)
+                at, rest = at + done, rest[done:]
+        except OSError:
+            os.pwrite(handle, _END, self._at)  # there is place for it, as it was there before
+            os.ftruncate(handle, self._at + len(_END))
+            raise
+        self._at += len(data)
+        self._is_empty = False
+
+    def _halve(self) -> None:
+        """Keep the newer half, in a file that takes the place of this one once it is whole."""
+        size, kept = 0, deque[tuple[int, int]]()
+        while not kept or size + self._added[-1][0] <= self._most // 2:
+            kept.appendleft(self._added.pop())
+            size += kept[0][0]
+        self.left_out += sum(epochs for _, epochs in self._added)
+        before, end = self._file, self._at
+        path = self.path.with_name(f".{self.path.name}.{os.getpid()}.tmp")
+        try:
+            with before:
+                before.seek(end - size)
+                self._file = self._begun(path)
+                self._append(event for track in self._tracks for event in self._names(track))
+                self._put(before.read(size))
+            os.replace(path, self.path)
+        finally:
+            path.unlink(missing_ok=True)
+        self._added = kept
+
+    def _events(self, slices: Iterable[Slice]) -> Iterator[Mapping[str, Any]]:
+        for each in slices:
+            if each.track not in self._tracks:
+                processes = {track.process: number for track, (number, _) in self._tracks.items()}
+                process = processes.get(each.track.process, len(processes) + 1)
+                self._tracks[each.track] = process, len(self._tracks) + 1
+                yield from self._names(each.track)
+            start, end = self._microseconds(each.start), self._microseconds(each.end)
+            process, thread = self._tracks[each.track]
+            event = {"ph": "X", "name": each.name, "pid": process, "tid": thread, "ts": start, "dur": end - start}
+            yield {**event, "args": dict(each.facts)} if each.facts else event
+
+    def _microseconds(self, at: float) -> int:
+        # Whole ones: a slice that ends where the one around it does still does so after rounding.
+        return round((at - self._zero) * 1e6)
+
+    def _names(self, track: Track) -> Iterator[Mapping[str, Any]]:
+        process, thread = self._tracks[track]
+        at = {"ph": "M", "pid": process, "tid": thread}
+        yield {**at, "name": "process_name", "args": {"name": track.process}}
+        yield {**at, "name": "process_sort_index", "args": {"sort_index": process}}
+        yield {**at, "name": "thread_name", "args": {"name": track.thread}}
+        yield {**at, "name": "thread_sort_index", "args": {"sort_index": thread}}
+
+
+def _refuse_others(path: Path) -> None:
+    """Raises FileExistsError for a file with something else than a trace, which is not to be lost, and for a pipe."""
+    if path.exists() and not path.is_file() and not path.is_dir():
+        raise FileExistsError(None, "it is no file")
+    with suppress(FileNotFoundError), open(path, "rb") as file:
+        found = file.read(len(_BEGINNING + _MARK))
+        if found and found != (_BEGINNING + _MARK).encode():
+            raise FileExistsError(None, "there is a file that is no trace, and it is not overwritten")
+
+
+@contextmanager
+def _told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise TraceFileError(path, error.strerror or str(error)) from error
+
+
+# The parts of epochs with what they took, added up over a run.
+
+PartPath = tuple[str, ...]
+"""A phase of an epoch, a part of it, a part of that, and so on."""
+
+
+@dataclass(frozen=True)
+class Share:
+    """A part of all epochs. `part`: with those that it is a part of before it. `share`: of their time, 0 to 1."""
+
+    part: PartPath
+    seconds: float
+    share: float
+
+
+class Shares:
+    """Adds up epochs. As in `EpochTimes`, what is between planning and commit is that of an epoch's slowest thread."""
+
+    def __init__(self) -> None:
+        self.epochs = 0
+        self._alone: defaultdict[PartPath, float] = defaultdict(float)
+
+    def add(self, trace: EpochTrace) -> None:
+        """Count an epoch."""
+        self.epochs += 1
+        for path, seconds in _of_epoch(trace):
+            self._alone[path] += seconds
+
+    def rows(self) -> tuple[Share, ...]:
+        """All parts, each before its own. These add up to it, together with a rest that has no name.
+
+        Phases are in their order, parts of one in falling order.
+        """
+        whole: defaultdict[PartPath, float] = defaultdict(float)
+        for path, seconds in self._alone.items():
+            for depth in range(1, len(path) + 1):
+                whole[path[:depth]] += seconds
+        total = sum(self._alone.values())
+        return tuple(Share(path, whole[path], whole[path] / total if total else 0.0) for path in _below((), whole))
+
+
+def _below(path: PartPath, whole: Mapping[PartPath, float]) -> Iterator[PartPath]:
+    parts = [each for each in whole if each[:-1] == path]
+    parts.sort(key=lambda each: -whole[each] if path else EPOCH_PHASES.index(each[0]))
+    for each in parts:
+        yield each
+        yield from _below(each, whole)
+
+
+def _of_epoch(trace: EpochTrace) -> Iterator[tuple[PartPath, float]]:
+    """Seconds by part, without those of its parts. They add up to the epoch's, unless stages of one thread have worked
+    at the same time.
+    """
+    slowest = max(map(_Thread, aligned(trace)), key=lambda each: each.seconds, default=_Thread(()))
+    yield from slowest.alone
+    yield ("planning",), trace.planned - trace.started
+    yield from _alone((Span("commit", trace.begun, trace.ended), *trace.committing))
+    rest = max(0.0, trace.begun - trace.planned - slowest.seconds)
+    if slowest.spans:
+        start = min(rest, min(span.start for span in slowest.spans) - trace.planned)
+        answers = min(rest - start, trace.begun - max(span.end for span in slowest.spans))
+        yield ("scheduling", "start"), start
+        yield ("scheduling", "answers"), answers
+        rest -= start + answers
+    yield ("scheduling",), rest
+
+
+class _Thread:
+    """The tasks of a thread of a client. `alone`: the seconds of its parts without those of their parts."""
+
+    def __init__(self, tasks: Sequence[TaskTrace]) -> None:
+        stages = [stage for task in tasks for stage in task.stages]
+        self.spans = [span for stage in stages for span in stage]
+        self.alone = [each for stage in stages for each in _alone(stage)]
+        self.seconds = sum(seconds for _, seconds in self.alone)
+
+
+def _alone(spans: Iterable[Span]) -> Iterator[tuple[PartPath, float]]:
+    """Seconds by part, less those of the spans within it. `spans`: one before those within it.
+
+    A phase within another one interrupts that, and is no part of it.
+    """
+    around: list[tuple[Span, PartPath]] = []
+    for span in spans:
+        while around and around[-1][0].end <= span.start:
+            around.pop()
+        above = around[-1][1] if around else ()
+        path = (span.part,) if span.part in PHASES else (*above, span.part)
+        yield path, span.seconds
+        if around:
+            yield above, -span.seconds
+        around.append((span, path))
+
+
+# The trace of a run: an observer that writes it.
+
+
+class Trace:
+    """Writes what a run does when, for viewers of traces, and adds up the parts of its epochs.
+
+    Any thread may use it: each application runs in one of its own. Used as a context, or closed. A file that takes
+    nothing any more, for a full disk, is left as it was, and the run goes on: `failed` is the error. Raises
+    TraceFileError if it cannot be begun.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> None:
+        self.path = Path(path)
+        self.failed: TraceFileError | None = None
+        self._file = TraceFile(self.path, now(), most_bytes)
+        self._shares: dict[str, Shares] = {}
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def left_out(self) -> int:
+        """How many epochs, the oldest, the file does not have any more."""
+        return self._file.left_out
+
+    @property
+    def epochs(self) -> int:
+        """How many epochs there were."""
+        return sum(each.epochs for each in self._shares.values())
+
+    def shares(self) -> dict[str, tuple[Share, ...]]:
+        """The parts of all epochs of each application, with what they took."""
+        with self._lock:
+            return {application: each.rows() for application, each in sorted(self._shares.items())}
+
+    def note(self, event: Event) -> TraceFileError | None:
+        """Write an epoch, or a round of cleaning beside the epochs. The error with which the file ends, once."""
+        before = self.failed
+        match event:
+            case EpochTraced():
+                with self._lock:
+                    self._shares.setdefault(event.application, Shares()).add(event.trace)
+                    self._write(slices(event.application, event.trace), 1)
+            case LogCleaned():
+                end = now()
+                with self._lock:
+                    self._write([Slice(Track(event.application, "cleaning"), "round", end - event.seconds, end)], 0)
+        return self.failed if before is None else None
+
+    def close(self) -> None:
+        """Write nothing any more."""
+        with self._lock:
+            self._file.close()
+
+    def _write(self, found: Iterable[Slice], epochs: int) -> None:
+        if self.failed is None:
+            try:
+                self._file.add(found, epochs)
+            except TraceFileError as error:
+                self.failed = error
+
+
+class _Traced:
+    def __init__(self, trace: Trace, observer: Observer) -> None:
+        self._trace = trace
+        self._observer = observer
+
+    def on(self, event: Event) -> None:
+        self._observer.on(event)
+        error = self._trace.note(event)
+        if error is not None:
+            self._observer.on(TraceNotWritten(event.application, str(error.path), error.cause))
+
+
+@contextmanager
+def traced(
+    trace: Trace | str | os.PathLike[str] | None, settings: Settings, observer: Observer
+) -> Iterator[tuple[Settings, Observer]]:
+    """Settings and observer of a run with a trace, or with a file for one; both as they are without. Raises
+    TraceFileError.
+    """
+    if trace is None:
+        yield settings, observer
+    elif isinstance(trace, Trace):
+        yield replace(settings, traced=True), _Traced(trace, observer)
+    else:
+        with Trace(trace) as made, traced(made, settings, observer) as found:
+            yield found

@@ -1,1 +1,0 @@
-"""Calls of Python functions that expressions name."""

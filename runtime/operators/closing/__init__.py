@@ -1,1 +1,0 @@
-"""What comes of windows once they are closed."""

@@ -1,1 +1,0 @@
-"""Aggregations by Python of the project: `reduce`, and `aggregate` with a class. They go from record to record."""

@@ -1,1 +1,0 @@
-"""What people ask of committed progress: to start again, to read elsewhere, to remove, to compute stores again."""

@@ -1,1 +1,0 @@
-"""How keys are stored: as bytes whose order is that of the values, alone or with the times of windows and records."""

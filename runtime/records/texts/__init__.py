@@ -1,1 +1,0 @@
-"""Values of columns as JSON and as text, there and back."""

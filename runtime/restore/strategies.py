@@ -1,0 +1,148 @@
+"""Restore strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TypeVar
+
+from ...plugins.errors import PluginError, is_of_the_machine, told
+from ..state.catch_up import RECORDS_PER_SLICE
+from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy, Save, SavingStrategy, Step, Unsaved
+
+# The built-in restore strategy `changelog`: applies all records, oldest first.
+
+
+class ChangelogRestore:
+    """A RestoreStrategy that reads the changelog from the store's position.
+
+    `slice_records`: most records that are read before the work may stop.
+    """
+
+    def __init__(self, slice_records: int = RECORDS_PER_SLICE) -> None:
+        self._slice_records = slice_records
+
+    def steps(self, request: RestoreRequest) -> Iterator[Step]:
+        """The records between position and target."""
+        yield Apply(request.target, self._slice_records)
+
+
+# The built-in restore strategy `snapshot`: loads a copy of the store, and applies what the changelog has since.
+
+EVERY_BYTES = 64 << 20
+"""Of the changelog. It takes some seconds to read."""
+
+PART_OF_COPY = 0.5
+"""Of the last copy's size: a large store is not copied again for every small change of it."""
+
+RECORD_BYTES = 256
+"""Of a copy: as many take about as long to load as a record of the changelog to apply."""
+
+SMALL_BYTES = 1 << 20
+"""Such a copy takes no time."""
+
+
+class SnapshotRestore:
+    """A SavingStrategy. A snapshot is saved when the store has changed in `every_epochs` epochs, or by `every_bytes` of
+    its changelog, whichever is first. If neither is given: by EVERY_BYTES, or PART_OF_COPY if that is more. `keep`:
+    snapshots of each store.
+    """
+
+    def __init__(self, every_epochs: int | None = None, every_bytes: int | None = None, keep: int = 2) -> None:
+        self._every_epochs = every_epochs
+        self._every_bytes = every_bytes
+        self._keep = keep
+
+    def steps(self, request: RestoreRequest) -> Iterator[Step]:
+        """The furthest snapshot, unless the store is about as far, and then the changelog."""
+        for snapshot in request.snapshots:
+            if (snapshot.position - request.position) * RECORD_BYTES > snapshot.size - SMALL_BYTES:
+                yield Load(snapshot)
+                break
+        yield Apply(request.target)
+
+    def save(self, unsaved: Unsaved) -> Save | None:
+        """Once enough has changed."""
+        epochs = self._every_epochs is not None and unsaved.epochs >= self._every_epochs
+        every_bytes = self._every_bytes
+        if every_bytes is None and self._every_epochs is None:
+            last = unsaved.snapshots[0].size if unsaved.snapshots else 0
+            every_bytes = max(EVERY_BYTES, int(PART_OF_COPY * last))
+        size = every_bytes is not None and unsaved.size >= every_bytes
+        return Save(self._keep) if epochs or size else None
+
+
+# Asks a plugin's restore strategy, and says whose mistake it is if its answer is of no use.
+
+Found = TypeVar("Found")
+
+
+class RestoreStrategyError(PluginError):
+    """A restore strategy raised, or gave what cannot be done. `name`: the strategy's, `method`, `cause`."""
+
+    def __init__(self, name: str, method: str, cause: str) -> None:
+        super().__init__(
+            f"the restore strategy {name!r} fails in `{method}`: {cause}",
+            "correct it, or take another one; nothing that was committed is lost",
+        )
+        self.name = name
+        self.method = method
+        self.cause = cause
+
+
+class CheckedStrategy:
+    """A RestoreStrategy that gives the first step of another one. Raises RestoreStrategyError."""
+
+    def __init__(self, name: str, strategy: RestoreStrategy) -> None:
+        self.name = name
+        self._strategy = strategy
+
+    def steps(self, request: RestoreRequest) -> Iterator[Step]:
+        """The first one, if there is one. That it brings the store nearer to its target is seen when it is done."""
+        step: object = self._asked("steps", lambda: next(iter(self._strategy.steps(request)), None))
+        cause = "which is neither a Load nor an Apply"
+        match step:
+            case None:
+                return
+            case Load(snapshot) if snapshot in request.snapshots:
+                yield step
+                return
+            case Apply(int(), int(records)) if records > 0:
+                yield step
+                return
+            case Load():
+                cause = "which loads a snapshot that is not in the request"
+            case Apply():
+                cause = "which applies no records"
+        store = f"store {request.store}, partition {request.partition}"
+        raise RestoreStrategyError(self.name, "steps", f"it gives {step!r} for {store}, {cause}")
+
+    def _asked(self, method: str, ask: Callable[[], Found]) -> Found:
+        try:
+            return ask()
+        except BaseException as error:
+            if is_of_the_machine(error):
+                raise
+            raise RestoreStrategyError(self.name, method, told(error)) from error
+
+
+class CheckedSavingStrategy(CheckedStrategy):
+    """The same for a SavingStrategy."""
+
+    def __init__(self, name: str, strategy: SavingStrategy) -> None:
+        super().__init__(name, strategy)
+        self._saving = strategy
+
+    def save(self, unsaved: Unsaved) -> Save | None:
+        """What the other one says."""
+        found = self._asked("save", lambda: self._saving.save(unsaved))
+        if found is None or (isinstance(found, Save) and isinstance(found.keep, int) and found.keep > 0):
+            return found
+        cause = f"it gives {found!r}, which is neither None nor a Save that keeps one or more"
+        raise RestoreStrategyError(self.name, "save", cause)
+
+
+def checked(name: str, strategy: RestoreStrategy) -> CheckedStrategy:
+    """A strategy whose answers are checked."""
+    if isinstance(strategy, SavingStrategy):
+        return CheckedSavingStrategy(name, strategy)
+    return CheckedStrategy(name, strategy)

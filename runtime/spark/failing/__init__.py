@@ -1,1 +1,0 @@
-"""Rows that steps in SQL cannot process: the epoch's job marks them, and says afterwards at which step and why."""

@@ -1,1 +1,0 @@
-"""Which executors there are, and which of them are silent."""

@@ -1,1 +1,0 @@
-"""The tasks of one client, as assignments come and go."""
