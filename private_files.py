@@ -40,8 +40,13 @@ def refuse_dangling(path: Path) -> None:
     To the system that is the same as a missing file. But it was meant to be something: a disk that is not mounted.
     """
     for each in (path, *path.parents):
-        if each.is_symlink() and not each.exists():
-            raise OSError(errno.ENOLINK, f"it is a symbolic link to {os.readlink(each)}, which is not there", str(each))
+        if not each.is_symlink():
+            continue
+        try:
+            each.stat()
+        except FileNotFoundError:  # and no ELOOP, of which the system says itself that links lead in a circle
+            reason = f"it is a symbolic link to {os.readlink(each)}, which is not there"
+            raise OSError(errno.ENOLINK, reason, str(each)) from None
 
 
 def opener(path: str, flags: int) -> int:
