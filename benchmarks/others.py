@@ -26,7 +26,6 @@ COMMANDS: Sequence[Sequence[str]] = (
     ("failover", "failover_1", "--keys", "100000", "1000000", "2000000", "--no-peer"),
     ("object_store",),
     ("failing_records",),
-    ("evaluators",),
 )
 
 
