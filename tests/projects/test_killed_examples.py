@@ -19,11 +19,11 @@ from headwater import Project
 from projects import test_clickstream, test_orders
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20260302"))
-KILLS = 25
 CALLS = (80, 450)
 """Calls of the system, on files of the project, from a start to the kill."""
 
 
+@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     ("name", "size", "data", "check"),
     [
@@ -31,11 +31,12 @@ CALLS = (80, 450)
         ("orders", ("ORDERS", "500"), Shop, test_orders.check),
     ],
 )
-def test_project_that_is_killed_25_times_comes_to_what_pandas_says(
+def test_project_that_is_killed_again_and_again_comes_to_what_pandas_says(
     name: str,
     size: tuple[str, str],
     data: Callable[..., Any],
     check: Callable[[Project, Any], None],
+    kills: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -45,9 +46,9 @@ def test_project_that_is_killed_25_times_comes_to_what_pandas_says(
     seeds = test_clickstream.SEEDS if data is Clickstream else test_orders.SEEDS
     with program_of("projects.killed_example") as program:
         outcomes = [
-            program.ask("run", root, (ANY, draw.randint(*CALLS), draw.choice((BEFORE, AFTER)))) for _ in range(KILLS)
+            program.ask("run", root, (ANY, draw.randint(*CALLS), draw.choice((BEFORE, AFTER)))) for _ in range(kills)
         ]
         program.ask("run", root)
 
-    assert outcomes == [{"killed": True}] * KILLS
+    assert outcomes == [{"killed": True}] * kills
     check(Project(root), data(*(seed_rows(root, each) for each in seeds)))

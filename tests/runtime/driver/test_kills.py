@@ -13,7 +13,7 @@ import pytest
 import spending
 from quick_jvm import quick_jvm
 from spending import Run, outcome
-from strikes import ALIVE, IN_ROUNDS, ON_SPARK, Strike, strikes
+from strikes import ALIVE, IN_ROUNDS, ON_SPARK, POINTS, Strike, strikes
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
@@ -115,11 +115,12 @@ def interrupt_after_commits(run: Run) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kills", [1 + len(POINTS), pytest.param(KILLS, marks=pytest.mark.soak)])
 def test_killed_at_points_of_every_part_everything_is_as_if_uninterrupted(
-    whole_in_one_process: Whole, tmp_path: Path, start: Start
+    whole_in_one_process: Whole, tmp_path: Path, start: Start, kills: int
 ) -> None:
     print(f"HEADWATER_KILL_SEED={SEED}")
-    points = strikes(KILLS, SEED)
+    points = strikes(kills, SEED)
     assert_kills_change_nothing(whole_in_one_process, points, whole_in_one_process.copy(tmp_path), start)
 
 
