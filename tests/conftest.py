@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 from quick_jvm import quick_jvm
 
 from headwater.hidden_values import forget_hidden_values
@@ -56,6 +57,13 @@ UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("repeatable", UNHURRIED, derandomize=True, max_examples=50)
 settings.register_profile("random", UNHURRIED, derandomize=False, max_examples=400)
 settings.load_profile("repeatable")
+
+# Hypothesis (6.170) mixes constants of all loaded modules into its examples. So a test has others in each process, by
+# what ran before it (`findings/hypothesis-examples-depend-on-imports.sh`), unless there are none to mix in.
+_constants = providers._get_local_constants
+providers._get_local_constants = lambda: (
+    providers.Constants() if settings.default is not None and settings.default.derandomize else _constants()
+)
 
 
 @pytest.fixture(scope="session")
