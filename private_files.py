@@ -30,6 +30,11 @@ def make_folder(path: Path) -> list[Path]:
         if not stat.S_ISDIR(path.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         return made  # another process has made it first
+    except FileNotFoundError:
+        if not path.parent.is_dir():
+            raise
+        # The folder above is there: the file system, such as /proc, has no folders but its own.
+        raise PermissionError(errno.EPERM, "this file system lets nobody make a folder here", str(path)) from None
     path.chmod(FOLDER)
     return [*made, path]
 

@@ -19,10 +19,12 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from operator import attrgetter
 from types import NoneType, UnionType
-from typing import Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 _Step = Callable[[Any], Any] | None  # None: the value is its own JSON
+_INTEGER_BITS = 64
+_TOO_LARGE = float("inf")
 
 
 def to_json(value: Any) -> str:
@@ -67,6 +69,39 @@ def from_plain(kind: type[T], plain: Any) -> T:
     key: Any = kind
     instance: T = _apply(_reader(key), plain)
     return instance
+
+
+def fits(kind: Any, value: Any) -> bool:
+    """Whether the values in an instance of `kind`, at any depth, have the types that its annotations say.
+
+    For files that others may have changed. Numbers must be finite, and integers have at most 64 bits.
+    """
+    return _check(kind)(value)
+
+
+@cache
+def _check(kind: Any) -> Callable[[Any], bool]:
+    if is_dataclass(kind) or _is_named_tuple(kind):
+        hints = get_type_hints(kind)
+        parts = [(name, _check(hints[name])) for name, _, _ in _fields(kind, _reader)]
+        return lambda value: isinstance(value, kind) and all(part(getattr(value, name)) for name, part in parts)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is tuple and args[-1] is ...:
+        each = _check(args[0])
+        return lambda value: isinstance(value, tuple) and all(map(each, value))
+    if origin is Mapping:
+        key, each = map(_check, args)
+        return lambda value: isinstance(value, Mapping) and all(map(key, value)) and all(map(each, value.values()))
+    if origin is UnionType:
+        kinds = [_check(part) for part in args]
+        return lambda value: any(part(value) for part in kinds)
+    if origin is Literal:
+        return lambda value: isinstance(value, str) and value in args
+    if kind is int:
+        return lambda value: type(value) is int and value.bit_length() < _INTEGER_BITS
+    if kind is float:
+        return lambda value: type(value) in (int, float) and abs(value) < _TOO_LARGE
+    return lambda value: isinstance(value, kind)
 
 
 @cache

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.compiler.emit.target import _write
+from headwater.errors import MachineError
 from headwater.private_files import make_folder, open_to_others, opener
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directory import StateDirectory
@@ -86,3 +87,14 @@ def test_lock_and_log_files_that_are_there_keep_the_rights_that_a_group_was_give
     with open(path, "w", opener=opener) as file:
         file.write("2")
     assert (path.read_text(), oct(path.stat().st_mode & 0o777)) == ("2", "0o660")
+
+
+def test_folder_in_a_file_system_that_has_none_but_its_own_is_refused_with_a_way_out() -> None:
+    path = Path("/proc/headwater/state")
+
+    with pytest.raises(PermissionError) as raised:
+        make_folder(path)
+
+    error = MachineError.of(raised.value)
+    assert str(error.message) == "/proc/headwater: this file system lets nobody make a folder here"
+    assert error.hint == "give this user the right to it, or choose another path"

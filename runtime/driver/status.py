@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from ...errors import HeadwaterError
-from ..dataclass_json import from_plain, parsed, to_json
+from ..dataclass_json import fits, from_plain, parsed, to_json
 from ..state.machine import boot_id
 from ..state.process_file import Owner
 from ..tasks.measured import PHASES, StoreSize
@@ -175,13 +175,17 @@ class RunStatus:
 
     @classmethod
     def of_text(cls, application: str, text: str) -> RunStatus | None:
-        """The status in a text of `to_text`; None for what is none. Raises NewerStatusError."""
+        """The status in a text of `to_text`. Raises NewerStatusError.
+
+        None for what is none, or has values of wrong types.
+        """
         try:
             plain = parsed(text)
             version = plain["version"]
             if version > VERSION:
                 raise NewerStatusError(application, version)
-            return from_plain(cls, plain)
+            status = from_plain(cls, plain)
+            return status if fits(cls, status) else None
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 

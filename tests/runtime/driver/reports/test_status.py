@@ -75,6 +75,31 @@ def test_status_of_a_newer_version_is_refused_with_what_to_do() -> None:
     assert raised.value.hint == "look with the version that runs it"
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"written_at": "yesterday"},
+        {"written_at": 10**400},
+        {"written_at": True},
+        {"every": None},
+        {"host": 7},
+        {"owner": {"boot_id": "b", "pid": "1", "started": 1.0}},
+        {"seconds": {"planning": "long"}},
+        {"dropped": {"step:late": float("nan")}},
+        {"seconds": {"planning": float("inf")}},
+        {"clients": [{"name": 1, "threads": 2, "host": "", "tasks": []}]},
+        {"clients": "none"},
+        {"failed_tasks": [1]},
+        {"rebalancing": "no"},
+    ],
+    ids=str,
+)
+def test_status_with_values_of_wrong_types_is_none(changes: dict[str, object]) -> None:
+    text = json.dumps({**json.loads(status().to_text()), **changes})
+
+    assert RunStatus.of_text("shop-sales", text) is None
+
+
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"version": 1}', '{"version": "x"}', '"text"'])
 def test_text_that_is_no_status_is_none(text: str) -> None:
     assert RunStatus.of_text("shop-sales", text) is None
