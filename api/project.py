@@ -209,8 +209,9 @@ class Project:
     def append(self, topic: str, records: Any, *, as_json: bool = False) -> AppendResult:
         """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
 
-        `as_json`: objects have the values that JSON has, and are read as strictly as a seed's file: a text is no
-        number, and NaN no null. Fractions have all of their digits where they are `Decimal`.
+        Values are read as strictly as those of a seed's file: a text is no number, and NaN no null. Objects may also
+        have Python's times, bytes, NaN and infinity; with `as_json` only the values that JSON has. Fractions have all
+        of their digits where they are `Decimal`.
 
         Raises UnknownNameError, SeedError for rows that the topic cannot hold (unless its `on_error` leaves them out),
         TopicChangedError, WriterChangedError.

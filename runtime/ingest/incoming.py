@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import count
 from pathlib import Path
 from typing import IO, Any, AnyStr
@@ -19,12 +21,9 @@ from ..log.errors import SeedError
 from ..records.arrays import BadValueError, Int64s, located, no, to_numpy, valid_text
 from ..records.schema import key_columns, no_timestamp, no_timestamps, topic_schema, value_columns
 from ..records.types import Kind
-from ..records.values import in_years, narrow, nested, parse_text
+from ..records.values import from_json, in_years, narrow, nested, parse_text
 
 # Turns records from outside into the columns of a topic. Tables and Python rows are matched by column names.
-
-_REFUSED = (pa.ArrowException, TypeError, OverflowError, UnicodeEncodeError)
-"""What Arrow raises for Python values that it cannot convert."""
 
 
 @dataclass(frozen=True)
@@ -229,28 +228,76 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """Python values, or their JSON forms, as a column. None, NaN and pandas' NaT are null. Raises BadValueError."""
-    try:
-        return _from_python(values, data_type)
-    except BadValueError:
-        raise
-    except _REFUSED:
-        return pa.concat_arrays([_one_from_python(row, value, data_type) for row, value in enumerate(values)])
+    """Python values, or their JSON forms, as a column. Raises BadValueError.
 
-
-def _from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+    `from_json` reads them. Beside what it takes, a column of times takes `datetime` and `date`, a binary one `bytes`,
+    and one of floats NaN and infinity. Scalars of NumPy and Arrow count as what they hold. None and the missing values
+    of pandas (`NaT`, `NA`) are null; a float that is NaN never is.
+    """
+    plain = [each if type(each) in _PLAIN else _plain(row, each, data_type) for row, each in enumerate(values)]
     if pa.types.is_nested(data_type):
-        return nested([_in_json_form(value, data_type) for value in values], data_type, from_python)
-    classes = set(map(type, values))
-    if classes & {list, tuple, dict, set}:
-        raise TypeError("not a single value; of a list that holds itself Arrow would find no end")
-    if pa.types.is_temporal(data_type) and int in classes:
-        raise TypeError("a number has no unit of time; beside other times Arrow would take it for microseconds")
-    if int in classes and (pa.types.is_floating(data_type) or pa.types.is_decimal(data_type)):
-        number = float if pa.types.is_floating(data_type) else str  # Arrow's integers end at 64 bits
-        values = [number(value) if type(value) is int else value for value in values]
-    # Arrow infers the type first. If it were given the type, it would silently truncate 1.5 to an int.
-    return cast(pa.array(values, from_pandas=True), data_type)
+        return nested([_in_json_form(value, data_type) for value in plain], data_type, from_python)
+    if pa.types.is_floating(data_type):
+        plain = [_NOT_FINITE.get(repr(each), each) if type(each) is float else each for each in plain]
+    if not pa.types.is_temporal(data_type) and not pa.types.is_binary(data_type):
+        return from_json(plain, data_type)
+    typed = [None if type(each) in _JSON else _typed(row, each, data_type) for row, each in enumerate(plain)]
+    others = [None if value is not None else each for value, each in zip(typed, plain, strict=True)]
+    return pc.coalesce(pa.array(typed, data_type), from_json(others, data_type))
+
+
+_JSON = frozenset({type(None), bool, int, float, str, Decimal, list, dict})
+"""Classes of the values that `from_json` knows."""
+
+_PLAIN = _JSON | {dt.datetime, dt.date, bytes, tuple, set}
+
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+"""Floats in their JSON form, by their `repr`: JSON has them as texts only."""
+
+
+def _plain(row: int, value: Any, data_type: pa.DataType) -> Any:
+    """A scalar of a library, or of a subclass, as Python's own."""
+    if isinstance(value, pa.Scalar):
+        return value.as_py()
+    if type(value).__name__ in ("NaTType", "NAType") and type(value).__module__.startswith("pandas."):
+        return None
+    if isinstance(value, np.datetime64):
+        if np.isnat(value):
+            return None
+        value = value.astype("datetime64[us]").item()  # of nanoseconds `item` makes a number
+        if not isinstance(value, dt.datetime):
+            raise BadValueError(row, f"{no(value, data_type)}: outside of the years 1 to 9999")
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, str):
+        return str.__str__(value)
+    if isinstance(value, int):
+        return int.__int__(value)
+    return float.__float__(value) if isinstance(value, float) else value
+
+
+def _typed(row: int, value: Any, data_type: pa.DataType) -> Any:
+    """A time or bytes, as Arrow takes it exactly. Raises BadValueError."""
+    if pa.types.is_binary(data_type) and isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    if pa.types.is_temporal(data_type) and isinstance(value, dt.date):
+        return _time(row, value, data_type)
+    raise BadValueError(row, no(value, data_type))
+
+
+def _time(row: int, value: dt.date, data_type: pa.DataType) -> dt.date:
+    """A time in UTC without a zone, or a date. A date has no time of day, and a time of a date is midnight."""
+    if not isinstance(value, dt.datetime):
+        return value if pa.types.is_date(data_type) else dt.datetime.combine(value, dt.time())
+    try:
+        utc = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
+    except OverflowError as error:
+        raise BadValueError(row, f"{no(value, data_type)}: outside of the years 1 to 9999") from error
+    if not pa.types.is_date(data_type):
+        return utc
+    if utc.time() != dt.time():
+        raise BadValueError(row, no(value, data_type))
+    return utc.date()
 
 
 def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
@@ -262,19 +309,14 @@ def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
         if not isinstance(pairs, list) or not all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
             return value
         if not pa.types.is_string(data_type.key_type):
+            if isinstance(value, Mapping) and all(type(key) is str for key, _ in pairs):
+                return dict(pairs)  # keys as texts, as in JSON
             return [{"key": key, "value": item} for key, item in pairs]
         as_object = dict(pairs)
         return as_object if len(as_object) == len(pairs) else value
     if isinstance(value, Mapping):
         return dict(value)
     return list(value) if isinstance(value, tuple | np.ndarray) else value
-
-
-def _one_from_python(row: int, value: Any, data_type: pa.DataType) -> pa.Array:
-    try:
-        return _from_python([value], data_type)
-    except (*_REFUSED, BadValueError) as error:
-        raise BadValueError(row, no(value, data_type)) from error
 
 
 # Where in a seed an error is: the file and the line, or the row of what a function gave.

@@ -493,3 +493,74 @@ def test_column_of_the_value_called_as_a_bound_of_a_window_is_shown_as_its_type(
     append(log, APPLICATION, topic, [asdict(record)])
     first, again = read(topic)
     assert (first.key, first.value) == (again.key, again.value)
+
+
+@pytest.mark.parametrize(
+    ("declared", "value"),
+    [
+        ("int", "12"),
+        ("double", "1.5"),
+        ("string", 5),
+        ("boolean", "true"),
+        ("decimal(5,2)", 0.1),
+        ("int", math.nan),
+        ("string", math.nan),
+        ("boolean", math.nan),
+        ("timestamp", math.nan),
+        ("binary", math.nan),
+        ("date", dt.datetime(2013, 1, 1, 1)),
+        ("timestamp", np.int64(5)),
+        ("timestamp", dt.datetime(1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=2)))),
+        ("timestamp", dt.timedelta(1)),
+        ("string", b"a"),
+        ("array<double>", [1.0, "2"]),
+        ("map<string,string>", {"a": math.nan}),
+        ("int", [1]),
+        ("double", {1}),
+    ],
+)
+def test_python_values_of_another_type_are_refused_and_never_null(log, read, declared, value):
+    topic = Topic("t", partitions=1, key="", value=f"a {declared}")
+    with pytest.raises(SeedError, match=r"row 2, column a: .* is no "):
+        append(log, APPLICATION, topic, [{"a": None}, {"a": value}])
+    assert read(topic) == []
+
+
+def test_nan_of_python_stays_nan(log, read):
+    topic = Topic("t", partitions=1, key="", value="d double, f float, l array<double>")
+    rows = [{"d": math.nan, "f": np.float32("nan"), "l": [math.nan, None, -math.inf]}, {"d": None, "f": 0.1, "l": None}]
+    append(log, APPLICATION, topic, rows)
+    assert [record.value for record in read(topic)] == [
+        {"d": "NaN", "f": "NaN", "l": ["NaN", None, "-Infinity"]},
+        {"d": None, "f": 0.1, "l": None},
+    ]
+
+
+def test_times_of_all_zones_and_libraries_are_one_time(log, read):
+    topic = Topic("t", partitions=1, key="", value="a timestamp, b date, c timestamp_ntz")
+    east = NOON.astimezone(dt.timezone(dt.timedelta(hours=5)))
+    times = [NOON, NOON.replace(tzinfo=None), east, np.datetime64("2013-01-01T12", "ns"), pd.Timestamp(east),
+             "2013-01-01T12:00:00"]  # fmt: skip
+    append(log, APPLICATION, topic, [{"a": time, "b": dt.date(2013, 1, 2), "c": time} for time in times])
+    same = {"a": "2013-01-01T12:00:00Z", "b": "2013-01-02", "c": "2013-01-01T12:00:00"}
+    assert [record.value for record in read(topic)] == [same] * len(times)
+
+
+def test_missing_values_of_pandas_and_scalars_of_libraries_in_objects(log, read):
+    topic = Topic("t", partitions=1, key="", value="i int, s string, t timestamp, b boolean, d date, y binary")
+    missing = {"i": pd.NA, "s": pd.NA, "t": pd.NaT, "b": None, "d": np.datetime64("NaT"), "y": None}
+    given = {"i": np.int8(3), "s": np.str_("a"), "t": None, "b": np.bool_(True), "d": np.datetime64("2013-01-02"),
+             "y": bytearray(b"\0\xff")}  # fmt: skip
+    append(log, APPLICATION, topic, [missing, given])
+    assert [record.value for record in read(topic)] == [
+        dict.fromkeys(missing),
+        {"i": 3, "s": "a", "t": None, "b": True, "d": "2013-01-02", "y": "AP8="},
+    ]
+
+
+@given(st.data(), TYPES)
+def test_python_objects_of_every_type_are_appended_as_they_are(data, data_type):
+    values = data.draw(st.lists(values_of(data_type), min_size=1, max_size=3))
+    column = pa.array(values, data_type)
+    for objects in (values, column.to_pylist(), list(column)):
+        assert repr(from_python(objects, data_type).to_pylist()) == repr(column.to_pylist())
