@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from ...errors import HeadwaterError
+from ...readable_text import readable
 from ..driver.counters import EPOCH_PHASES, TaskCounts
 from ..driver.events import Event, StatusTaken
 from ..driver.status import ClientStatus, RunStatus, TaskStatus
@@ -328,7 +329,8 @@ class LastStatuses:
         }
         for status in statuses:
             for family, labels, value in samples(status):
-                found[family.name].add_metric(labels, value)
+                # The text format has no lone surrogates: one label with such a character would take all metrics away.
+                found[family.name].add_metric([readable(label) for label in labels], value)
         yield from found.values()
 
 

@@ -6,6 +6,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from headwater.runtime.driver.events import StatusTaken
+from headwater.runtime.driver.status import ClientStatus, RunStatus
 from headwater.runtime.observe.metrics import FAMILIES, HOST, PortTakenError, served
 
 
@@ -38,3 +40,14 @@ def test_names_and_units_are_prometheus_own():
         assert family.meaning.endswith(".")
         words = family.name.removesuffix("_total").split("_")
         assert not {"ms", "milliseconds", "kb", "mb", "rate", "percent"} & set(words)
+
+
+def test_label_with_any_character_neither_forges_a_line_nor_takes_the_metrics_away():
+    client = ClientStatus("client\udc80", 2, 'a\x1b[2J"\nheadwater_forged 1', ())
+    status = RunStatus("app", 1, "driver", None, 1000, 2000, 1000, 0, 0, False, (client,))
+    with served(0) as (statuses, url):
+        statuses.on(StatusTaken("app", status))
+        text = urlopen(url).read().decode()
+    labels = r'{application="app",client="client\\udc80",host="a\\x1b[2J\"\nheadwater_forged 1"}'
+    assert f"headwater_client_threads{labels} 2.0\n" in text
+    assert "\nheadwater_forged" not in text
