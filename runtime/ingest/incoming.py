@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -239,6 +240,10 @@ def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
         return nested([_in_json_form(value, data_type) for value in plain], data_type, from_python)
     if pa.types.is_floating(data_type):
         plain = [_NOT_FINITE.get(repr(each), each) if type(each) is float else each for each in plain]
+    else:
+        for row, each in enumerate(plain):
+            if type(each) is float and math.isnan(each):
+                raise BadValueError(row, f"{no(each, data_type)}; where a value is missing, give None")
     if not pa.types.is_temporal(data_type) and not pa.types.is_binary(data_type):
         return from_json(plain, data_type)
     typed = [None if type(each) in _JSON else _typed(row, each, data_type) for row, each in enumerate(plain)]

@@ -526,6 +526,11 @@ def test_python_values_of_another_type_are_refused_and_never_null(log, read, dec
     assert read(topic) == []
 
 
+def test_nan_where_a_value_is_missing_is_told_what_to_write(log, flights):
+    with pytest.raises(SeedError, match="column flight: nan is no int; where a value is missing, give None"):
+        append(log, APPLICATION, flights, [flight(), flight(flight=math.nan)])
+
+
 def test_nan_of_python_stays_nan(log, read):
     topic = Topic("t", partitions=1, key="", value="d double, f float, l array<double>")
     rows = [{"d": math.nan, "f": np.float32("nan"), "l": [math.nan, None, -math.inf]}, {"d": None, "f": 0.1, "l": None}]

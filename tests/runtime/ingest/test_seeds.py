@@ -249,7 +249,7 @@ def test_seed_stays_the_same_where_functions_of_flows_are_loaded_too(project, fl
         "yield pd.DataFrame(COLUMNS)",
         "return pd.DataFrame(COLUMNS)",
         "yield from pa.table(COLUMNS).to_pylist()",
-        "yield from pd.DataFrame(COLUMNS).to_dict('records')",
+        "frame = pd.DataFrame(COLUMNS).astype(object); yield from frame.where(frame.notna(), None).to_dict('records')",
         "from functions.columns import COLUMNS as late; return pa.table(late)",
         "return [{'key': {'carrier': r.pop('carrier')}, 'value': r} for r in pa.table(COLUMNS).to_pylist()]",
     ],
