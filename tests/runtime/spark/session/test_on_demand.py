@@ -26,6 +26,7 @@ def test_session_that_starts_for_an_expression_says_so_before(monkeypatch: pytes
         raise HeadwaterError("no Java")
 
     monkeypatch.setattr("headwater.runtime.cluster.spark.session.start_session", fails)
+    monkeypatch.setattr("pyspark.SparkContext._active_spark_context", None)  # of a test before, in this process
     told: list[str] = []
     spark = SparkOnDemand(dict, starting=told.append)
     for reason in ("", "a.yml:1:2: soundex(t): only Spark knows it"):
