@@ -154,15 +154,12 @@ class _Search:
             except Exception as error:
                 refuse_outside(self.job, self.part, plan, error)
                 self.fails_again = True
-                facts = self.job.facts(error)
-                if facts.kind == "crashed" and task.stores and task.key not in self.examined:
-                    cause = f"its worker was ended twice: {facts.cause}"
-                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble("corrupted", cause)))
-                    return
-                if facts.too_large and (fewer := self._fewer(plan, facts.records)):
-                    plan, most = plan.limited(fewer), fewer
-                    continue
                 try:
+                    self._suspect_stores(task, error)
+                    facts = self.job.facts(error)
+                    if facts.too_large and (fewer := self._fewer(plan, facts.records)):
+                        plan, most = plan.limited(fewer), fewer
+                        continue
                     left = self._without_first(plan, error)
                 except TaskCorruptedError as damaged:
                     self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.of(damaged)))
@@ -207,6 +204,7 @@ class _Search:
             raise self._of_job(error) from error
         limited = plan.limited(bad)
         again = self._error_of(limited, self.job.run)
+        self._suspect_stores(task, again or error)
         number = taken_count(self.part, _task(limited), self._log) - 1
         if bad == 0 or again is None or number + 1 < bad:
             # It is one more than `bad` where that would part a change of a regrouped table.
@@ -222,6 +220,12 @@ class _Search:
         """The error of an epoch that no record has failed."""
         facts = self.job.facts(error)
         return JobError(self.plan.application, self.part.name, facts.cause, facts.hint or None)
+
+    def _suspect_stores(self, task: TaskPlan, error: Exception) -> None:
+        """Raise TaskCorruptedError if the task's worker has crashed and its stores have not been examined yet."""
+        facts = self.job.facts(error)
+        if facts.kind == "crashed" and task.stores and task.key not in self.examined:
+            raise TaskCorruptedError(f"its worker was ended twice: {facts.cause}")
 
     def _error_of(self, plan: EpochPlan, run: Callable[[EpochPlan], Any]) -> Exception | None:
         try:

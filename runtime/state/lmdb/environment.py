@@ -39,11 +39,13 @@ from .file import (
 DAMAGE = (
     lmdb_file.FileDamagedError,
     RowDamagedError,
+    lmdb.BadDbiError,  # no database is ever closed: the page that lists them has changed
     lmdb.BadTxnError,  # of what is done after another of these errors
     lmdb.CorruptedError,
     lmdb.CursorFullError,
     lmdb.IncompatibleError,
     lmdb.InvalidError,
+    lmdb.NotFoundError,  # of a commit: a missing key is no error
     lmdb.PageFullError,  # of 600 flipped bits, most in headers of pages, about 50 gave this at a write
     lmdb.PageNotFoundError,
     lmdb.PanicError,
@@ -56,7 +58,7 @@ _OLD_ROWS, _OLD_FACTS = b"rows", b"facts"
 _LOCK = "lock.mdb"
 _LOCK_BYTES = 8192  # what LMDB maps of it, for 126 readers
 _DATABASES = 4
-_POSITION = b"position"
+_POSITION, _PARTITION = b"position", b"partition"
 _SAFE_COMMITS = 1
 
 Found = TypeVar("Found")
@@ -68,6 +70,7 @@ class Environment:
     def __init__(self, directory: Path, map_size: int, *, writable: bool = True) -> None:
         self.directory = directory
         self.writable = writable
+        self._partition = directory.name.encode() if directory.name.isdecimal() else b""
         file = directory / lmdb_file.NAME
         new = not file.exists()
         self._locked = writable or os.access(directory / _LOCK, os.W_OK)
@@ -149,7 +152,15 @@ class Environment:
                     return found
 
     def position(self, transaction: Any) -> int:
-        """Up to which the changelog is applied."""
+        """Up to which the changelog is applied.
+
+        Raises RowDamagedError for the file of another partition, such as one that was copied to the wrong directory.
+        """
+        stored = transaction.get(_PARTITION, db=self.facts) if self._partition else None
+        if stored is not None:
+            (partition,) = self.values([_PARTITION], [stored])
+            if partition != self._partition:
+                raise RowDamagedError(f"it is the file of partition {partition.decode()}")
         stored = transaction.get(_POSITION, db=self.facts)
         if stored is None:
             if transaction.stat(self.rows)["entries"]:
@@ -168,9 +179,12 @@ class Environment:
         return self._file[2]
 
     def put_position(self, transaction: Any, position: int) -> None:
-        """Record up to which position the changelog is applied."""
-        (stored,) = sealed([_POSITION], [position.to_bytes(8, "little")])
-        transaction.put(_POSITION, stored, db=self.facts)
+        """Record up to which position the changelog is applied, and whose partition the store is."""
+        facts = {_POSITION: position.to_bytes(8, "little")}
+        if self._partition:  # other directories, such as those of stores in memory, have names without a meaning
+            facts[_PARTITION] = self._partition
+        for key, stored in zip(facts, sealed(list(facts), list(facts.values())), strict=True):
+            transaction.put(key, stored, db=self.facts)
 
     def values(self, keys: Sequence[bytes], stored: Sequence[bytes]) -> Sequence[bytes]:
         """The values of what is stored under `keys`. Raises RowDamagedError."""

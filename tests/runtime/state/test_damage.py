@@ -5,11 +5,13 @@ from __future__ import annotations
 import multiprocessing
 import os
 import random
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import lmdb
 import pytest
+from fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE
 
 from headwater.runtime.state.lmdb.environment import of_this_process
 from headwater.runtime.state.lmdb.file import RowDamagedError, missing_bytes
@@ -82,6 +84,68 @@ def test_changed_byte_of_a_long_key_is_found_when_rows_expire(directory: Path) -
 
     with pytest.raises(StoreDamagedError):
         LmdbStore(directory).apply((), 203, 203, expire_below=b"l" * 600 + b"9")
+
+
+@pytest.fixture
+def partitions(tmp_path: Path) -> tuple[Path, Path]:
+    """Two partitions of a store, each closed, with as many records but other rows."""
+    directories = tmp_path / "totals/0", tmp_path / "totals/1"
+    for directory in directories:
+        store = LmdbStore(directory)
+        store.apply([(KEYS, [key + directory.name.encode() for key in KEYS])], 0, 200)
+        store.close()
+    return directories
+
+
+@pytest.mark.parametrize("writable", [False, True])
+@pytest.mark.parametrize("open_before", [False, True])
+def test_file_of_another_partition_is_found_and_replaced_by_the_next_writer(
+    partitions: tuple[Path, Path], writable: bool, open_before: bool
+) -> None:
+    mine, other = partitions
+    if open_before:
+        assert LmdbStore(mine).position == 200
+    shutil.copyfile(other / "data.mdb", mine / "data.mdb")
+
+    with pytest.raises(StoreDamagedError, match="is damaged: it is the file of partition 1"):
+        _ = LmdbStore(mine, writable=writable).position
+    assert (LmdbStore(mine).position, LmdbStore(other).position) == (0, 200)
+
+
+def test_store_of_a_version_that_did_not_write_its_partition_is_kept(partitions: tuple[Path, Path]) -> None:
+    mine, other = partitions
+    of_this_process.before_fork()
+    of_this_process.after_fork()
+    with lmdb.open(str(mine), max_dbs=4) as environment:
+        facts = environment.open_db(b"checked facts")
+        with environment.begin(write=True) as transaction:
+            assert transaction.delete(b"partition", db=facts)
+    store = LmdbStore(mine)
+    assert store.position == 200
+
+    store.apply([], 200, 201)
+    store.close()
+    shutil.copyfile(mine / "data.mdb", other / "data.mdb")
+
+    with pytest.raises(StoreDamagedError, match="it is the file of partition 0"):
+        _ = LmdbStore(other).position
+
+
+@pytest.mark.parametrize("bit", [0x01, 0x10, 0x40, 0x80])
+def test_changed_list_of_databases_is_found_though_they_are_open(directory: Path, bit: int) -> None:
+    """The bit is in the place of the first entry of every page of rows that is mapped, that of the list among them."""
+    store = LmdbStore(directory)
+    assert store.position == 203
+    with (directory / "data.mdb").open("r+b") as file:
+        content = file.read()
+        for page in range(2 * PAGE, len(content), PAGE):
+            if content[page : page + PAGE][FLAGS] == LEAF:
+                file.seek(page + FIRST_ROW - 1)
+                file.write(bytes([content[page + FIRST_ROW - 1] ^ bit]))
+
+    with pytest.raises(StoreDamagedError):
+        _ = store.position
+    assert store.position == 0
 
 
 def test_row_that_nobody_reads_does_not_harm_the_others(directory: Path) -> None:

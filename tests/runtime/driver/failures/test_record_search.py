@@ -264,6 +264,36 @@ def test_task_whose_worker_is_ended_twice_is_in_trouble_and_the_others_are_not(
     }
 
 
+@dataclass
+class FailsThenCrashes(CrashesAt):
+    """The same, but its first run ends with an error of a step: damage shows in more than one way."""
+
+    failed: bool = False
+
+    def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
+        if not self.failed and [task.key.partition for task in plan.tasks.values()] == [self.partition]:
+            self.failed = True
+            raise ValueError(str(in_worker(StepError("Sink", "topologies/t.yml:7", "reads_0", ValueError("cannot")))))
+        return super().run(plan)
+
+
+def test_task_that_fails_and_then_ends_its_workers_is_in_trouble_until_its_stores_are_examined(
+    log: EmbeddedLog, planned: EpochPlan
+) -> None:
+    plan, error = with_stores(planned, 2), ValueError("cannot")
+
+    outcomes, failures = isolate(FailsThenCrashes(log, 0), part("reads", (CHANGES,)), plan, error)
+
+    assert failures == ()
+    assert {outcome.partition: outcome.trouble and outcome.trouble.kind for outcome in outcomes} == {
+        0: None,
+        1: "corrupted",
+    }
+    examined = {TaskKey("p-t", "reads", 1)}
+    _, (failure,) = isolate(FailsThenCrashes(log, 0), part("reads", (CHANGES,)), plan, error, examined)
+    assert failure.task in examined
+
+
 def test_records_are_looked_at_where_a_worker_is_ended_again_behind_examined_stores(
     log: EmbeddedLog, planned: EpochPlan
 ) -> None:
