@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 
@@ -16,6 +16,7 @@ from ..progress.committed import Committed
 from ..progress.planner import Planner
 from ..task_id import StoreId, TaskKey
 from ..tasks.assigned_tasks import TaskDescription
+from ..tasks.measured import StoreSize
 from ..tasks.state import State, TaskType
 from .counters import Counters
 from .epochs import Tally
@@ -83,6 +84,9 @@ class StatusWriter:
         self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
         self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
         self._last: RunStatus | None = None
+        self._members: Mapping[str, GroupMember] = {}
+        self._sizes = _sizes(self._before())
+        """The last known size of each store of a client: of this run, or of the one before."""
 
     @property
     def last(self) -> RunStatus | None:
@@ -115,6 +119,7 @@ class StatusWriter:
             self._last = replace(
                 self._last,
                 written_at=_now(),
+                clients=tuple(self._with_sizes(client) for client in self._last.clients),
                 records=self._tally.records,
                 commits=self._tally.commits,
                 rebalancing=False,
@@ -163,6 +168,7 @@ class StatusWriter:
             )
             for member in self._group.members.values()
         )
+        self._members = dict(self._group.members)
         self._since = {key: self._since[key] for key in sample}
         self._samples.append((seconds, sample))
         return RunStatus(
@@ -222,8 +228,37 @@ class StatusWriter:
     def _stores(self, member: GroupMember, task: TaskDescription) -> Iterator[StoreStatus]:
         for store in self._parts[task.id.subtopology].stores:
             position, end = task.offsets.get(store.name, 0), self._planner.end(store.name, task.id.partition)
-            size = member.size(StoreId(store.name, task.id.partition))
-            yield StoreStatus(store.name, position, end, size)
+            yield StoreStatus(store.name, position, end, self._size(member, StoreId(store.name, task.id.partition)))
+
+    def _size(self, member: GroupMember, store: StoreId) -> StoreSize | None:
+        size = member.size(store)
+        if size is not None:
+            self._sizes[member.client.name, store] = size
+        return self._sizes.get((member.client.name, store))
+
+    def _with_sizes(self, client: ClientStatus) -> ClientStatus:
+        """A client with the sizes that its stores had when they were closed."""
+        member = self._members.get(client.name)
+        if member is None:
+            return client
+        tasks = (
+            replace(
+                task,
+                stores=tuple(
+                    replace(store, size=self._size(member, StoreId(store.name, task.partition)))
+                    for store in task.stores
+                ),
+            )
+            for task in client.tasks
+        )
+        return replace(client, tasks=tuple(tasks))
+
+    def _before(self) -> RunStatus | None:
+        """The last status of the run before, if it can be read."""
+        with suppress(OSError, HeadwaterError):
+            text = self._committed.log.read_status(self._application)
+            return None if text is None else RunStatus.of_text(self._application, text)
+        return None
 
     def _consumed(self, task: TaskDescription) -> int:
         """Positions in its topics, added up: only differences of this mean anything."""
@@ -237,6 +272,16 @@ class StatusWriter:
             if before is not None and before[0] == kept and seconds > then:
                 return round(max(0, done - before[1]) / (seconds - then), 1)
         return 0.0
+
+
+def _sizes(status: RunStatus | None) -> dict[tuple[str, StoreId], StoreSize]:
+    return {
+        (client.name, StoreId(store.name, task.partition)): store.size
+        for client in (() if status is None else status.clients)
+        for task in client.tasks
+        for store in task.stores
+        if store.size is not None
+    }
 
 
 def _now() -> int:

@@ -28,6 +28,7 @@ from ..state.processor_state_manager import GLOBAL, ProcessorStateManager, catch
 from ..state.store import StoreBackend, StoreDamagedError
 from ..task_id import StoreId, TaskKey
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..tasks.measured import StoreSize
 from .copies import UnusableSnapshotError, give_up, load, save
 from .requests import (
     TABLE,
@@ -130,6 +131,8 @@ class ClientStores:
         self._managers: dict[TaskKey, ProcessorStateManager] = {}
         self._saved: dict[StoreId, StoreSnapshot] = {}
         self._fetched: dict[StoreId, int] = {}
+        self._sizes: dict[StoreId, StoreSize | None] = {}
+        """Of stores that have been closed."""
         self._pace = Pace(SLICE_SECONDS)
         self._begun = False
 
@@ -208,7 +211,13 @@ class ClientStores:
         manager = self._managers.get(self._task(target))
         lost = manager is not None and target.input.store in manager.lost
         store = self._id(target)
-        return replace(answer, lost=lost, saved=self._saved.get(store), fetched=self._fetched.get(store, 0))
+        return replace(
+            answer,
+            lost=lost,
+            saved=self._saved.get(store),
+            fetched=self._fetched.get(store, 0),
+            size=self._sizes.get(store, answer.size),
+        )
 
     def _position(self, target: StoreTarget) -> int:
         return self._manager(target).position(target.input.store)
@@ -244,6 +253,7 @@ class ClientStores:
         position = manager.restore(target.input)
         if position <= target.input.position:
             manager.catch_up(target.input)
+        self._sizes[self._id(target)] = manager.size(target.input.store)
         manager.close(target.input.store)
         return position
 

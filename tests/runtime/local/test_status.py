@@ -154,3 +154,13 @@ def test_refused_run_leaves_the_status_of_the_one_before(application):
     run_topologies([app.topology], app.settings(), LocalCluster(), until_caught_up=True, stop=stopped)
 
     assert app.log.read_status(APPLICATION) == before
+
+
+@pytest.mark.parametrize("backend", ["lmdb", "rocksdb"])
+def test_end_has_the_rows_of_closed_stores_also_of_a_run_that_opens_none(application, backend):
+    app = fed(application(summed(backend=backend)))
+    for _ in range(2):  # one epoch, whose own changes are applied as the stores are closed; then nothing to do
+        app.run()
+        (client,) = read(app).clients
+        rows = {task.partition: store.size.rows for task in client.tasks for store in task.stores}
+        assert rows == dict.fromkeys(range(PARTITIONS), 1)
