@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from .compiler.outcomes import InvalidProjectError, UnknownNameError
     from .errors import HeadwaterError
     from .runtime.driver.results import RunFailedError
-    from .runtime.engine.operators.processing.batches import Record
+    from .runtime.engine.execution.processing.batches import Record
 
 __all__ = [
     "HeadwaterError",
@@ -32,7 +32,7 @@ _HOMES = {
     "HeadwaterError": ".errors",
     "InvalidProjectError": ".compiler.outcomes",
     "Project": ".api.project",
-    "Record": ".runtime.engine.operators.processing.batches",
+    "Record": ".runtime.engine.execution.processing.batches",
     "RunFailedError": ".runtime.driver.results",
     "TestsFailedError": ".api.project_tests",
     "TopologyTestDriver": ".api.topology_test_driver",

@@ -42,7 +42,7 @@ from headwater.runtime.driver.events import (
     TasksPlaced,
 )
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.operators.keyed.stored_rows import stored_columns
+from headwater.runtime.engine.execution.keyed.stored_rows import stored_columns
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
 from headwater.runtime.log.commit.descriptions import TopologyDescription

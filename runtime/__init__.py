@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from .cluster.spark.runner import main
     from .engine.building import Pipe, subtopology
-    from .engine.operators.aggregate import Aggregate
-    from .engine.operators.aggregate_sessions import AggregateSessions
-    from .engine.operators.aggregate_with import AggregateWith, Reduce
-    from .engine.operators.call import Call
-    from .engine.operators.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
-    from .engine.operators.final_results import FinalResults
-    from .engine.operators.joins.foreign_key import Answer, ForeignKeyJoin, Forget, Subscribe
-    from .engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
-    from .engine.operators.joins.streams import StreamJoin
-    from .engine.operators.joins.tables import TableTableJoin
-    from .engine.operators.processing.process import Process
-    from .engine.operators.sliding.aggregate_sliding import AggregateSliding
-    from .engine.operators.source import Sink, Source
-    from .engine.operators.suppress import Suppress
-    from .engine.operators.table import Materialize, Table
+    from .engine.execution.aggregate import Aggregate
+    from .engine.execution.aggregate_sessions import AggregateSessions
+    from .engine.execution.aggregate_with import AggregateWith, Reduce
+    from .engine.execution.call import Call
+    from .engine.execution.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
+    from .engine.execution.final_results import FinalResults
+    from .engine.execution.joins.foreign_key import Answer, ForeignKeyJoin, Forget, Subscribe
+    from .engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
+    from .engine.execution.joins.streams import StreamJoin
+    from .engine.execution.joins.tables import TableTableJoin
+    from .engine.execution.processing.process import Process
+    from .engine.execution.sliding.aggregate_sliding import AggregateSliding
+    from .engine.execution.source import Sink, Source
+    from .engine.execution.suppress import Suppress
+    from .engine.execution.table import Materialize, Table
     from .environment import duration, env_var, parse_duration, whole_number
     from .generated_code import topology_beside
     from .ir.declarations import Flow
@@ -39,14 +39,14 @@ _HOMES = {
         "Pipe",
         "subtopology",
     ),
-    "engine.operators.aggregate": ("Aggregate",),
-    "engine.operators.aggregate_sessions": ("AggregateSessions",),
-    "engine.operators.aggregate_with": (
+    "engine.execution.aggregate": ("Aggregate",),
+    "engine.execution.aggregate_sessions": ("AggregateSessions",),
+    "engine.execution.aggregate_with": (
         "AggregateWith",
         "Reduce",
     ),
-    "engine.operators.call": ("Call",),
-    "engine.operators.columns": (
+    "engine.execution.call": ("Call",),
+    "engine.execution.columns": (
         "KeyBy",
         "Select",
         "Fork",
@@ -54,27 +54,27 @@ _HOMES = {
         "Settle",
         "ToStream",
     ),
-    "engine.operators.final_results": ("FinalResults",),
-    "engine.operators.joins.foreign_key": (
+    "engine.execution.final_results": ("FinalResults",),
+    "engine.execution.joins.foreign_key": (
         "Answer",
         "Forget",
         "ForeignKeyJoin",
         "Subscribe",
     ),
-    "engine.operators.joins.lookups": (
+    "engine.execution.joins.lookups": (
         "GlobalJoin",
         "StreamTableJoin",
     ),
-    "engine.operators.joins.streams": ("StreamJoin",),
-    "engine.operators.joins.tables": ("TableTableJoin",),
-    "engine.operators.processing.process": ("Process",),
-    "engine.operators.sliding.aggregate_sliding": ("AggregateSliding",),
-    "engine.operators.source": (
+    "engine.execution.joins.streams": ("StreamJoin",),
+    "engine.execution.joins.tables": ("TableTableJoin",),
+    "engine.execution.processing.process": ("Process",),
+    "engine.execution.sliding.aggregate_sliding": ("AggregateSliding",),
+    "engine.execution.source": (
         "Sink",
         "Source",
     ),
-    "engine.operators.suppress": ("Suppress",),
-    "engine.operators.table": (
+    "engine.execution.suppress": ("Suppress",),
+    "engine.execution.table": (
         "Materialize",
         "Table",
     ),

@@ -16,8 +16,8 @@ from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
 from ..driver.cluster import EpochJob, Failing, Trial, named_by
+from ..engine.execution.node import Node
 from ..engine.failed_stage import Facts, StageFailedError, StepError, facts_of, with_facts
-from ..engine.operators.node import Node
 from ..engine.sql_step import SqlStep
 from ..engine.stage import Stage, Worker
 from ..engine.worker import PlannedWorker

@@ -49,9 +49,9 @@ from ..ir.topology import Store
 from ..records.arrays import Bools, Int64s
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, arrow_type, columns_ddl, parse_columns
-from .operators.node import Edges, Node, TaskEpoch
-from .operators.processing.together import ProcessTogether
-from .operators.rows import physical_columns, physical_key, source_columns
+from .execution.node import Edges, Node, TaskEpoch
+from .execution.processing.together import ProcessTogether
+from .execution.rows import physical_columns, physical_key, source_columns
 from .sql_step import SqlStep
 
 # The columns of each edge after each step. They follow from the steps, so generated code does not list them.

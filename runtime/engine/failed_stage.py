@@ -21,10 +21,10 @@ from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigrated
 from ..tasks.measured import Volume
 from ..tasks.plan import EpochPlan, LeftOut, TaskPlan
 from .columns import TouchedRecordError
-from .operators.aggregates.sums import SumOverflowError
-from .operators.node import EachFailedError, Node, RowFailedError, RowsFailedError
-from .operators.order.origins import records_again
-from .operators.order.partition_group import TakenRecords
+from .execution.aggregates.sums import SumOverflowError
+from .execution.node import EachFailedError, Node, RowFailedError, RowsFailedError
+from .execution.order.origins import records_again
+from .execution.order.partition_group import TakenRecords
 from .pipe import TextError
 
 # The facts about an error that ended a stage, in a form that crosses processes.

@@ -15,10 +15,10 @@ import pyarrow as pa
 from ..expressions.reading import node_of, predicate_of
 from ..ir.declarations import Flow, Place
 from ..records.types import TIMESTAMP, Kind, arrow_type
-from .operators.columns import Fork, Merge
-from .operators.computing import Branch, Compute, Explode, Where
-from .operators.node import Edges, TaskEpoch
-from .operators.rows import physical_columns
+from .execution.columns import Fork, Merge
+from .execution.computing import Branch, Compute, Explode, Where
+from .execution.node import Edges, TaskEpoch
+from .execution.rows import physical_columns
 from .pipe import conform
 from .sql_step import SqlStep
 

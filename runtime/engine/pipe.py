@@ -22,7 +22,7 @@ from ...errors import HeadwaterError
 from ..ir.declarations import Flow
 from ..records.arrays import Int8s, Int64s, to_numpy, typed
 from ..records.types import Kind, parse_columns
-from .operators.rows import Rows, after_old, path_order, physical_columns
+from .execution.rows import Rows, after_old, path_order, physical_columns
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
 """The first columns of every batch. `_meta`: the payload of a control row, otherwise headers and state, see `_pack`."""

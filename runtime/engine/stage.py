@@ -26,6 +26,12 @@ from ..tasks.measured import Measured, TaskOutcome, Trouble, Volume
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..timed_parts import now, timed
 from .columns import Numbering, refuse_touched
+from .execution.node import Edges, Node, RowsFailedError, TaskEpoch, Written
+from .execution.order.origins import Origins
+from .execution.order.partition_group import PassedTime, TakenRecords, TimestampError
+from .execution.processing.together import together
+from .execution.rows import Rows, concat, path_order
+from .execution.source import Source, take, take_bare
 from .failed_stage import (
     StepError,
     TooLargeError,
@@ -37,12 +43,6 @@ from .failed_stage import (
     volume_of,
     write_letters,
 )
-from .operators.node import Edges, Node, RowsFailedError, TaskEpoch, Written
-from .operators.order.origins import Origins
-from .operators.order.partition_group import PassedTime, TakenRecords, TimestampError
-from .operators.processing.together import together
-from .operators.rows import Rows, concat, path_order
-from .operators.source import Source, take, take_bare
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken, places_taken
 

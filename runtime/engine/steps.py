@@ -10,7 +10,7 @@ from ..ir.declarations import Call, Declaration, FinalResults, Flow, Process, So
 from ..ir.topology import Subtopology
 from ..records.types import parse_columns
 from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
-from .operators.node import Node
+from .execution.node import Node
 from .sql_step import SqlStep
 
 # Which stages of a subtopology look at each record alone.

@@ -11,7 +11,7 @@ from ..state.store import StateStore, size_of
 from ..tasks.measured import Measured, Seconds, StoreSize, Volume
 from ..tasks.plan import TaskPlan
 from ..timed_parts import Span, Spans, listening, now, timed
-from .operators.node import CommittedRows
+from .execution.node import CommittedRows
 
 Phase = Literal["read", "operators", "state", "write"]
 

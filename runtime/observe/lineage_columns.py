@@ -13,7 +13,7 @@ from typing import Any
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ..engine.operators.rows import physical_key, source_columns
+from ..engine.execution.rows import physical_key, source_columns
 from ..engine.sql_step import SqlStep
 from ..expressions.misread import parse_expression
 from ..ir.declarations import (

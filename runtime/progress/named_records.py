@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from ...errors import shortened
-from ..engine.operators.order.origins import records_again
-from ..engine.operators.order.partition_group import RecordId, TakenRecords
-from ..engine.operators.source import Source, take
+from ..engine.execution.order.origins import records_again
+from ..engine.execution.order.partition_group import RecordId, TakenRecords
+from ..engine.execution.source import Source, take
 from ..ir.topology import Subtopology
 from ..log.log import Log
 from ..records.record_json import Record

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from ..engine.operators.rows import null_keys
+from ..engine.execution.rows import null_keys
 from ..ir.topology import GlobalTable, Topic, Topology
 from ..log.commit.records import TaskCommit
 from ..log.errors import CorruptSegmentError, RangeMissingError

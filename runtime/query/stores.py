@@ -12,9 +12,9 @@ from typing import Any, cast
 import pyarrow as pa
 
 from ...errors import HeadwaterError
-from ..engine.operators.aggregates.registry import results
-from ..engine.operators.keyed.stored_rows import stored_columns
-from ..engine.operators.suppress_buffer import ChangeCodec, decoded_keys, waiting_key, window_ends
+from ..engine.execution.aggregates.registry import results
+from ..engine.execution.keyed.stored_rows import stored_columns
+from ..engine.execution.suppress_buffer import ChangeCodec, decoded_keys, waiting_key, window_ends
 from ..environment import parse_duration
 from ..ir.topology import Agg, Store, StoreType
 from ..ir.windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window

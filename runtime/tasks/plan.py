@@ -103,7 +103,7 @@ class Shown:
 class TaskPlan:
     """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
     steps get of the others; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the
-    clocks of its steps move to `stream_time` without a record, see `engine/operators/order/partition_group.py`.
+    clocks of its steps move to `stream_time` without a record, see `engine/execution/order/partition_group.py`.
     `max_bytes`: the most bytes of the records that it takes, as they are in memory; at least one record is taken. None:
     no bound.
     """

@@ -24,7 +24,7 @@ from system_calls import NUMBERS, kind_of, path_of, path_of_descriptor
 from headwater.plugins.registry import Registration
 from headwater.runtime.driver import removal
 from headwater.runtime.driver import stopping as purging
-from headwater.runtime.engine.operators.keyed import groups as codes
+from headwater.runtime.engine.execution.keyed import groups as codes
 from headwater.runtime.state.lmdb.environment import Environment
 from headwater.runtime.state.lmdb.store import LmdbStore
 

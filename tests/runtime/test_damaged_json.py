@@ -11,7 +11,7 @@ from headwater.compiler.emit.target import emit
 from headwater.compiler.language.judge import VerdictCache
 from headwater.runtime.dataclass_json import parsed
 from headwater.runtime.driver.status import RunStatus
-from headwater.runtime.engine.operators.processing.batches import _header
+from headwater.runtime.engine.execution.processing.batches import _header
 from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.errors import CommitFormatError

@@ -10,8 +10,8 @@ from typing import Any
 from foreign_keys import CUSTOMERS, ORDERS, OUT, feed, parts
 from local_application import APPLICATION, LocalApplication
 
-from headwater.runtime.engine.operators.joins import foreign_key as answer
-from headwater.runtime.engine.operators.joins import foreign_key_stores as subscriptions
+from headwater.runtime.engine.execution.joins import foreign_key as answer
+from headwater.runtime.engine.execution.joins import foreign_key_stores as subscriptions
 from headwater.runtime.ir.topology import Settings
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.query.stores import StoreQuery

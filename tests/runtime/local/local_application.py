@@ -19,8 +19,8 @@ from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.engine.building import answers, fillers, repartition_topics
-from headwater.runtime.engine.operators.processing.process import Process
-from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.execution.processing.process import Process
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.engine.steps import Engine
 from headwater.runtime.ir.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from local_application import LocalApplication, part
 
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, Store, Topic
 

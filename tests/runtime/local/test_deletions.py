@@ -14,9 +14,9 @@ from test_rebalance import Story, sticky
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import StoreOutdated, StoreRestored
-from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import PluginRef, Topic
 from headwater.runtime.log.cleaning.compaction import Limits

@@ -23,8 +23,8 @@ from headwater.runtime.driver.events import (
     TaskBeginsAgain,
     TasksPlaced,
 )
-from headwater.runtime.engine.operators.joins.lookups import GlobalJoin
-from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.execution.joins.lookups import GlobalJoin
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 from headwater.runtime.log.segments.segment import FileRange

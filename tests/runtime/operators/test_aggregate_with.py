@@ -7,10 +7,10 @@ import json
 import pytest
 from local_application import APPLICATION, WHOLE, LocalApplication, part
 
-from headwater.runtime.engine.operators.aggregate_with import AggregateWith
-from headwater.runtime.engine.operators.columns import KeyBy, Select
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.aggregate_with import AggregateWith
+from headwater.runtime.engine.execution.columns import KeyBy, Select
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window

@@ -10,11 +10,11 @@ import random
 import pytest
 from local_application import part
 
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
-from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
+from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import Window
 

@@ -12,10 +12,10 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.aggregate_sessions import AggregateSessions
-from headwater.runtime.engine.operators.final_results import FinalResults
-from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.aggregate_sessions import AggregateSessions
+from headwater.runtime.engine.execution.final_results import FinalResults
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window
 

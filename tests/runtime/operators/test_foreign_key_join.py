@@ -22,8 +22,8 @@ from foreign_keys import (
 )
 from local_application import APPLICATION, WHOLE
 
-from headwater.runtime.engine.operators.joins import foreign_key as answer
-from headwater.runtime.engine.operators.joins import foreign_key_stores as subscriptions
+from headwater.runtime.engine.execution.joins import foreign_key as answer
+from headwater.runtime.engine.execution.joins import foreign_key_stores as subscriptions
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.types import Kind

@@ -10,11 +10,11 @@ import pytest
 from conformance.notation import by_topic, parse_input, parse_output, token_of
 from local_application import part
 
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.columns import Merge, Settle, ToStream
-from headwater.runtime.engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.columns import Merge, Settle, ToStream
+from headwater.runtime.engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.engine.pipe import pipe_schema
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from local_application import part
 
-from headwater.runtime.engine.operators.order.origins import Origins
-from headwater.runtime.engine.operators.processing.process import Process
-from headwater.runtime.engine.operators.processing.punctuation import Schedules
-from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.execution.order.origins import Origins
+from headwater.runtime.engine.execution.processing.process import Process
+from headwater.runtime.engine.execution.processing.punctuation import Schedules
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic

@@ -7,11 +7,11 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.engine.columns import Numbering, TouchedRecordError, refuse_touched
-from headwater.runtime.engine.operators.columns import Fork
-from headwater.runtime.engine.operators.joins.lookups import GlobalJoin
-from headwater.runtime.engine.operators.node import TaskEpoch
-from headwater.runtime.engine.operators.rows import Rows
-from headwater.runtime.engine.operators.source import Sink
+from headwater.runtime.engine.execution.columns import Fork
+from headwater.runtime.engine.execution.joins.lookups import GlobalJoin
+from headwater.runtime.engine.execution.node import TaskEpoch
+from headwater.runtime.engine.execution.rows import Rows
+from headwater.runtime.engine.execution.source import Sink
 from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 
 OUT = Topic("out", 1, "k string", "v bigint")

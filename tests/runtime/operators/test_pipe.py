@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.engine.pipe import BATCH_ROWS, META, pipe_schema, receive, send
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.records.types import Kind

@@ -10,14 +10,14 @@ import pytest
 from local_application import part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.engine.operators.node import EpochStore
-from headwater.runtime.engine.operators.processing.batches import CONTEXT, KEY_VALUE, SESSION, WINDOW, Moment
-from headwater.runtime.engine.operators.processing.context import ProcessorContext
-from headwater.runtime.engine.operators.processing.epoch_rows import EpochRows
-from headwater.runtime.engine.operators.processing.process import Process
-from headwater.runtime.engine.operators.processing.stores import KeyValueStore
-from headwater.runtime.engine.operators.processing.timed_stores import SessionStore, WindowStore
-from headwater.runtime.engine.operators.source import Sink, Source
+from headwater.runtime.engine.execution.node import EpochStore
+from headwater.runtime.engine.execution.processing.batches import CONTEXT, KEY_VALUE, SESSION, WINDOW, Moment
+from headwater.runtime.engine.execution.processing.context import ProcessorContext
+from headwater.runtime.engine.execution.processing.epoch_rows import EpochRows
+from headwater.runtime.engine.execution.processing.process import Process
+from headwater.runtime.engine.execution.processing.stores import KeyValueStore
+from headwater.runtime.engine.execution.processing.timed_stores import SessionStore, WindowStore
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.rows import Rows
+from headwater.runtime.engine.execution.rows import Rows
 
 MANY = 5000
 

@@ -9,10 +9,10 @@ import pytest
 from local_application import WHOLE, part
 from streams_in_cuts import streams_in_cuts
 
+from headwater.runtime.engine.execution.columns import Fork
+from headwater.runtime.engine.execution.processing.process import Process
+from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.engine.in_task import computing
-from headwater.runtime.engine.operators.columns import Fork
-from headwater.runtime.engine.operators.processing.process import Process
-from headwater.runtime.engine.operators.source import Sink, Source
 from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.functions import PythonCode, PythonFunction

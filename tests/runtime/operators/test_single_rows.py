@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.processing.epoch_rows import SingleKeys, SingleRows
+from headwater.runtime.engine.execution.processing.epoch_rows import SingleKeys, SingleRows
 from headwater.runtime.python_functions.results import to_column
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.types import arrow_type

@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.node import TaskEpoch
-from headwater.runtime.engine.operators.rows import Rows
-from headwater.runtime.engine.operators.source import Sink
+from headwater.runtime.engine.execution.node import TaskEpoch
+from headwater.runtime.engine.execution.rows import Rows
+from headwater.runtime.engine.execution.source import Sink
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.records.keys import encode_keys, partition_of
 from headwater.runtime.records.types import Kind

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 from local_application import part
 
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.columns import KeyBy
-from headwater.runtime.engine.operators.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.operators.keyed.stored_rows import stored_columns
-from headwater.runtime.engine.operators.node import Edges, TaskEpoch
-from headwater.runtime.engine.operators.rows import Rows
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Materialize, Table
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.columns import KeyBy
+from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
+from headwater.runtime.engine.execution.keyed.stored_rows import stored_columns
+from headwater.runtime.engine.execution.node import Edges, TaskEpoch
+from headwater.runtime.engine.execution.rows import Rows
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Materialize, Table
 from headwater.runtime.engine.pipe import pipe_schema
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, Store, Topic

@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from local_application import WHOLE, part
 
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.columns import Fork, KeyBy, Select
-from headwater.runtime.engine.operators.joins.tables import TableTableJoin
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.columns import Fork, KeyBy, Select
+from headwater.runtime.engine.execution.joins.tables import TableTableJoin
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.records.types import Kind
 

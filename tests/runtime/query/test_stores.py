@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.keyed.stored_rows import stored_columns
+from headwater.runtime.engine.execution.keyed.stored_rows import stored_columns
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.ir.windows import Window

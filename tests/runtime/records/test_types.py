@@ -1,7 +1,7 @@
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.rows import physical_columns
+from headwater.runtime.engine.execution.rows import physical_columns
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.records.types import (
     TypeSyntaxError,

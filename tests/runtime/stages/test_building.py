@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from headwater.runtime.engine.building import Pipe, subtopology
-from headwater.runtime.engine.operators.aggregate import Aggregate
-from headwater.runtime.engine.operators.columns import Fork, KeyBy, Merge, Select
-from headwater.runtime.engine.operators.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.engine.operators.node import Node
-from headwater.runtime.engine.operators.source import Sink, Source
-from headwater.runtime.engine.operators.table import Table
+from headwater.runtime.engine.execution.aggregate import Aggregate
+from headwater.runtime.engine.execution.columns import Fork, KeyBy, Merge, Select
+from headwater.runtime.engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.execution.node import Node
+from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.execution.table import Table
 from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.engine.steps import do_steps
 from headwater.runtime.ir.declarations import Flow

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.engine.operators.aggregates.distinct import ApproxCountDistinct
-from headwater.runtime.engine.operators.keyed.groups import Groups
+from headwater.runtime.engine.execution.aggregates.distinct import ApproxCountDistinct
+from headwater.runtime.engine.execution.keyed.groups import Groups
 from headwater.runtime.ir.topology import Agg
 from headwater.runtime.records.types import arrow_type
 

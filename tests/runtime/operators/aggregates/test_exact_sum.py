@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.aggregates.exact_sum import STATE, fold_sums, stored_sums
-from headwater.runtime.engine.operators.keyed.groups import Groups
+from headwater.runtime.engine.execution.aggregates.exact_sum import STATE, fold_sums, stored_sums
+from headwater.runtime.engine.execution.keyed.groups import Groups
 
 KINDS = {
     "integers": lambda rng: float(rng.randrange(-1000, 1000)),

@@ -12,9 +12,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.aggregates.registry import UnknownAggregateError, aggregate
-from headwater.runtime.engine.operators.aggregates.sums import SumOverflowError
-from headwater.runtime.engine.operators.keyed.groups import Groups, group_by
+from headwater.runtime.engine.execution.aggregates.registry import UnknownAggregateError, aggregate
+from headwater.runtime.engine.execution.aggregates.sums import SumOverflowError
+from headwater.runtime.engine.execution.keyed.groups import Groups, group_by
 from headwater.runtime.ir.topology import Agg
 from headwater.runtime.records.types import arrow_type
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.engine.operators.keyed.groups import LOWEST, Groups, by_key, by_window, bytes_of, group_by
+from headwater.runtime.engine.execution.keyed.groups import LOWEST, Groups, by_key, by_window, bytes_of, group_by
 
 FEW, MORE_THAN_16_BITS = 5, 70_000
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pyarrow as pa
 
-from headwater.runtime.engine.operators.keyed.stored_rows import store_keys
+from headwater.runtime.engine.execution.keyed.stored_rows import store_keys
 from headwater.runtime.ir.topology import Store
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.records.keys import encode_keys

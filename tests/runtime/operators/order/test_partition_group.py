@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.operators.order.partition_group import Reading, RecordId, TimestampError, read_task
+from headwater.runtime.engine.execution.order.partition_group import Reading, RecordId, TimestampError, read_task
 from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog

@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 
-from headwater.runtime.engine.operators.sliding.aggregate_sliding import find
-from headwater.runtime.engine.operators.sliding.in_order import find_in_order, keys_in_order
-from headwater.runtime.engine.operators.sliding.one_by_one import Records, Rules, StoredWindows, find_one_by_one, joined
+from headwater.runtime.engine.execution.sliding.aggregate_sliding import find
+from headwater.runtime.engine.execution.sliding.in_order import find_in_order, keys_in_order
+from headwater.runtime.engine.execution.sliding.one_by_one import Records, Rules, StoredWindows, find_one_by_one, joined
 from headwater.runtime.ir.windows import SlidingWindow
 
 STEPS = ([0, 1], [0, 1, 1, 2, 3], [0, 0, 1, 5, 11], [1, 4, 20])
