@@ -84,7 +84,7 @@ class Plans:
             return
         log, planned = self._target.log_to_read(), self._planned(go_on=False)
         chosen = [each for each in planned.topologies if each.application in applications]
-        changes = {(each.kind, each.subject) for each in self.plan().changes if each.verdict is Verdict.REFUSES}
+        changes = {(each.kind, each.subject) for each in self.plan().changes if each.verdict is Verdict.ERROR}
         stopped = refused_from_nothing(log, chosen, applications, planned.applications)
         # What the plan does not refuse, the run of all topologies puts right first.
         if left := [each for each in stopped if (each.kind, each.subject) in changes]:

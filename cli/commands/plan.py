@@ -41,7 +41,7 @@ class PlanCommand(click.Command):
 @project_options
 @click.option(
     "--allow",
-    type=click.Choice(["evolve", "refuse"]),
+    type=click.Choice(["replace", "error"]),
     multiple=True,
     help="Changes that are no reason to exit with 2; can be repeated.",
 )
@@ -64,7 +64,7 @@ def command(
 ) -> None:
     """Say what the next run would do with what is committed.
 
-    For each topology, topic, store, flow and seed that has changed: goes on, does something more first, or refuses, and
+    For each topology, topic, store, flow and seed that has changed: whether it goes on, is replaced or is an error, and
     each way out. No Spark, no lock; it works while the project runs. Exits with 0 if a run goes on, with 2 if a change
     needs a decision.
     """

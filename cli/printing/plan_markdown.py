@@ -23,7 +23,7 @@ from .plan_texts import (
 
 Shown = Callable[[str], str]
 
-_MARKS = {Verdict.NOTHING: "⚪", Verdict.COMPATIBLE: "🟢", Verdict.EVOLVES: "🟡", Verdict.REFUSES: "🔴"}
+_MARKS = {Verdict.NOTHING: "⚪", Verdict.COMPATIBLE: "🟢", Verdict.REPLACE: "🟡", Verdict.ERROR: "🔴"}
 
 
 def markdown(plan: Plan, shown: Shown) -> str:

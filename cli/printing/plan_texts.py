@@ -12,8 +12,8 @@ from .tables import size_text, time_text
 WORDS = {
     Verdict.NOTHING: "no change",
     Verdict.COMPATIBLE: "goes on",
-    Verdict.EVOLVES: "evolves",
-    Verdict.REFUSES: "refuses",
+    Verdict.REPLACE: "replace",
+    Verdict.ERROR: "error",
 }
 """What a verdict is called where a topology or a change has it."""
 
@@ -109,12 +109,12 @@ def summary(plan: Plan) -> Iterator[str]:
 
     if plan.unjudged:
         yield f"not all is known of {', '.join(plan.unjudged)}: `headwater compile` has new expressions judged"
-    if names := those(Verdict.REFUSES):
+    if names := those(Verdict.ERROR):
         yield f"run would not start {names}"
-    if names := those(Verdict.EVOLVES):
+    if names := those(Verdict.REPLACE):
         yield f"run would do more than go on with {names}"
     yield from lacking_room(plan.space)
-    if refused := [each.subject.name for each in plan.seeds if each.verdict is Verdict.REFUSES]:
+    if refused := [each.subject.name for each in plan.seeds if each.verdict is Verdict.ERROR]:
         yield f"seed and build would refuse the seed of {', '.join(refused)}"
     if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.unjudged:
         yield _going_on(plan)

@@ -27,8 +27,8 @@ from .plan_texts import (
 _STYLES = {
     Verdict.NOTHING: "dim",
     Verdict.COMPATIBLE: "green",
-    Verdict.EVOLVES: "bold yellow",
-    Verdict.REFUSES: "bold red",
+    Verdict.REPLACE: "bold yellow",
+    Verdict.ERROR: "bold red",
 }
 _DIFF = {"+": "green", "-": "red", "~": "yellow"}
 

@@ -22,8 +22,8 @@ from .terminal import console, is_terminal
 _LEVELS = {
     Verdict.NOTHING: "notice",
     Verdict.COMPATIBLE: "notice",
-    Verdict.EVOLVES: "warning",
-    Verdict.REFUSES: "error",
+    Verdict.REPLACE: "warning",
+    Verdict.ERROR: "error",
 }
 
 

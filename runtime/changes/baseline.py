@@ -251,14 +251,14 @@ def seed_change(log: Log, committed: LogState, topic: Topic, spec: SeedSpec, pro
             return Change("seed.same", subject, Verdict.COMPATIBLE, what, place=spec.path)
     except TopicChangedError as error:
         ways = ways_to_declare(error, committed, topic)
-        return Change("seed.topic", subject, Verdict.REFUSES, error.message, place=spec.path, ways=ways)
+        return Change("seed.topic", subject, Verdict.ERROR, error.message, place=spec.path, ways=ways)
     except HeadwaterError as error:
         way = Way(error.hint) if error.hint else UNDO
-        return Change("seed.unreadable", subject, Verdict.REFUSES, f"it cannot be read: {error.message}", ways=(way,))
+        return Change("seed.unreadable", subject, Verdict.ERROR, f"it cannot be read: {error.message}", ways=(way,))
     return Change(
         "seed.changed",
         subject,
-        Verdict.REFUSES,
+        Verdict.ERROR,
         said,
         place=spec.path,
         ways=(

@@ -63,7 +63,7 @@ def topic_changes(topology: Topology, committed: Committed, owned: Collection[st
         yield Change(
             "topic.returned",
             Subject("topic", name, topology.application),
-            Verdict.REFUSES,
+            Verdict.ERROR,
             f"{topology.name} has written it before, and its records of that time were given up or removed, so its "
             "result would lack them",
             ways=ways_back(topology.application),
@@ -91,7 +91,7 @@ def _fed_so_far(application: str, topic: str, committed: Committed) -> Iterator[
     yield Change(
         FED,
         subject,
-        Verdict.REFUSES,
+        Verdict.ERROR,
         f"it was fed from outside so far, and is written by {application} now: nobody would read the records any more "
         "that were appended to it",
         ways=(
@@ -119,7 +119,7 @@ def written_by_another(application: str, changed: WriterChangedError, owned: Col
     return Change(
         OTHER_WRITER,
         Subject("topic", changed.topic, application),
-        Verdict.REFUSES,
+        Verdict.ERROR,
         f"it was written by {changed.was} so far, and is written by {changed.is_} now",
         ways=ways,
     )
@@ -133,7 +133,7 @@ def _fed_by_now(application: str, changed: WriterChangedError) -> Change:
     return Change(
         OTHER_WRITER,
         Subject("topic", topic, application),
-        Verdict.REFUSES,
+        Verdict.ERROR,
         f"it was written by {changed.was} so far, and is fed from outside now",
         ways=(
             Way(f"let topology {changed.was.partition('-')[2]} write it again"),
@@ -154,7 +154,7 @@ def _declared_otherwise(application: str, topic: Topic, committed: Committed) ->
             yield Change(
                 f"topic.{found.facet}",
                 subject,
-                Verdict.REFUSES,
+                Verdict.ERROR,
                 UNREADABLE if found.facet == "columns" else f"{found.what} since its records were written",
                 found.lines,
                 ways=ways_to_declare(error, committed.of(topic), topic),
@@ -236,7 +236,7 @@ class Comparison:
             *self._starts(),
             *flow_changes(self.application, self.committed, self.current),
         )
-        if any(each.verdict is Verdict.REFUSES for each in found):
+        if any(each.verdict is Verdict.ERROR for each in found):
             found = tuple(map(_with_former_name, found))
         if not self.committed.settings:  # of a version that has not recorded them
             return found or tuple(self._something_else())
@@ -383,17 +383,17 @@ class Comparison:
             return
         again = ways_back(self.application)
         lacking = ", ".join(old.lacking(new))
-        if change.verdict is Verdict.REFUSES:
+        if change.verdict is Verdict.ERROR:
             change = replace(change, ways=again)
         elif lacking and name in self.unread:
             # Null would be wrong for them: they are none of before the change, but of a step that is half done.
             what = f"it repartitions, and has records without {lacking} that were not consumed yet"
-            change = replace(change, verdict=Verdict.REFUSES, what=what, ways=(CATCH_UP, again[-1]))
+            change = replace(change, verdict=Verdict.ERROR, what=what, ways=(CATCH_UP, again[-1]))
         elif new.writer == self.application and not all(map(self._is_new_in_sources, old.lacking(new))):
             # A project that had been so from the start would have written them.
             what, onward = COLUMNS_CHANGED, change.what.removeprefix(f"{COLUMNS_CHANGED}; ")
             ways = ways_onward(self.application)
-            change = replace(change, verdict=Verdict.REFUSES, what=what, ways=ways, onward=onward)
+            change = replace(change, verdict=Verdict.ERROR, what=what, ways=ways, onward=onward)
         yield change
 
     def _is_new_in_sources(self, column: str) -> bool:
@@ -429,7 +429,7 @@ class Comparison:
     def _refused(self, kind: str, what: SubjectKind, name: str, sentence: str, lines: tuple[str, ...] = ()) -> Change:
         place = self.places.get(name) if what == "store" else None
         ways = ways_back(self.application)
-        return Change(kind, Subject(what, name, self.application), Verdict.REFUSES, sentence, lines, place, ways)
+        return Change(kind, Subject(what, name, self.application), Verdict.ERROR, sentence, lines, place, ways)
 
 
 def _with_former_name(change: Change) -> Change:

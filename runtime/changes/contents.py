@@ -129,7 +129,7 @@ def incomplete(topology: Topology, committed: Committed, group: Collection[str],
             yield Change(
                 INCOMPLETE,
                 Subject("topic", each.topic, topology.application),
-                Verdict.REFUSES,
+                Verdict.ERROR,
                 "it is read from the last record on (`start: latest`), so a result that is computed again would begin "
                 "with nothing",
                 ways=(UNDO, READ_ALL, *ways_back(topology.application)[1:]),
@@ -144,7 +144,7 @@ def incomplete(topology: Topology, committed: Committed, group: Collection[str],
             yield Change(
                 INCOMPLETE,
                 Subject("topic", each.topic, topology.application),
-                Verdict.REFUSES,
+                Verdict.ERROR,
                 f"{missing:,} of its records are not there any more (retention or compaction has removed them), so a "
                 f"result that is computed again would lack them: {each.records:,} are left",
                 ways=ways_back(topology.application),

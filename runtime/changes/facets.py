@@ -294,7 +294,7 @@ def columns_change(subject: Subject, was: TopicDeclaration, is_: Topic | TopicDe
     then, now = was.obstacles(is_)
     if "value" in then:
         wrong = ColumnChanges.between(then["value"], now["value"]).lines
-        return Change("topic.columns", subject, Verdict.REFUSES, UNREADABLE, wrong, ways=(UNDO,))
+        return Change("topic.columns", subject, Verdict.ERROR, UNREADABLE, wrong, ways=(UNDO,))
     if not lines:
         return None
     lacking = was.lacking(is_)

@@ -89,7 +89,7 @@ def _missing(topology: Topology, committed: Committed) -> Iterator[Change]:
         yield Change(
             RECORDS_MISSING,
             Subject("topic", topic, topology.application),
-            Verdict.REFUSES,
+            Verdict.ERROR,
             "the log does not hold records of it any more that were consumed",
             tuple(lines),
             ways=ways,
@@ -168,7 +168,7 @@ def refused_from_nothing(
         change
         for topology in topologies
         for change in changes_of(topology, Committed(empty, topology), owned)
-        if change.verdict is Verdict.REFUSES
+        if change.verdict is Verdict.ERROR
     )
 
 

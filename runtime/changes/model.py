@@ -22,14 +22,14 @@ from ..log.state import LogState
 class Verdict(StrEnum):
     """What a change means for the next run, the mildest first.
 
-    `COMPATIBLE`: it goes on from what is committed. `EVOLVES`: it does something more first, such as reading again.
-    `REFUSES`: it does not start.
+    `COMPATIBLE`: it resumes from the committed state. `REPLACE`: it replaces the result, mostly by a rebuild, and then
+    continues. `ERROR`: it does not start.
     """
 
     NOTHING = "nothing"
     COMPATIBLE = "compatible"
-    EVOLVES = "evolves"
-    REFUSES = "refuses"
+    REPLACE = "replace"
+    ERROR = "error"
 
     @property
     def rank(self) -> int:

@@ -36,7 +36,7 @@ def going_on(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def may_go_on(changes: Iterable[Change]) -> bool:
     """Whether an application could go on with all of its changes."""
-    obstacles = (each for each in changes if each.verdict is Verdict.REFUSES)
+    obstacles = (each for each in changes if each.verdict is Verdict.ERROR)
     return all(each.onward or each.kind in (STILL_READ, INCOMPLETE) for each in obstacles)
 
 
@@ -65,7 +65,7 @@ def reset_changes(topology: Topology, committed: Committed) -> Iterator[Change]:
                 subject = Subject("store", store.name, topology.application)
                 what = "its rows are to be computed again: `headwater reset` has asked for it"
                 place, ways = part.places.get(store.name), _ways(topology, store.name)
-                yield Change(RESET, subject, Verdict.REFUSES, what, place=place, ways=ways)
+                yield Change(RESET, subject, Verdict.ERROR, what, place=place, ways=ways)
 
 
 def _ways(topology: Topology, store: str) -> tuple[Way, ...]:
@@ -288,8 +288,8 @@ def with_moved_flows(
             if not moved:
                 continue
             there, here = giver.partition("-")[2], taker.partition("-")[2]
-            again = any(each.verdict is Verdict.EVOLVES for each in after[taker])
-            verdict = Verdict.EVOLVES if again else Verdict.COMPATIBLE
+            again = any(each.verdict is Verdict.REPLACE for each in after[taker])
+            verdict = Verdict.REPLACE if again else Verdict.COMPATIBLE
             after[taker] = _told(after[taker], taker, moved, verdict, f"it moved here from topology {there}")
             if giver in after:
                 what = f"it moved to topology {here}"
@@ -302,7 +302,7 @@ def _told(
 ) -> tuple[Change, ...]:
     """The changes, in which those of the moved flows say so. `moved`: flow -> its place."""
     flows = [each for each in changes if each.kind in ("flow.added", "flow.removed") and each.subject.name in moved]
-    stopped = {each.subject.name for each in flows if each.verdict is Verdict.REFUSES}  # that is what matters of it
+    stopped = {each.subject.name for each in flows if each.verdict is Verdict.ERROR}  # that is what matters of it
     told = [
         Change(MOVED, Subject("flow", flow, application), verdict, what, place=at)
         for flow, at in moved.items()

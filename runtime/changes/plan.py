@@ -182,11 +182,9 @@ class Plan:
         return tuple(each.topology for each in self.applications if each.undecided)
 
     def needs_decision(self, allowed: Collection[str] = ()) -> bool:
-        """Whether somebody has to decide before a run. `allowed`: `evolve`, `refuse`: what was decided already."""
-        verdicts = {change.verdict for change in self.changes}
-        evolves = Verdict.EVOLVES in verdicts and "evolve" not in allowed
-        refuses = Verdict.REFUSES in verdicts and "refuse" not in allowed
-        return evolves or refuses or bool(self.unjudged)
+        """Whether a user has to decide before a run. `allowed`: the verdicts of them that need no decision."""
+        undecided = {change.verdict for change in self.changes}.intersection({Verdict.REPLACE, Verdict.ERROR})
+        return bool(undecided.difference(allowed) or self.unjudged)
 
 
 # Reads a JSON file that somebody else may have written, cut off or changed, into a frozen dataclass.

@@ -145,7 +145,7 @@ def renaming(topology: Topology, old: str, reads_again: tuple[ReadAgain, ...] = 
     return Change(
         "topology.renamed",
         Subject.of_topology(topology.application),
-        Verdict.EVOLVES,
+        Verdict.REPLACE,
         f"topology {old} is gone; is {topology.name} its new name? Then it would begin with nothing, and read again "
         "what is there",
         ways=(
@@ -297,7 +297,7 @@ def _judged(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[Applicat
     found = {each.application: each for each in plans}
     own = {each.application: written_by([each]) for each in planned.topologies}
     refused = {
-        name: [each for each in plan.changes if each.verdict is Verdict.REFUSES and not (planned.go_on and each.onward)]
+        name: [each for each in plan.changes if each.verdict is Verdict.ERROR and not (planned.go_on and each.onward)]
         for name, plan in found.items()
     }
     recomputed = set()
@@ -417,7 +417,7 @@ def read_again(
     changes = {each.application: each.changes for each in plan.applications}
     group = [each.application for each in with_readers(topologies, application)]
     if not any(each.kind == RECOMPUTED for each in changes[application]):
-        refused = (change for name in group for change in changes[name] if change.verdict is Verdict.REFUSES)
+        refused = (change for name in group for change in changes[name] if change.verdict is Verdict.ERROR)
         raise StoreNotResetError(application, stores, list(_reasons(list(refused))))
     recomputed = {name: each for name in group for each in changes[name] if each.kind == RECOMPUTED}
     return {name: each.reads_again for name, each in recomputed.items()}

@@ -64,14 +64,14 @@ class Judged:
     def known(self, application: str) -> tuple[Change, ...]:
         """Why it cannot start, or why its result cannot be computed again; and changes with which it goes on."""
         changes = self.changes.get(application, ())
-        return tuple(each for each in changes if each.verdict is Verdict.REFUSES or each.onward)
+        return tuple(each for each in changes if each.verdict is Verdict.ERROR or each.onward)
 
     def goes_on(self, application: str) -> bool:
         """Whether it goes on with the result that it has: it is neither computed again nor refused, and all about it
         is known.
         """
         found = self.changes.get(application)
-        refused = found is None or any(each.verdict is Verdict.REFUSES for each in found)
+        refused = found is None or any(each.verdict is Verdict.ERROR for each in found)
         return not refused and application not in self.recomputed
 
 
@@ -134,7 +134,7 @@ def _stuck(
     stuck: dict[str, str] = {}
     for topology in topologies:
         name = topology.application
-        if name not in found or any(each.verdict is Verdict.REFUSES for each in found[name]):
+        if name not in found or any(each.verdict is Verdict.ERROR for each in found[name]):
             stuck |= {topic: name for topic in fed_topics(topology) if topic in topics}
     return stuck
 
@@ -224,7 +224,7 @@ class _Judging:
 
     def _asks_for_it(self, change: Change) -> bool:
         """Whether a change has the result computed again, if that can be."""
-        asked = change.verdict is Verdict.REFUSES and not (self._run.go_on and change.onward)
+        asked = change.verdict is Verdict.ERROR and not (self._run.go_on and change.onward)
         return asked and not self._is_never(change)
 
     def _is_never(self, change: Change) -> bool:
@@ -242,7 +242,7 @@ class _Judging:
         for topology in group:
             changes = changes_of(topology, Committed(beside, topology), run.owned)
             for change in repartitioned(changes, self._repartitions):
-                if change.verdict is Verdict.REFUSES:
+                if change.verdict is Verdict.ERROR:
                     found.setdefault(topology.application, []).append(change)
         return found
 

@@ -39,11 +39,11 @@ def evolving_of(change: Change, written: Collection[str]) -> Change:
     """
     if change.kind in _FROM_NOW_ON and (change.subject.kind == "flow" or change.subject.name in written):
         what = f"{_FROM_NOW_ON[change.kind]}, for all records"
-        return replace(change, verdict=Verdict.EVOLVES, what=what, ways=(), onward="")
+        return replace(change, verdict=Verdict.REPLACE, what=what, ways=(), onward="")
     if change.onward:
-        return replace(change, verdict=Verdict.EVOLVES, what=f"{change.what}, for all records", ways=(), onward="")
-    if change.verdict is Verdict.REFUSES:
-        return replace(change, verdict=Verdict.EVOLVES, ways=())
+        return replace(change, verdict=Verdict.REPLACE, what=f"{change.what}, for all records", ways=(), onward="")
+    if change.verdict is Verdict.ERROR:
+        return replace(change, verdict=Verdict.REPLACE, ways=())
     return change
 
 
@@ -67,7 +67,7 @@ def computed_again(
     return Change(
         RECOMPUTED,
         Subject.of_topology(topology.application),
-        Verdict.EVOLVES,
+        Verdict.REPLACE,
         f"{why}its result is computed again beside the one that is there, which stays until the new one has caught up",
         ways=tuple(ways),
         reads_again=tuple(again),

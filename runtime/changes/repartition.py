@@ -92,7 +92,7 @@ def repartitioned(changes: Sequence[Change], repartitions: Mapping[str, Repartit
         elif move.topic.name not in told:
             told.add(move.topic.name)
             subject = Subject("topic", move.topic.name, change.subject.application)
-            yield Change(REPARTITIONED, subject, Verdict.EVOLVES, move.what, place=change.place)
+            yield Change(REPARTITIONED, subject, Verdict.REPLACE, move.what, place=change.place)
 
 
 def obstacles(
@@ -112,7 +112,7 @@ def obstacles(
             yield Change(
                 PAUSED,
                 Subject.of_topology(topology.application),
-                Verdict.REFUSES,
+                Verdict.ERROR,
                 f"it is paused, and has to be computed again as the records of {name} are put elsewhere",
                 ways=(Way("end the pause", f"headwater resume --select {topology.name}"),),
             )
@@ -131,7 +131,7 @@ def still_read(application: str, topic: str, select: str, owned: Collection[str]
     return Change(
         STILL_READ,
         Subject.of_topology(application),
-        Verdict.REFUSES,
+        Verdict.ERROR,
         f"topology {topology} has read {topic}, and would have to be computed again with it, but it is "
         f"{'not in the project any more' if gone else 'not selected'}",
         ways=(Way("forget what it has committed", f"headwater remove {application}"),)
@@ -143,7 +143,7 @@ def still_read(application: str, topic: str, select: str, owned: Collection[str]
 def stays(topic: str, reader: Topology, why: HeadwaterError) -> Change:
     """That the records of a topic could not be put elsewhere. `reader`: any topology of the project."""
     subject = Subject("topic", topic, f"{reader.project}-seed")
-    return Change(STAYS, subject, Verdict.REFUSES, why.message, ways=(Way(why.hint),) if why.hint else ())
+    return Change(STAYS, subject, Verdict.ERROR, why.message, ways=(Way(why.hint),) if why.hint else ())
 
 
 def together_with(move: Repartition, application: str, reader: str) -> Change:
@@ -151,7 +151,7 @@ def together_with(move: Repartition, application: str, reader: str) -> Change:
     return Change(
         TOGETHER,
         Subject("topic", move.topic.name, application),
-        Verdict.REFUSES,
+        Verdict.ERROR,
         f"its records are not put elsewhere, because topology {reader.partition('-')[2]} reads it too and is refused: "
         "the reason is told there",
     )

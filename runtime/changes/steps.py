@@ -179,7 +179,7 @@ def _onward(
     kind: str, subject: Subject, what: str, onward: str, place: str | None = None, lines: tuple[str, ...] = ()
 ) -> Change:
     ways = ways_onward(subject.application)
-    return Change(kind, subject, Verdict.REFUSES, what, lines, place, ways, onward=onward)
+    return Change(kind, subject, Verdict.ERROR, what, lines, place, ways, onward=onward)
 
 
 def fillers(committed: TopologyDescription, current: TopologyDescription) -> Iterator[tuple[str, str, str]]:

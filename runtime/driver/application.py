@@ -126,7 +126,7 @@ def check_state(topology: Topology, committed: Committed, known: Sequence[Change
     decided = {(each.kind, each.subject) for each in known}
     left = (each for each in changes_of(topology, committed) if each.kind != RESET)
     found = (each for each in left if (each.kind, each.subject) not in decided)
-    refused = with_real_ways(each for each in (*known, *found) if each.verdict is Verdict.REFUSES)
+    refused = with_real_ways(each for each in (*known, *found) if each.verdict is Verdict.ERROR)
     if changed := [change for change in refused if change.kind != RECORDS_MISSING]:
         raise IncompatibleStateError(topology.application, changed)
     missing = tuple(lost_records(topology, committed))

@@ -146,8 +146,8 @@ def test_changed_join_or_suppress_gives_the_result_of_a_fresh_project(built: Sho
 
     plan = shop.project().plan()
 
-    assert plan.verdict is Verdict.EVOLVES
-    assert kind in {each.kind for each in plan.changes if each.verdict is Verdict.EVOLVES}
+    assert plan.verdict is Verdict.REPLACE
+    assert kind in {each.kind for each in plan.changes if each.verdict is Verdict.REPLACE}
     assert not any("changes that wait already" in each.what for each in plan.changes)
     assert "flow.emit" not in {each.kind for each in plan.changes}
     assert "topology.recomputed" in {each.kind for each in plan.changes}
@@ -189,7 +189,7 @@ def test_changed_join_does_not_go_on_with_what_it_would_mistake(built: Shop, tmp
 
     (changed,) = [each for each in shop.project().plan(go_on=True).changes if each.kind == "flow.steps"]
 
-    assert changed.verdict is Verdict.EVOLVES
+    assert changed.verdict is Verdict.REPLACE
     assert "would still answer them" in changed.what or "would be taken for its own" in changed.what
     assert "topology.recomputed" in {each.kind for each in shop.project().plan(go_on=True).changes}
     assert CONTINUE not in {way for each in shop.project().plan().changes for way in each.ways}

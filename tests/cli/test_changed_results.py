@@ -200,7 +200,7 @@ def test_changed_result_is_that_of_a_fresh_project_or_goes_on(
         each.judge().project().append("orders", [NEXT])
 
     plan = shop.project().plan()
-    assert verdicts(plan, change.kind) == {Verdict.EVOLVES}
+    assert verdicts(plan, change.kind) == {Verdict.REPLACE}
     assert "topology.recomputed" in {each.kind for each in plan.changes}
     assert not any("null there" in each.what for each in plan.changes)
     assert [(each.status, each.error) for each in shop.run()] == [("caught_up", None)] * 2
@@ -267,7 +267,7 @@ def test_result_is_computed_again_under_other_names(
     shop = change.edit(made(BEFORE)).judge()
     shop.project().append("orders", [NEXT])
 
-    assert shop.project().plan().verdict is Verdict.EVOLVES
+    assert shop.project().plan().verdict is Verdict.REPLACE
     assert [(each.status, each.error) for each in shop.run()] == [("caught_up", None)] * 2
 
     assert result(shop, "books") == fresh(tmp_path, change, "books")

@@ -81,7 +81,7 @@ def test_topic_with_appended_records_is_not_written_before_they_are_somewhere_el
     shop.edit(BACK, "    from: returns\n    to: back_orders", "    from: orders\n    to: returns")
     shop.edit(BACK, "  back:", "  rest:\n    from: others\n    to: back_orders\n  back:")
     plan = shop.judge().project().plan()
-    assert plan.verdict is Verdict.REFUSES
+    assert plan.verdict is Verdict.ERROR
     (fed,) = [each for each in plan.changes if each.kind == "topic.fed"]
     assert fed.what == (
         "it was fed from outside so far, and is written by shop-back now: nobody would read the records any more that "
@@ -91,7 +91,7 @@ def test_topic_with_appended_records_is_not_written_before_they_are_somewhere_el
     assert orders(shop, "returns") == list(range(6))
 
     followed(shop, fed.ways[-1].command.replace("OTHER", "others"))
-    assert shop.judge().project().plan().verdict is Verdict.EVOLVES
+    assert shop.judge().project().plan().verdict is Verdict.REPLACE
     caught_up(shop)
     assert orders(shop, "returns") == [1, 2, 3, 4, 5]
     assert orders(shop, "others") == orders(shop, "back_orders") == orders(shop, "seen_orders") == list(range(6))
@@ -110,7 +110,7 @@ def test_topic_of_a_removed_topology_goes_on_with_its_records_as_fed_ones(shop: 
     keep, _ = commands(shop)
     followed(shop, keep.replace("back_orders.jsonl", str(shop.root / "kept.jsonl")))
     shop.project().append("back_orders", records(range(6, 8)))
-    assert shop.judge().project().plan().verdict is Verdict.EVOLVES
+    assert shop.judge().project().plan().verdict is Verdict.REPLACE
     assert orders(shop, "seen_orders") == list(range(6))
     caught_up(shop)
     assert orders(shop, "back_orders") == orders(shop, "seen_orders") == list(range(8))

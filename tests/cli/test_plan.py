@@ -56,7 +56,7 @@ def test_changed_step_is_told_with_its_place_and_goes_on_where_that_is_chosen(sh
 
     assert shown.exit_code == 2
     lines = [line.strip("│├└─ ") for line in shown.output.splitlines()]
-    at = lines.index("flow wanted  evolves  topologies/sales.yml:8")
+    at = lines.index("flow wanted  replace  topologies/sales.yml:8")
     assert lines[at + 1 : at + 4] == [
         "its steps changed, for all records",
         "- filter quantity >= 1",
@@ -89,10 +89,10 @@ def test_refused_change_is_told_with_its_ways_out_and_ends_with_2(shop: Shop) ->
     assert (shown.exit_code, shown.output.splitlines()[1:]) == (
         2,
         [
-            "└── sales  refuses  topologies/sales.yml:1",
-            "    ├── store totals  refuses  topologies/sales.yml:11",
+            "└── sales  error  topologies/sales.yml:1",
+            "    ├── store totals  error  topologies/sales.yml:11",
             "    │   its window was tumbling 1d, is tumbling 2d",
-            "    ├── topology sales  refuses  topologies/sales.yml:1",
+            "    ├── topology sales  error  topologies/sales.yml:1",
             "    │   topology best has read daily, and would have to be computed again with it, but it is not selected",
             "    └── ways out",
             "        ├── undo the change",
@@ -103,8 +103,8 @@ def test_refused_change_is_told_with_its_ways_out_and_ends_with_2(shop: Shop) ->
             "run would not start sales",
         ],
     )
-    assert shop.headwater("plan", "--select", "sales", "--allow", "refuse").exit_code == 0
-    assert shop.headwater("plan", "--select", "sales", "--allow", "evolve").exit_code == 2
+    assert shop.headwater("plan", "--select", "sales", "--allow", "error").exit_code == 0
+    assert shop.headwater("plan", "--select", "sales", "--allow", "replace").exit_code == 2
 
 
 def test_change_that_is_computed_again_is_told_with_what_is_read_and_needs_a_decision(shop: Shop) -> None:
@@ -114,13 +114,13 @@ def test_change_that_is_computed_again_is_told_with_what_is_read_and_needs_a_dec
 
     lines = [line.strip("│├└─ ") for line in shown.output.splitlines()]
     assert (shown.exit_code, lines[-1]) == (2, "run would do more than go on with best, sales")
-    computed, read = lines[lines.index("topology sales  evolves  topologies/sales.yml:1") + 1 :][:2]
+    computed, read = lines[lines.index("topology sales  replace  topologies/sales.yml:1") + 1 :][:2]
     assert computed == (
         "its result is computed again beside the one that is there, which stays until the new one has caught up"
     )
     assert read.startswith("reads orders again: 5 records (")
     assert "it reads what is computed again: its result is computed again" in shown.output
-    assert shop.headwater("plan", "--allow", "evolve").exit_code == 0
+    assert shop.headwater("plan", "--allow", "replace").exit_code == 0
 
 
 def test_wrong_use_ends_with_1_as_2_is_an_answer(shop: Shop) -> None:
@@ -135,7 +135,7 @@ def test_json_follows_its_schema(shop: Shop) -> None:
         shop.edit("topologies/sales.yml", "tumbling: 1d", change or "tumbling: 1d")
         found = json.loads(shop.headwater("plan", "--format", "json").output)
         assert [error.message for error in schema.iter_errors(found)] == []
-    assert found["verdict"] == "evolves"
+    assert found["verdict"] == "replace"
     (sales,) = [each for each in found["topologies"] if each["topology"] == "sales"]
     change, again = sales["changes"]
     assert (change["kind"], change["place"]) == ("store.window", "topologies/sales.yml:11")
@@ -186,7 +186,7 @@ def test_topology_that_says_its_former_name_is_compared_with_what_it_was(shop: S
 
     found = json.loads(shop.headwater("plan", "--against", str(manifest), "--format", "json").output)
 
-    assert (found["verdict"], found["orphans"], found["continue"]) == ("evolves", [], False)
+    assert (found["verdict"], found["orphans"], found["continue"]) == ("replace", [], False)
     changes = [change for each in found["topologies"] for change in each["changes"]]
     assert [(change["kind"], change["diff"]) for change in changes] == [
         ("topology.renamed", []),

@@ -49,9 +49,9 @@ def edited(name: str, old: str, new: str) -> Callable[[Shop], object]:
 CHANGES: dict[str, tuple[Callable[[Shop], object], Verdict, list[str]]] = {
     "nothing": (lambda _: None, Verdict.NOTHING, []),
     "a comment": (edited(SALES, "topology: sales", "# of a day\ntopology: sales"), Verdict.NOTHING, []),
-    "a filter": (edited(SALES, "quantity >= 1", "quantity >= 2"), Verdict.EVOLVES, ["flow.steps"]),
-    "grace": (edited(SALES, "grace: 1h", "grace: 2h"), Verdict.EVOLVES, ["store.grace"]),
-    "retention": (edited(SALES, "retention: 30d", "retention: 60d"), Verdict.EVOLVES, ["store.retention"]),
+    "a filter": (edited(SALES, "quantity >= 1", "quantity >= 2"), Verdict.REPLACE, ["flow.steps"]),
+    "grace": (edited(SALES, "grace: 1h", "grace: 2h"), Verdict.REPLACE, ["store.grace"]),
+    "retention": (edited(SALES, "retention: 30d", "retention: 60d"), Verdict.REPLACE, ["store.retention"]),
     "a backend": (
         edited(SALES, "type: window,", "type: window, backend: rocksdb,"),
         Verdict.COMPATIBLE,
@@ -59,34 +59,34 @@ CHANGES: dict[str, tuple[Callable[[Shop], object], Verdict, list[str]]] = {
     ),
     "a new topology": (new_topology, Verdict.NOTHING, []),
     "a topology gone": (without_a_topology, Verdict.NOTHING, []),
-    "a window": (edited(SALES, "tumbling: 1d", "tumbling: 2d"), Verdict.EVOLVES, ["store.window"]),
+    "a window": (edited(SALES, "tumbling: 1d", "tumbling: 2d"), Verdict.REPLACE, ["store.window"]),
     "an aggregate": (
         edited(SALES, "sold: sum(quantity)", "sold: max(quantity)"),
-        Verdict.EVOLVES,
+        Verdict.REPLACE,
         ["store.columns", "store.aggregates", "topic.columns"],
     ),
     "a further aggregate": (
         another_column,
-        Verdict.EVOLVES,
+        Verdict.REPLACE,
         ["store.columns", "store.aggregates", "topic.columns"],
     ),
-    "a store renamed": (renamed_store, Verdict.EVOLVES, ["store.removed", "store.added"]),
+    "a store renamed": (renamed_store, Verdict.REPLACE, ["store.removed", "store.added"]),
     "another key": (
         edited(SALES, "key_by: {product: product}", "key_by: {order: quantity}"),
-        Verdict.EVOLVES,
+        Verdict.REPLACE,
         ["store.key", "topic.key"],
     ),
     "partitions": (
         edited(TOPICS, "orders:\n    partitions: 2", "orders:\n    partitions: 3"),
-        Verdict.EVOLVES,
+        Verdict.REPLACE,
         ["topic.repartitioned", "store.partitions", "topology.recomputed"],
     ),
     "a topology renamed": (
         edited(BEST, "topology: best", "topology: finest"),
-        Verdict.REFUSES,
+        Verdict.ERROR,
         ["topology.renamed", "topic.writer"],
     ),
-    "a flow renamed": (edited(SALES, "  wanted:", "  asked:"), Verdict.EVOLVES, ["topic.reader"]),
+    "a flow renamed": (edited(SALES, "  wanted:", "  asked:"), Verdict.REPLACE, ["topic.reader"]),
 }
 
 
@@ -103,10 +103,10 @@ def test_run_does_what_the_plan_said(shop: Shop, name: str) -> None:
     assert set(kinds) <= {each.kind for each in plan.changes}
     for each in plan.applications:
         result = results[each.application]
-        if each.verdict is Verdict.REFUSES:
+        if each.verdict is Verdict.ERROR:
             assert result.status == "failed"
             for told in each.changes:
-                assert told.verdict is not Verdict.REFUSES or told.what.partition(";")[0] in str(result.error)
+                assert told.verdict is not Verdict.ERROR or told.what.partition(";")[0] in str(result.error)
         else:
             assert (result.status, result.error) == ("caught_up", None)
 
@@ -143,7 +143,7 @@ def test_renamed_topology_reads_again_what_the_plan_says(shop: Shop) -> None:
 
     plan = shop.project().plan()
 
-    assert plan.verdict is Verdict.EVOLVES
+    assert plan.verdict is Verdict.REPLACE
     (change,) = plan.changes
     (again,) = change.reads_again
     assert (change.kind, again.topic, again.start, again.records) == ("topology.renamed", "daily", {0: 0, 1: 0}, 4)
@@ -158,7 +158,7 @@ def test_changed_seed_is_refused_by_seed_and_build_alone_as_the_plan_says(shop: 
     plan = shop.project().plan()
 
     (change,) = plan.seeds
-    assert (change.kind, change.verdict, change.place) == ("seed.changed", Verdict.REFUSES, "seeds/orders.csv")
+    assert (change.kind, change.verdict, change.place) == ("seed.changed", Verdict.ERROR, "seeds/orders.csv")
     assert change.ways[1].command == "headwater seed orders --full-refresh"
     assert all(each.verdict is Verdict.NOTHING for each in plan.applications)
     assert all(each.status == "caught_up" for each in shop.run())
@@ -177,7 +177,7 @@ def test_new_expression_is_planned_without_spark(shop: Shop) -> None:
     shop.edit(SALES, "sold: sum(quantity * 2)", "sold: sum(round(quantity * 1.5))")
     plan = shop.project().plan()
     assert plan.unjudged == ("best", "sales")  # one reads what the other writes
-    assert plan.needs_decision(["refuse", "evolve"])
+    assert plan.needs_decision(["error", "replace"])
     (aggregates,) = [each for each in plan.changes if each.kind == "store.expressions"]
     assert aggregates.lines == ("~ sold: sum(quantity) -> sum(round(quantity * 1.5))",)
     assert shop.judge().project().plan().unjudged == ()

@@ -103,7 +103,7 @@ def test_reader_of_a_topic_with_another_column_has_no_second_verdict(shop: Shop)
 
     (best,) = [each for each in shop.project().plan().applications if each.topology == "best"]
 
-    assert {each.verdict for each in best.changes if each.subject.kind == "topology"} == {Verdict.EVOLVES}
+    assert {each.verdict for each in best.changes if each.subject.kind == "topology"} == {Verdict.REPLACE}
     assert not any("files changed" in each.what for each in best.changes)
 
 

@@ -100,10 +100,10 @@ def refusals(shop: Shop, *select: str) -> Iterator[tuple[str, list[dict[str, str
     selected = [each for name in select for each in ("--select", name)]
     found = json.loads(shop.judge().headwater("plan", "--format", "json", *selected).output)
     for each in found["topologies"]:
-        if each["verdict"] == "refuses":
+        if each["verdict"] == "error":
             yield each["topology"], [way for change in each["changes"] for way in change["ways"]]
     for change in found["seeds"]:
-        if change["verdict"] == "refuses":
+        if change["verdict"] == "error":
             yield f"seed {change['subject']['name']}", change["ways"]
 
 

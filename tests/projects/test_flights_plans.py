@@ -43,31 +43,31 @@ MAY_GO_ON = ("a variable", "grace", "retention", "a join", "a filter", "an expre
 """Changes that count from the next record on with `--continue`."""
 
 CHANGES: dict[str, tuple[list[Edit], str, list[str]]] = {
-    "a variable": ([("headwater.yml", "late_minutes: 15", "late_minutes: 30")], "evolves", ["flow.steps", AGAIN]),
-    "grace": ([(CARRIERS, "grace: 10m", "grace: 1h")], "evolves", ["store.grace", AGAIN]),
-    "retention": ([(CARRIERS, "retention: 2d", "retention: 9d")], "evolves", ["store.retention", AGAIN]),
-    "a window": ([(CARRIERS, "tumbling: 1h", "tumbling: 2h")], "evolves", ["store.window", AGAIN]),
-    "an aggregate": ([(CARRIERS, "max(dep_delay)", "min(dep_delay)")], "evolves", ["store.aggregates", AGAIN]),
+    "a variable": ([("headwater.yml", "late_minutes: 15", "late_minutes: 30")], "replace", ["flow.steps", AGAIN]),
+    "grace": ([(CARRIERS, "grace: 10m", "grace: 1h")], "replace", ["store.grace", AGAIN]),
+    "retention": ([(CARRIERS, "retention: 2d", "retention: 9d")], "replace", ["store.retention", AGAIN]),
+    "a window": ([(CARRIERS, "tumbling: 1h", "tumbling: 2h")], "replace", ["store.window", AGAIN]),
+    "an aggregate": ([(CARRIERS, "max(dep_delay)", "min(dep_delay)")], "replace", ["store.aggregates", AGAIN]),
     "an aggregate dropped": (
         [
             (CARRIERS, "            flights: count(*)\n", ""),
             (OUTPUTS, "      flights: bigint\n      total", "      total"),
         ],
-        "evolves",
+        "replace",
         ["store.aggregates", "topic.columns", AGAIN],
     ),
-    "a join": ([(CARRIERS, "type: left", "type: inner")], "evolves", ["flow.steps", AGAIN]),
-    "a filter": ([(CARRIERS, "dep_delay >= 300", "dep_delay >= 240")], "evolves", ["flow.steps", AGAIN]),
-    "an expression": ([(CARRIERS, "dep_delay / 60", "dep_delay / 3600")], "evolves", ["flow.steps", AGAIN]),
+    "a join": ([(CARRIERS, "type: left", "type: inner")], "replace", ["flow.steps", AGAIN]),
+    "a filter": ([(CARRIERS, "dep_delay >= 300", "dep_delay >= 240")], "replace", ["flow.steps", AGAIN]),
+    "an expression": ([(CARRIERS, "dep_delay / 60", "dep_delay / 3600")], "replace", ["flow.steps", AGAIN]),
     "the first flow renamed": (
         [(CARRIERS, "  late:\n", "  behind:\n"), (CARRIERS, "from: late\n", "from: behind\n")],
-        "evolves",
+        "replace",
         ["topic.reader", AGAIN],
     ),
-    "a store renamed": ([(CARRIERS, "delay_totals", "delays")], "evolves", ["store.removed", "store.added", AGAIN]),
+    "a store renamed": ([(CARRIERS, "delay_totals", "delays")], "replace", ["store.removed", "store.added", AGAIN]),
     "a flow renamed": ([(CARRIERS, "  very_late:", "  hours_late:")], "compatible", ["flow.renamed"]),
     "a description": ([(CARRIERS, "description: One record for", "description: A record for")], "nothing", []),
-    "partitions": ([(OUTPUTS, "partitions: 4", "partitions: 8")], "evolves", ["topic.partitions", AGAIN]),
+    "partitions": ([(OUTPUTS, "partitions: 4", "partitions: 8")], "replace", ["topic.partitions", AGAIN]),
 }
 
 

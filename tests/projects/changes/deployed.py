@@ -47,7 +47,7 @@ class Planned:
     @property
     def refused(self) -> set[str]:
         """The topologies that a run would not start."""
-        return {each["topology"] for each in self.plan["topologies"] if each["verdict"] == "refuses"}
+        return {each["topology"] for each in self.plan["topologies"] if each["verdict"] == "error"}
 
     @property
     def commands(self) -> list[str]:

@@ -24,7 +24,7 @@ from projects.changes.deployed import Change, Deployed, Planned
 
 from headwater.runtime.log.errors import SeedChangedError
 
-EXIT = {"nothing": 0, "compatible": 0, "evolves": 2, "refuses": 2}
+EXIT = {"nothing": 0, "compatible": 0, "replace": 2, "error": 2}
 
 
 def planned_change(

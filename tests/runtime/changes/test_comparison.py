@@ -40,7 +40,7 @@ def changes(
 
 
 def found(current: TopologyDescription, committed: TopologyDescription | None = None) -> list[str]:
-    refused = [each for each in changes(current, committed) if each.verdict is Verdict.REFUSES]
+    refused = [each for each in changes(current, committed) if each.verdict is Verdict.ERROR]
     return [f"{each.subject}: {each.what}" + "".join(f" | {line}" for line in each.lines) for each in refused]
 
 
@@ -94,7 +94,7 @@ def test_other_times_of_a_join_are_another_store_and_another_grace_may_count_fro
     window: Any, sentence: str, onward: bool
 ) -> None:
     first, *_ = changes(described(FED, MADE, replace(SEEN, window=window)), described(FED, MADE, SEEN))
-    assert (first.verdict, str(first.subject), first.what) == (Verdict.REFUSES, "store seen", sentence)
+    assert (first.verdict, str(first.subject), first.what) == (Verdict.ERROR, "store seen", sentence)
     assert bool(first.onward) == onward
 
 
@@ -103,7 +103,7 @@ def test_other_retention_of_windows_that_a_processor_gives_is_another_store(type
     given = Store("seen", 2, "k string", "n bigint", type=type_, retention_ms=15)
     (only,) = changes(described(FED, MADE, replace(given, retention_ms=99)), described(FED, MADE, given))
     sentence = "its retention was 15ms, is 99ms, and its rows are found by that"
-    assert (only.verdict, only.kind, only.what) == (Verdict.REFUSES, "store.retention", sentence)
+    assert (only.verdict, only.kind, only.what) == (Verdict.ERROR, "store.retention", sentence)
     assert not only.onward
 
 
@@ -114,7 +114,7 @@ def test_rows_that_an_earlier_version_kept_by_shorter_segments_are_told(retentio
     then = replace(now, stores={name: replace(each, segment=None) for name, each in now.stores.items()})
     told = [(each.verdict, each.kind, each.what) for each in changes(now, then)]
     what = f"an earlier version of Headwater kept its rows by {was} of time, this one does by 1m, in Kafka's order"
-    assert told == ([(Verdict.REFUSES, "store.layout", what)] if was else [])
+    assert told == ([(Verdict.ERROR, "store.layout", what)] if was else [])
     assert changes(now, now) == []
 
 
@@ -136,7 +136,7 @@ def test_setting_that_decides_what_rows_are_counts_for_all_records_or_from_the_n
     change: dict[str, Any], sentence: str, onward: str
 ) -> None:
     (only,) = changes(described(FED, MADE, replace(TOTALS, **change)))
-    assert (only.verdict, str(only.subject), only.what) == (Verdict.REFUSES, "store totals", sentence)
+    assert (only.verdict, str(only.subject), only.what) == (Verdict.ERROR, "store totals", sentence)
     assert only.onward.startswith(onward)
     (gone_on,) = going_on([only])
     assert (gone_on.verdict, gone_on.what, gone_on.ways) == (Verdict.COMPATIBLE, f"{sentence}; {only.onward}", ())
@@ -160,7 +160,7 @@ def test_aggregate_of_another_expression_may_go_on_with_the_rows_that_are_there(
     (only,) = changes(described(FED, MADE, other), described(FED, MADE, one))
     assert (only.kind, only.verdict, only.lines) == (
         "store.expressions",
-        Verdict.REFUSES,
+        Verdict.ERROR,
         ("~ n: sum(x) -> sum(2 * x)",),
     )
     (gone_on,) = going_on([only])
@@ -203,7 +203,7 @@ def test_changed_step_is_shown_with_its_place_and_its_ways() -> None:
     assert only == Change(
         "flow.steps",
         Subject("flow", "late", "p-t"),
-        Verdict.REFUSES,
+        Verdict.ERROR,
         "its steps changed",
         ("- filter delay > 15", "+ filter delay > 30"),
         "topologies/t.yml:7",
@@ -271,7 +271,7 @@ def test_flows_that_come_and_go_are_named() -> None:
 def test_new_flow_counts_for_all_records_where_its_subtopology_has_read_some() -> None:
     other = replace(READ, flow="early")
     (added,) = changes(with_steps(READ, other), with_steps(READ))
-    assert (added.verdict, added.onward.partition(";")[0]) == (Verdict.REFUSES, "it begins with the next record")
+    assert (added.verdict, added.onward.partition(";")[0]) == (Verdict.ERROR, "it begins with the next record")
 
     def with_part(sink: Topic) -> TopologyDescription:
         one = replace(part("reads", (FED,), (MADE,), (TOTALS,)), steps=(READ,))
@@ -281,13 +281,13 @@ def test_new_flow_counts_for_all_records_where_its_subtopology_has_read_some() -
     (elsewhere,) = changes(with_part(topic("own", writer="p-t")), with_steps(READ))
     assert (elsewhere.kind, elsewhere.verdict) == ("flow.added", Verdict.COMPATIBLE)
     (shared,) = changes(with_part(MADE), with_steps(READ))
-    assert (shared.kind, shared.verdict) == ("flow.added", Verdict.REFUSES)
+    assert (shared.kind, shared.verdict) == ("flow.added", Verdict.ERROR)
 
 
 def test_flow_that_is_gone_counts_for_all_records_where_others_write_its_topic() -> None:
     other = replace(WRITE, flow="early")
     (shared,) = changes(with_steps(READ, WRITE), with_steps(READ, WRITE, other))
-    assert (shared.verdict, shared.what) == (Verdict.REFUSES, "it is gone, and made is still written")
+    assert (shared.verdict, shared.what) == (Verdict.ERROR, "it is gone, and made is still written")
     alone = replace(other, text="to alone")
     (only,) = changes(with_steps(READ, WRITE), with_steps(READ, WRITE, alone))
     assert (only.verdict, only.what) == (Verdict.COMPATIBLE, "it is gone; what is there stays as it is")
@@ -317,7 +317,7 @@ def test_flows_that_share_steps_with_fewer_or_more_others_are_not_changed() -> N
     ]
     three = with_steps(READ, FILTER, reads("a"), reads("b"), reads("c"), to("a"), to("b"), to("c"))
     assert [(each.kind, each.subject.name, each.verdict) for each in changes(three, both)] == [
-        ("flow.added", "c", Verdict.REFUSES)
+        ("flow.added", "c", Verdict.ERROR)
     ]
 
 
@@ -330,7 +330,7 @@ def test_flow_that_goes_with_all_that_read_it_leaves_records_in_a_topic_that_is_
     gone = {
         each.subject.name: each.verdict for each in changes(with_steps(READ, WRITE), with_steps(READ, WRITE, *steps))
     }
-    assert gone == {"a": Verdict.COMPATIBLE, "b": Verdict.COMPATIBLE, "early": Verdict.REFUSES}
+    assert gone == {"a": Verdict.COMPATIBLE, "b": Verdict.COMPATIBLE, "early": Verdict.ERROR}
     come = {each.subject.name for each in changes(with_steps(READ, WRITE, *steps), with_steps(READ, WRITE))}
     assert come == {"a", "b", "early"}
 
@@ -480,7 +480,7 @@ def test_written_topic_with_a_new_column_may_go_on_with_records_that_lack_it(
     value: str, lines: tuple[str, ...]
 ) -> None:
     (change,) = changes(described(FED, replace(MADE, value=value)))
-    assert (change.kind, change.verdict, change.what) == ("topic.columns", Verdict.REFUSES, "its columns changed")
+    assert (change.kind, change.verdict, change.what) == ("topic.columns", Verdict.ERROR, "its columns changed")
     assert (change.onward, change.lines) == ("the records so far have no w: null there", lines)
 
 
@@ -508,7 +508,7 @@ def test_column_that_comes_back_to_a_written_topic_as_another_type_is_refused() 
 def test_repartition_topic_gets_a_column_only_once_all_its_records_are_consumed() -> None:
     wider = described(FED, replace(MADE, value="v bigint, w string"))
     (change,) = Comparison("p-t", described(), wider, unread=("made",)).changes(consumed=True)
-    assert change.verdict is Verdict.REFUSES
+    assert change.verdict is Verdict.ERROR
     assert change.what == "it repartitions, and has records without w that were not consumed yet"
     assert change.ways[0].what.startswith("undo the change, let the topology catch up")
     narrower = described(FED, replace(MADE, value="v bigint"))

@@ -62,14 +62,14 @@ class Life:
         """What the next run would do. A topology that is gone and stands in its way is removed, as the plan says."""
         for _ in range(3):
             planned = changing.project(self.path).plan()
-            if planned.plan["verdict"] != "refuses":
+            if planned.plan["verdict"] != "error":
                 break
             gone = {each for each in planned.commands if each.startswith("headwater remove ")}
             assert gone, planned.text
             for command in gone:
                 removed = changing.project(self.path).headwater("remove", command.split()[2], "--yes")
                 assert removed.exit_code == 0, removed.output
-        assert planned.exit_code == (2 if planned.plan["verdict"] == "evolves" else 0), planned.text
+        assert planned.exit_code == (2 if planned.plan["verdict"] == "replace" else 0), planned.text
 
     def run_first(self) -> None:
         ended = self.program.ask("run", self.path)

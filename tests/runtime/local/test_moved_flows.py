@@ -91,12 +91,12 @@ def test_plan_names_the_flow_and_both_topologies(project):
     told = {
         name: [(each.kind, each.verdict, each.what) for each in changes] for name, changes in judged.changes.items()
     }
-    moved = ("flow.moved", Verdict.EVOLVES, "it moved here from topology one")
+    moved = ("flow.moved", Verdict.REPLACE, "it moved here from topology one")
     assert (told["test-one"], told["test-two"][0]) == (
         [("flow.moved", Verdict.COMPATIBLE, "it moved to topology two")],
         moved,
     )
-    assert ("topic.writer", Verdict.EVOLVES) in [each[:2] for each in told["test-reader"]]
+    assert ("topic.writer", Verdict.REPLACE) in [each[:2] for each in told["test-reader"]]
     assert judged.recomputed == ("test-two", "test-reader")
 
 

@@ -315,4 +315,4 @@ def test_new_column_of_a_result_that_is_computed_again_is_told_for_all_records(p
     told = {(each.kind, each.what) for each in judged.changes["test-sums"]}
     assert ("topic.columns", "its columns changed, for all records") in told
     read = {(each.kind, each.subject.name): each.verdict for each in judged.changes["test-late"]}
-    assert (judged.changes["test-first"], read["topic.columns", "late"]) == ((), Verdict.EVOLVES)
+    assert (judged.changes["test-first"], read["topic.columns", "late"]) == ((), Verdict.REPLACE)

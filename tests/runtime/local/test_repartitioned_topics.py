@@ -55,7 +55,7 @@ def changes(project: FedProject, *names: str) -> dict[str, list[tuple[str, Verdi
 
 def refusals(project: FedProject, *names: str) -> dict[str, list[str]]:
     found = changes(project, *names)
-    return {name: [kind for kind, verdict, _ in each if verdict is Verdict.REFUSES] for name, each in found.items()}
+    return {name: [kind for kind, verdict, _ in each if verdict is Verdict.ERROR] for name, each in found.items()}
 
 
 def by_key(result: dict[str, Any]) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_process_that_ends_at_the_switch_leaves_the_topics_of_before_or_those_of
     assert project.result() == old  # also where the topics have switched: results stand still until they are followed
     project.shape = now
     verdicts = {verdict for found in changes(project).values() for _, verdict, _ in found}
-    assert verdicts <= {Verdict.EVOLVES, Verdict.COMPATIBLE}
+    assert verdicts <= {Verdict.REPLACE, Verdict.COMPATIBLE}
     project.went_well()
     assert project.result() == project.fresh()
 

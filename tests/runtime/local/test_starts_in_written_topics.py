@@ -140,7 +140,7 @@ def test_moved_flow_that_began_at_the_last_record_is_refused_with_the_way_out(pr
     judged = judged_start(topologies, project.app.settings(), project.owned)
     (refused,) = [each for each in judged.changes["test-new"] if each.kind == "topic.incomplete"]
     assert (refused.verdict, refused.ways[1].what) == (
-        Verdict.REFUSES,
+        Verdict.ERROR,
         "take `start: latest` away: then it is computed of all records that are there",
     )
     project.defined = replace(project.defined, starts={})

@@ -140,7 +140,7 @@ def test_reset_counts_for_a_store_under_its_new_name(tmp_path, asked):
     changes = judged_start(renamed.topologies(), project.app.settings()).changes["test-app"]
     assert [each.subject.name for each in changes if each.kind == "store.reset"] == ["balances"]
     assert LogState.load(project.app.log.commits("test-app")).resets == ("totals",)
-    assert {each.verdict for each in changes if each.kind != "store.renamed"} == {Verdict.EVOLVES}
+    assert {each.verdict for each in changes if each.kind != "store.renamed"} == {Verdict.REPLACE}
 
 
 def test_snapshot_of_a_state_with_resets_is_refused_by_versions_that_would_forget_them(project):
