@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...errors import HeadwaterError
-from ...private_files import open_to_others
+from ...errors import HeadwaterError, MachineError
+from ...private_files import make_folder, open_to_others, write_bytes
 from ...readable_text import readable
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
@@ -23,6 +23,10 @@ from ..printing.terminal import tell
 
 if TYPE_CHECKING:
     from ...api.project import Project
+
+
+_PROBE_BYTES = 1 << 20
+"""So much is written to the disk of the state directory, and removed."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +95,12 @@ def _state(project: Project) -> str:
         return f"{settings.state_dir} on the executors' machines, which a run looks at"
     there = next(each for each in (path, *path.parents) if each.exists())
     refuse_network_file_system(there)
-    if not os.access(there, os.W_OK):
-        raise HeadwaterError(f"{there} cannot be written", "change its permissions, or `state_dir` in profiles.yml")
+    try:
+        make_folder(there)  # it is there, unless it is a file
+        with tempfile.TemporaryDirectory(prefix=".headwater-", dir=there) as folder:
+            write_bytes(Path(folder) / "written", bytes(_PROBE_BYTES))
+    except OSError as error:
+        raise MachineError.of(error) from error
     return str(path)
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from ...errors import HeadwaterError, MachineError
-from ...private_files import make_folder, opener
+from ...private_files import make_folder, opener, path_told
 from ...readable_text import readable
 from ...unusable_paths import unusable_paths_told
 from ..ir.topology import GlobalTable
@@ -146,9 +146,10 @@ class StateDirectory:
                 holder = file.read().strip()
                 raise LockError(str(self.path), int(holder) if holder.isdecimal() else None) from None
             # Only now: the file still named the holder for the error above.
-            file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            with path_told(self.path / LOCK):
+                file.truncate(0)
+                file.write(str(os.getpid()))
+                file.flush()
             self.remove_abandoned()
             yield
 

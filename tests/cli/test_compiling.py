@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from disks import fill, small_disk
 
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.language.judge import VerdictCache
@@ -370,6 +371,29 @@ def test_debug_of_a_sound_project_is_all_ok(headwater: Headwater) -> None:
     assert [line.split()[:2] for line in result.stdout.splitlines()[1:]] == [
         [name, "ok"] for name in ("python", "packages", "profile", "log", "state")
     ]
+
+
+@pytest.mark.parametrize("what", ["a file", "no folder of its own", "a full disk"])
+def test_debug_finds_a_state_directory_that_no_run_can_use(headwater: Headwater, shop: Path, what: str) -> None:
+    profiles, state = shop / "profiles.yml", shop / "disk/state"
+    with small_disk(shop / "disk", 16 << 10) as disk:
+        match what:
+            case "a file":
+                state.write_text("")
+                cause = f"{state}: Not a directory"
+            case "no folder of its own":
+                state = Path("/proc/state")
+                cause = "No such file or directory"
+            case _:
+                fill(disk / "full")
+                cause = "No space left on device"
+        profiles.write_text(profiles.read_text().replace(".headwater/state", str(state)))
+
+        result = headwater("debug", "state")
+
+    assert result.exit_code == 1
+    assert cause in result.stdout
+    assert str(state.parent) in result.stdout
 
 
 def test_debug_tells_which_folders_others_may_get_into_and_how_to_close_them(headwater: Headwater, shop: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from disks import fill, small_disk
 
 from headwater.errors import MachineError
+from headwater.runtime.state.directory import LOCK, StateDirectory
 from headwater.runtime.state.lmdb.environment import of_this_process
 from headwater.runtime.state.lmdb.file import number_of
 from headwater.runtime.state.lmdb.store import LmdbStore
@@ -95,3 +96,17 @@ def test_store_on_a_file_system_that_takes_no_writes_is_read_and_not_written(tmp
 )
 def test_errors_of_the_system_are_told_from_wrong_calls(error: lmdb.Error, number: int | None) -> None:
     assert number_of(error) == number
+
+
+def test_lock_that_finds_no_room_is_told_with_its_file(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64 << 10) as disk:
+        directory = StateDirectory(disk / "state", "client-1", "shop-sales")
+        with directory.locked():
+            pass
+        (directory.path / LOCK).write_text("")  # it gives its page back
+        fill(disk / "full")
+
+        with pytest.raises(OSError, match="No space left on device") as raised, directory.locked():
+            pass
+
+    assert raised.value.filename == str(directory.path / LOCK)
