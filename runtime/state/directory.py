@@ -147,9 +147,8 @@ class StateDirectory:
                 raise LockError(str(self.path), int(holder) if holder.isdecimal() else None) from None
             # Only now: the file still named the holder for the error above.
             with path_told(self.path / LOCK):
-                file.truncate(0)
-                file.write(str(os.getpid()))
-                file.flush()
+                os.ftruncate(file.fileno(), 0)
+                os.write(file.fileno(), str(os.getpid()).encode())  # a buffer would be written again as it is closed
             self.remove_abandoned()
             yield
 
