@@ -1,4 +1,4 @@
-"""The base class of all errors that Headwater raises on purpose, and errors of the machine."""
+"""The base class of Headwater's own errors, and errors of the machine: files, disks, memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MOST_SHOWN = 600
 """The most characters of a text in a message."""
 
 INTERRUPTED = 130
-"""The exit code of a command that Ctrl-C has ended: 128 and the number of the signal, as in any shell."""
+"""The exit code of a command ended by Ctrl-C: 128 plus the signal's number, as in any shell."""
 
 _WAYS_OUT = {
     errno.ENOSPC: "make room on that disk and run again",
@@ -33,14 +33,14 @@ _WAYS_OUT = {
     errno.ENOTDIR: "move it away: there is a file where a folder belongs",
     errno.EEXIST: "move it away: something else is in its place",
 }
-"""What a user can do about errors of the operating system whose cause is a file, a folder or a disk."""
+"""What a user can do about OS errors caused by a file, a folder or a disk."""
 
 
 class HeadwaterError(Exception):
     """An error that a user can act on. `message` says what happened, `hint` how to fix it.
 
-    Only this class and its children are shown as a sentence; anything else is a bug and keeps its stack trace. Neither
-    text shows a value of an environment variable that a profile names, nor a character that nobody can read or write.
+    Only this class and its subclasses are shown as a sentence; any other error is a bug and keeps its stack trace. In
+    both texts, values of environment variables that a profile names are hidden, and unreadable characters are escaped.
     """
 
     exit_code = 1
@@ -55,9 +55,9 @@ class HeadwaterError(Exception):
 
 
 class MachineError(HeadwaterError):
-    """The operating system refused a file or a folder. Neither a record nor a project's file is the cause.
+    """The operating system rejected an operation on a file or a folder. No record and no project file is the cause.
 
-    `path`: the file or folder, None if the system does not say it. `errno`: the system's reason.
+    `path`: the file or folder, None if the system does not name it. `errno`: the system's error number.
     """
 
     def __init__(self, path: str | None, number: int | None, reason: str) -> None:
@@ -67,26 +67,23 @@ class MachineError(HeadwaterError):
 
     @staticmethod
     def explains(error: OSError) -> bool:
-        """Whether the cause is a file, a folder or a disk.
-
-        It may be another: a missing file can be Headwater's mistake.
-        """
+        """Whether the cause is a file, a folder or a disk. An ENOENT does not count: it may be a bug of Headwater."""
         return error.errno in _WAYS_OUT
 
     @classmethod
-    def of(cls, error: OSError | MemoryError, path: str | os.PathLike[str] | None = None) -> MachineError:
-        """The system's error as a MachineError. `path` is used if the system does not name one."""
+    def from_error(cls, error: OSError | MemoryError, path: str | os.PathLike[str] | None = None) -> MachineError:
+        """The OS error as a MachineError. `path` is used if the error names no file."""
         if isinstance(error, MemoryError):
-            said = f" ({error})" if str(error) else ""
-            return cls(None, errno.ENOMEM, f"there is not enough memory{said}")
-        named = [os.fsdecode(each) for each in (error.filename, error.filename2) if isinstance(each, str | bytes)]
-        where = " -> ".join(named) or (None if path is None else os.fspath(path))
+            detail = f" ({error})" if str(error) else ""
+            return cls(None, errno.ENOMEM, f"there is not enough memory{detail}")
+        paths = [os.fsdecode(name) for name in (error.filename, error.filename2) if isinstance(name, str | bytes)]
+        where = " -> ".join(paths) or (None if path is None else os.fspath(path))
         return cls(where, error.errno, error.strerror or str(error) or type(error).__name__)
 
 
 def shortened(text: str, most: int = MOST_SHOWN) -> str:
-    """The text. Of a long one its beginning, its end and its length."""
-    text = readable(text)  # before it is cut: a part of a value would not be known as one
+    """The text; of a long one its beginning, its end and its length."""
+    text = readable(text)  # before it is cut: a part of a hidden value would not be recognised
     if len(text) <= most:
         return text
     return f"{text[: most * 2 // 3]} ... ({len(text):,} characters) ... {text[-most // 3 :]}"

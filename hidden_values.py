@@ -1,8 +1,8 @@
-"""Values of environment variables that a profile names: wherever a message would show one, it shows `***`.
+"""Hides the values of environment variables that a profile names: messages show `***` in their place.
 
-Messages are made in a hundred places, by libraries too, and few of them know the profile. So the values are kept for
-the process, as its environment is, and every message passes through `hide`, as a part of `readable_text.readable`:
-those of findings (`Diagnostics`), of errors (`HeadwaterError`), of events, and what commands print of places.
+Messages come from a hundred places, libraries too, and few of them know the profile. So the values are kept for the
+process, as its environment is, and every message passes through `hide`, as a part of `readable_text.readable`: those of
+diagnostics (`Diagnostics`), errors (`HeadwaterError`) and events, and the paths that commands print.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from urllib.parse import quote, urlsplit
 HIDDEN = "***"
 
 _LONG = 8
-"""A value with so many characters is hidden wherever it stands. A shorter one may be part of any word: in findings it
-is hidden at its own line, and in other messages between quotes.
+"""A value of this length is hidden everywhere. A shorter one may be part of any word: in diagnostics it is hidden at
+its own line, and in other messages between quotes.
 """
 
 _SHORTEST = 4
-"""A value with fewer characters is only hidden in findings at its own line: it may be any number."""
+"""A shorter value is only hidden in diagnostics at its own line: it may be any number."""
 
 _OWN_WORDS = frozenset({"headwater", "embedded", "object_store"})
-"""Long words that messages consist of, and that are no secrets: names of built-in logs."""
+"""Long words of Headwater's own messages, which are no secrets: names of built-in logs."""
 
 _QUOTES = "'\"`"
 
 
 class HiddenValues:
-    """The values that are hidden. Any thread may use it."""
+    """The values to hide. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -41,7 +41,7 @@ class HiddenValues:
         self._quoted: re.Pattern[str] | None = None
 
     def add(self, value: str, at: str | None = None) -> None:
-        """Hide a value. `at`: the `file:line` where it is asked for."""
+        """Hide a value. `at`: the `file:line` that reads the environment variable."""
         forms = {form for form in _forms(value) if form and form.lower() not in _OWN_WORDS}
         long = {form for form in forms if len(form) >= _LONG}
         with self._lock:
@@ -56,14 +56,14 @@ class HiddenValues:
             self._quoted = _pattern(short, rf"(?<=[{_QUOTES}])", rf"(?=[{_QUOTES}])")
 
     def forget(self) -> None:
-        """Hide no value any more, for a process that goes on with other projects."""
+        """Stop hiding all values, for a process that continues with other projects."""
         with self._lock:
-            for each in (self._long, self._short, self._at):
-                each.clear()
+            for values in (self._long, self._short, self._at):
+                values.clear()
             self._anywhere = self._quoted = None
 
     def hide(self, text: str, at: str | None = None) -> str:
-        """The text without hidden values. `at`: the `file:line` that a finding is about."""
+        """The text without hidden values. `at`: the `file:line` of the diagnostic that the text belongs to."""
         short = self._quoted if at is None else _pattern(self._at.get(at, set()), r"(?<!\w)", r"(?!\w)")
         for pattern in (self._anywhere, short):
             text = text if pattern is None else pattern.sub(HIDDEN, text)
@@ -71,7 +71,7 @@ class HiddenValues:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """The ways in which a message may write a value, or a part of it."""
+    """The forms in which a message may contain a value, or a part of it."""
     yield value.strip()
     yield from (line.strip() for line in value.splitlines() if len(line.strip()) >= _LONG)
     yield repr(value)[1:-1]
@@ -93,7 +93,7 @@ def _forms(value: str) -> Iterator[str]:
 
 
 def _pattern(forms: set[str], before: str = "", after: str = "") -> re.Pattern[str] | None:
-    """What finds these texts, of several that begin alike the longest."""
+    """A pattern for these texts; of several with the same beginning it matches the longest."""
     if not forms:
         return None
     either = "|".join(re.escape(form) for form in sorted(forms, key=lambda form: (-len(form), form)))

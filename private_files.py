@@ -1,6 +1,6 @@
-"""Makes files and folders that only their owner can read, whatever the umask, because records may be secret.
+"""Makes files and folders that only their owner can read, whatever the umask: records may be secret.
 
-Rights of existing files stay as they are. `headwater debug` warns if others can read them.
+Permissions of existing files do not change. `headwater debug` warns if others can read them.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ _OTHERS = 0o077
 
 
 def make_folder(path: Path) -> list[Path]:
-    """Make a folder and the missing ones above it. Returns those that were made, from the top. Raises OSError."""
+    """Make a folder and its missing parents. Returns the new folders, from the top. Raises OSError."""
     if os.path.isdir(path):
         return []
     made = make_folder(path.parent)
     try:
         path.mkdir(FOLDER)
     except FileExistsError:
-        refuse_dangling(path)
+        raise_if_dangling(path)
         if not stat.S_ISDIR(path.stat().st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
         return made  # another process has made it first
@@ -39,23 +39,24 @@ def make_folder(path: Path) -> list[Path]:
     return [*made, path]
 
 
-def refuse_dangling(path: Path) -> None:
-    """Raise an OSError (ENOLINK) if a path, or a folder above it, is a symbolic link to something that is not there.
+def raise_if_dangling(path: Path) -> None:
+    """Raise an OSError (ENOLINK) if a path, or a folder above it, is a symbolic link to a missing target.
 
-    To the system that is the same as a missing file. But it was meant to be something: a disk that is not mounted.
+    The system reports that as a missing file, but it may be a disk that is not mounted. Call this only after opening
+    has failed: it looks at every parent folder.
     """
-    for each in (path, *path.parents):
-        if not each.is_symlink():
+    for folder in (path, *path.parents):
+        if not folder.is_symlink():
             continue
         try:
-            each.stat()
-        except FileNotFoundError:  # and no ELOOP, of which the system says itself that links lead in a circle
-            reason = f"it is a symbolic link to {os.readlink(each)}, which is not there"
-            raise OSError(errno.ENOLINK, reason, str(each)) from None
+            folder.stat()
+        except FileNotFoundError:  # not ELOOP: the system reports a circle of links itself
+            reason = f"it is a symbolic link to {os.readlink(folder)}, which is not there"
+            raise OSError(errno.ENOLINK, reason, str(folder)) from None
 
 
 def opener(path: str, flags: int) -> int:
-    """For `open(..., opener=opener)`: only the owner can read a file that it makes. Raises OSError."""
+    """For `open(..., opener=opener)`: only the owner can read a file that it creates. Raises OSError."""
     if not flags & os.O_CREAT:
         return os.open(path, flags)
     try:
@@ -69,8 +70,8 @@ def opener(path: str, flags: int) -> int:
 
 
 @contextmanager
-def path_told(path: Path) -> Iterator[None]:
-    """Have errors of the system name the file: those of `write`, `flush` and `fsync` name none."""
+def naming_path(path: Path) -> Iterator[None]:
+    """Add the file's path to errors of the system: those of `write`, `flush` and `fsync` name no file."""
     try:
         yield
     except OSError as error:
@@ -79,23 +80,23 @@ def path_told(path: Path) -> Iterator[None]:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file, in UTF-8."""
+    """Write a file in UTF-8."""
     write_bytes(path, text.encode())
 
 
 def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file."""
-    with path_told(path), open(path, "wb", opener=opener) as file:
+    """Write a file. Only its owner can read a new one. Raises OSError."""
+    with naming_path(path), open(path, "wb", opener=opener) as file:
         file.write(content)
 
 
 def open_to_others(path: Path) -> str:
-    """A sentence about who else has rights to `path`. Empty if nobody has, or nothing is there."""
+    """A sentence about other users' rights to `path`; empty if they have none, or nothing exists there."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ""
-    if found.st_uid != os.getuid():
-        return f"{path} belongs to another user ({found.st_uid})"
-    mode = stat.S_IMODE(found.st_mode)
+    if status.st_uid != os.getuid():
+        return f"{path} belongs to another user ({status.st_uid})"
+    mode = stat.S_IMODE(status.st_mode)
     return f"others may get into {path} (mode {mode:o})" if mode & _OTHERS else ""

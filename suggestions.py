@@ -1,4 +1,4 @@
-"""Suggests known words for an unknown one. All messages with `did you mean` get it here."""
+"""Suggests similar names for an unknown one. All `did you mean` messages use this module."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ _LONGEST_GUESSED = 100
 _LIKENESS = 0.6
 
 
-def closest(word: str, known: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> tuple[str, ...]:
-    """Known words that are spelt much like `word`, best first, at most so many. Upper and lower case are equal.
+def closest(word: str, names: Iterable[str], most: int = 1, likeness: float = _LIKENESS) -> tuple[str, ...]:
+    """The names spelt most like `word`, best first, at most `most`. Case is ignored.
 
-    `likeness` is difflib's ratio, from 0 to 1 (equal). Of equally close words, one with the first letter of `word`
+    `likeness` is difflib's ratio, from 0 to 1 (equal). Of equally similar names, those with the first letter of `word`
     comes first, because few people mistype the first letter.
     """
-    if len(word) > _LONGEST_GUESSED:  # difflib needs the square of the length
+    if len(word) > _LONGEST_GUESSED:  # difflib's time grows with the square of the length
         return ()
     folded: dict[str, str] = {}
-    for each in known:
-        folded.setdefault(each.casefold(), each)
+    for name in names:
+        folded.setdefault(name.casefold(), name)
     wanted = word.casefold()
     close = get_close_matches(wanted, folded, max(len(folded), 1), likeness)
-    order = {each: (-SequenceMatcher(None, each, wanted).ratio(), each[:1] != wanted[:1]) for each in close}
-    return tuple(folded[each] for each in sorted(close, key=order.__getitem__)[:most])
+    order = {name: (-SequenceMatcher(None, name, wanted).ratio(), name[:1] != wanted[:1]) for name in close}
+    return tuple(folded[name] for name in sorted(close, key=order.__getitem__)[:most])
 
 
-def did_you_mean(word: str, known: Iterable[str], likeness: float = _LIKENESS) -> str | None:
-    """A sentence of its own: `Did you mean 'flights'?`, or None when nothing known is close."""
-    close = closest(word, known, likeness=likeness)
+def did_you_mean(word: str, names: Iterable[str], likeness: float = _LIKENESS) -> str | None:
+    """A whole sentence, `Did you mean 'flights'?`, or None if no name is similar."""
+    close = closest(word, names, likeness=likeness)
     return f"Did you mean '{close[0]}'?" if close else None
 
 
-def guess(word: str, known: Iterable[str], otherwise: str, likeness: float = _LIKENESS) -> str:
-    """The same for within a sentence: `did you mean 'flights'?`, or `otherwise`."""
-    close = closest(word, known, likeness=likeness)
+def guess(word: str, names: Iterable[str], otherwise: str, likeness: float = _LIKENESS) -> str:
+    """A part of a sentence, `did you mean 'flights'?`, or `otherwise` if no name is similar."""
+    close = closest(word, names, likeness=likeness)
     return f"did you mean '{close[0]}'?" if close else otherwise

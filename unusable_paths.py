@@ -1,8 +1,6 @@
-"""Paths that Headwater cannot use: errors of the operating system there, raised as MachineError, and links out of a
-project.
+"""Paths that Headwater cannot use: OS errors there, raised as MachineError, and links that leave the project.
 
-An error means that something else lies there than Headwater put there, its rights are missing, or the disk is full or
-fails.
+Such an error means that a foreign file is in the way, permissions are missing, or the disk is full or fails.
 """
 
 from __future__ import annotations
@@ -17,9 +15,9 @@ from typing import ParamSpec, TypeVar
 from .errors import MachineError
 
 Given = ParamSpec("Given")
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-_TOLD = frozenset(
+_REPORTED = frozenset(
     {
         errno.EISDIR,
         errno.ENOTDIR,
@@ -30,28 +28,28 @@ _TOLD = frozenset(
         errno.EROFS,
         errno.ENAMETOOLONG,
     }
-    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOLINK}
+    | {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EMFILE, errno.ENFILE}
 )
-"""Errors that no caller handles. Callers do handle others, such as a file that exists already."""
+"""Errors that no caller handles. Callers handle others themselves, such as EEXIST."""
 
 
-def unusable_paths_told(function: Callable[Given, Found]) -> Callable[Given, Found]:
-    """A decorator that raises these errors as MachineError. Other errors pass unchanged."""
+def raises_machine_errors(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A decorator that raises these OS errors as MachineError. Other errors pass unchanged."""
 
     @wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Found:
+    def call(*args: Given.args, **kwargs: Given.kwargs) -> Result:
         try:
             return function(*args, **kwargs)
         except OSError as error:
-            if error.errno not in _TOLD or error.filename is None:
+            if error.errno not in _REPORTED or error.filename is None:
                 raise
-            raise MachineError.of(error) from error
+            raise MachineError.from_error(error) from error
 
     return call
 
 
 def in_utf8(path: Path) -> Path:
-    """The path, below which Arrow and the stores open files. They take names in UTF-8 only. Raises MachineError."""
+    """The path, if it is valid UTF-8: Arrow and the stores open no other files. Raises MachineError."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -59,21 +57,21 @@ def in_utf8(path: Path) -> Path:
     return path
 
 
-def kind_of(mode: int) -> str:
-    """What lies at a path that is no regular file, in words. `mode`: of `os.stat`."""
+def file_kind(mode: int) -> str:
+    """The kind of file at a path, for messages: `a folder`, `a pipe`. `mode`: of `os.stat`."""
     kinds = (("a folder", S_ISDIR), ("a pipe", S_ISFIFO), ("a socket", S_ISSOCK), ("a file", S_ISREG))
-    return next((word for word, is_one in kinds if is_one(mode)), "a device")
+    return next((name for name, matches in kinds if matches(mode)), "a device")
 
 
 class OutsideProjectError(OSError):
-    """A file of the project is a symbolic link, or lies behind one, that leads out of the project: `filename`."""
+    """A file of the project is, or lies behind, a symbolic link that leads out of the project. `filename`: its path."""
 
     def __init__(self, name: str) -> None:
         super().__init__(errno.EPERM, "this leads out of the project", name)
 
 
-def leaves(root: Path, path: Path) -> bool:
-    """Whether a path leads out of the project's folder, directly or through symbolic links."""
+def is_outside(root: Path, path: Path) -> bool:
+    """Whether a path lies outside the project's folder, directly or through symbolic links."""
     try:
         return not path.resolve().is_relative_to(root.resolve())
     except (OSError, RuntimeError, ValueError):  # a circle of links, a name with a null character

@@ -1,6 +1,9 @@
-"""The version of Headwater: of the package, and in manifests."""
+"""The version of the package, also written to manifests."""
 
 __version__ = "0.1.0"
 
 MANIFEST_SCHEMA = 1
-"""The form of `target/manifest.json`. A version that writes another one raises it, and reads no newer one."""
+"""The format version of `target/manifest.json`.
+
+A release that changes the format raises it; newer ones are rejected.
+"""

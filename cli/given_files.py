@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from ..errors import HeadwaterError
-from ..unusable_paths import kind_of
+from ..unusable_paths import file_kind
 from .printing.terminal import tell
 
 # Files that arguments name: what is no file is refused, and nothing is waited for without a word.
@@ -70,9 +70,9 @@ def _check(
     except (OSError, ValueError):  # what opens it says why
         return
     if stat.S_ISFIFO(mode):
-        tell(f"waiting for {os.fsdecode(path)}, {kind_of(mode)}, {until}", err=True)
+        tell(f"waiting for {os.fsdecode(path)}, {file_kind(mode)}, {until}", err=True)
     elif stat.S_ISSOCK(mode) or stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not (written or _ends(path))):
-        kind.fail(f"{os.fsdecode(path)} is {kind_of(mode)}: name a file", param, ctx)
+        kind.fail(f"{os.fsdecode(path)} is {file_kind(mode)}: name a file", param, ctx)
 
 
 def _ends(path: str | bytes | os.PathLike[str]) -> bool:

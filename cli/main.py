@@ -182,7 +182,7 @@ def _machine_told() -> Iterator[None]:
         if isinstance(error, OSError) and not MachineError.explains(error):
             raise
         leave_standard_output(error)
-        raise Failure(MachineError.of(error)) from error
+        raise Failure(MachineError.from_error(error)) from error
 
 
 def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:

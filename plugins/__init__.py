@@ -1,4 +1,4 @@
-"""How plugins extend Headwater: the hooks, and the manager that finds plugins and calls them.
+"""Plugin support: the hooks, and the manager that finds plugins and calls them.
 
 A plugin is a module (or any object) with functions marked `@hookimpl`, named as in `hookspecs`.
 """

@@ -1,7 +1,7 @@
-"""The hooks of plugins. Each is called when the first plugin of its kind is needed, and gets a `register` function.
+"""The hooks of plugins. The hook of a kind is called when the first plugin of that kind is needed.
 
-A name is registered once for each kind, by one plugin. Built-in ones are registered through the same hooks. Each hook
-names the class that a factory must make; `docs/plugins.md` describes it.
+A hook gets a `register` function. A name is registered once for each kind, by one plugin; built-in plugins use the same
+hooks. The docstring of a hook names the class that a factory must make; `docs/plugins.md` describes it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Register(Protocol):
         requires: Mapping[str, str] | None = None,
         needs_changelog: bool = False,
     ) -> None:
-        """Make `name` known in YAML.
+        """Make `name` usable in YAML.
 
-        `factory` is called with the options as keyword arguments; as text (`package.module:attribute`) it is imported
-        when it is first used. `options_schema`: a JSON Schema (draft 7) that the options must fit; None: there are no
-        options. `description`: one sentence for people. `requires`: modules that must be installed to use it, each with
-        what `pip install` gets it by. `needs_changelog`: of a store backend, whether its stores can lose their rows
-        with a process, so that one without a changelog is refused.
+        `factory` is called with the options as keyword arguments. As text (`package.module:attribute`) it is imported
+        on first use. `options_schema`: a JSON Schema (draft 7) of the options; None: the plugin has no options.
+        `description`: one sentence for users. `requires`: modules that must be installed to use it, each with the name
+        for `pip install`. `needs_changelog`: for a store backend whose rows can be lost with the process; a store of it
+        without a changelog is an error.
         """
         ...
 
@@ -43,28 +43,37 @@ class Hooks:
 
     @_hookspec
     def headwater_register_assignors(self, register: Register) -> None:
-        """Register task assignors: `assignment: {assignor: NAME}`. Makes a `runtime.assignment` TaskAssignor."""
+        """Register task assignors: `assignment: {assignor: NAME}`.
+
+        A factory makes a `runtime.assignment` TaskAssignor.
+        """
 
     @_hookspec
     def headwater_register_restore_strategies(self, register: Register) -> None:
-        """Register restore strategies: `restore: {strategy: NAME}`. Makes a `runtime.state` RestoreStrategy."""
+        """Register restore strategies: `restore: {strategy: NAME}`.
+
+        A factory makes a `runtime.state` RestoreStrategy.
+        """
 
     @_hookspec
     def headwater_register_restore_listeners(self, register: Register) -> None:
-        """Register restore listeners: all hear what any run restores. Makes a `runtime.state` RestoreListener."""
+        """Register restore listeners, which see every restore. A factory makes a `runtime.state` RestoreListener."""
 
     @_hookspec
     def headwater_register_store_backends(self, register: Register) -> None:
-        """Register store backends: `stores: {s: {backend: NAME}}`. Makes a `runtime.state` StoreBackend."""
+        """Register store backends: `stores: {s: {backend: NAME}}`. A factory makes a `runtime.state` StoreBackend."""
 
     @_hookspec
     def headwater_register_logs(self, register: Register) -> None:
-        """Register logs: `log: {type: NAME}` of a target in profiles.yml. Makes a `runtime.log` Log."""
+        """Register logs: `log: {type: NAME}` of a target in profiles.yml. A factory makes a `runtime.log` Log."""
 
     @_hookspec
     def headwater_register_serdes(self, register: Register) -> None:
-        """Reserved: serdes, which turn records into bytes and back, for logs that others read. Not used yet."""
+        """Reserved for serdes, which turn records into bytes and back, for logs that other systems read.
+
+        Not used yet.
+        """
 
     @_hookspec
     def headwater_register_commands(self, register: Register) -> None:
-        """Register commands: `headwater NAME`. Instead of a factory: a click Command, or where to import one."""
+        """Register commands: `headwater NAME`. In place of a factory: a click Command, or where to import one."""

@@ -1,4 +1,4 @@
-"""Imports a project's own Python modules, by their dotted names below the project's folder."""
+"""Imports a project's own Python modules by their dotted names below the project's folder."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ PROJECT_FILE = "headwater.yml"
 
 
 def import_from(directory: Path, name: str) -> ModuleType:
-    """The module `name` of the project in `directory`, or of the environment if the project has none.
+    """The module `name` of the project in `directory`, or of the environment if the project has no such module.
 
-    The project's folder comes last on `sys.path` and stays there, so that no file of it takes the place of a package
-    that somebody else imports. If this process has imported modules of another project under the same top-level name,
-    they are removed: every project may have a `functions`. Raises ImportError if the top-level name is taken by a
-    module that is not a project's.
+    The project's folder is added at the end of `sys.path` and stays there, so that its files never shadow installed
+    packages. Modules of another project with the same top-level name are removed from this process first: every project
+    may have a package `functions`. Raises ImportError if a module outside of all projects has the top-level name.
     """
     root = directory.resolve()
     add_last(root)
@@ -26,14 +25,14 @@ def import_from(directory: Path, name: str) -> ModuleType:
     top = name.partition(".")[0]
     own = PathFinder.find_spec(top, [str(root)])
     if own is not None and not _is_below(sys.modules.get(top), root):
-        _forget_another_projects(top)
+        _unload_other_project(top)
         _load(own, root)
     return importlib.import_module(name)
 
 
 def add_last(root: Path) -> None:
-    """Have modules in a project's folder be found after all others, but before those of another project."""
-    if str(root) in sys.path and not _is_project(sys.path[-1]):  # who runs this process has put it there
+    """Put a project's folder on `sys.path` after everything else, but before the folders of other projects."""
+    if str(root) in sys.path and not _is_project(sys.path[-1]):  # the user of this process has put it there
         return
     paths = [path for path in sys.path if path != str(root)]
     at = len(paths)
@@ -47,7 +46,7 @@ def _is_project(path: str) -> bool:
 
 
 def _load(spec: ModuleSpec, root: Path) -> None:
-    """Import a top-level module from its own place: by name, another one on `sys.path` could be found first."""
+    """Import a top-level module from its own file: by name, Python could find another one on `sys.path` first."""
     module = sys.modules[spec.name] = module_from_spec(spec)
     if spec.loader is None:
         module.__path__ = [str(root / spec.name)]
@@ -55,19 +54,19 @@ def _load(spec: ModuleSpec, root: Path) -> None:
         spec.loader.exec_module(module)
 
 
-def _forget_another_projects(top: str) -> None:
+def _unload_other_project(top: str) -> None:
     for name in [name for name in sys.modules if name == top or name.startswith(f"{top}.")]:
-        places = _places(sys.modules[name])
-        if not any((folder / PROJECT_FILE).exists() for place in places for folder in place.parents):
-            raise ImportError(f"{top} is a module of {places[0] if places else 'Python'} already; rename the project's")
+        paths = _paths(sys.modules[name])
+        if not any((folder / PROJECT_FILE).exists() for path in paths for folder in path.parents):
+            raise ImportError(f"{top} is already a module of {paths[0] if paths else 'Python'}; rename the project's")
         del sys.modules[name]
 
 
 def _is_below(module: ModuleType | None, root: Path) -> bool:
-    return module is not None and any(place.is_relative_to(root) for place in _places(module))
+    return module is not None and any(path.is_relative_to(root) for path in _paths(module))
 
 
-def _places(module: ModuleType) -> list[Path]:
+def _paths(module: ModuleType) -> list[Path]:
     """The module's file, or the folders of a package without a file."""
     file = getattr(module, "__file__", None)
-    return [Path(place).resolve() for place in ([file] if file else getattr(module, "__path__", ()))]
+    return [Path(path).resolve() for path in ([file] if file else getattr(module, "__path__", ()))]

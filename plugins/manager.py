@@ -1,13 +1,13 @@
-"""Finds plugins and asks them what they register.
+"""Finds plugins and calls their registration hooks.
 
 Built-in plugins come first, then installed ones (entry points of the group `headwater`), then modules of the project.
-Built-in and local ones are found by dotted name, so this module imports none of the classes that plugins make.
+Built-in and local plugins are loaded by dotted name, so this module does not import the classes that plugins make.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 
 import pluggy
 
-from .errors import InvalidPluginError, PluginError, PluginImportError, is_of_the_machine, told
+from .errors import InvalidPluginError, PluginError, PluginImportError, error_text_with_line, wrapping_errors
 from .hookspecs import Hooks
 from .local_modules import import_from
 from .registry import Registry
@@ -27,8 +27,8 @@ ENTRY_POINTS = "headwater"
 class PluginManager:
     """The plugins of one project. The hook of each kind is called once, when the kind is first used.
 
-    `modules`: the project's own, found below `directory` (default: the current one). `block`: names of plugins (entry
-    points or modules) that are left out and not imported. `installed`: whether entry points are used. Raises
+    `modules`: the project's own, found below `directory` (default: the current folder). `block`: names of plugins
+    (entry points or modules) that are disabled and not imported. `installed`: whether entry points are used. Raises
     PluginImportError, InvalidPluginError.
     """
 
@@ -62,70 +62,61 @@ class PluginManager:
     @cached_property
     def assignors(self) -> Registry:
         """Task assignors, by `assignment.assignor`."""
-        return self._asked("assignor", self.pluggy.hook.headwater_register_assignors)
+        return self._registry("assignor", self.pluggy.hook.headwater_register_assignors)
 
     @cached_property
     def restore_strategies(self) -> Registry:
         """Restore strategies, by `restore.strategy`."""
-        return self._asked("restore strategy", self.pluggy.hook.headwater_register_restore_strategies)
+        return self._registry("restore strategy", self.pluggy.hook.headwater_register_restore_strategies)
 
     @cached_property
     def restore_listeners(self) -> Registry:
-        """Restore listeners. All of them are used."""
-        return self._asked("restore listener", self.pluggy.hook.headwater_register_restore_listeners)
+        """Restore listeners. A run uses all of them."""
+        return self._registry("restore listener", self.pluggy.hook.headwater_register_restore_listeners)
 
     @cached_property
     def store_backends(self) -> Registry:
         """Store backends, by `backend` of a store."""
-        return self._asked("store backend", self.pluggy.hook.headwater_register_store_backends)
+        return self._registry("store backend", self.pluggy.hook.headwater_register_store_backends)
 
     @cached_property
     def logs(self) -> Registry:
         """Logs, by `log.type` of a target."""
-        return self._asked("log", self.pluggy.hook.headwater_register_logs)
+        return self._registry("log", self.pluggy.hook.headwater_register_logs)
 
     @cached_property
     def serdes(self) -> Registry:
         """Serdes, by name."""
-        return self._asked("serde", self.pluggy.hook.headwater_register_serdes)
+        return self._registry("serde", self.pluggy.hook.headwater_register_serdes)
 
     @cached_property
     def commands(self) -> Mapping[str, Any]:
         """Commands by name, as objects of click."""
-        registry = self._asked("command", self.pluggy.hook.headwater_register_commands)
+        registry = self._registry("command", self.pluggy.hook.headwater_register_commands)
         return {name: registration.load() for name, registration in registry.items()}
 
-    def _asked(self, kind: str, hook: pluggy.HookCaller) -> Registry:
+    def _registry(self, kind: str, hook: pluggy.HookCaller) -> Registry:
         registry = Registry(kind)
-        try:
+
+        def failed(error: BaseException) -> InvalidPluginError:
+            return InvalidPluginError(f"a plugin fails in {hook.name}: {error_text_with_line(error)}")
+
+        with wrapping_errors(failed, passing=PluginError):
             hook(register=registry.register)
-        except PluginError:
-            raise
-        except BaseException as error:
-            if is_of_the_machine(error):
-                raise
-            raise InvalidPluginError(f"a plugin fails in {hook.name}: {told(error)}") from error
         return registry
 
     def _register_installed(self) -> None:
         for entry_point in sorted(entry_points(group=ENTRY_POINTS)):
-            if not self.pluggy.is_blocked(entry_point.name):
-                try:
+            name = entry_point.name
+            if not self.pluggy.is_blocked(name):
+                with wrapping_errors(partial(PluginImportError, name)):
                     plugin = entry_point.load()
-                except BaseException as error:
-                    if is_of_the_machine(error):
-                        raise
-                    raise PluginImportError(entry_point.name, error) from error
-                self.register(plugin, entry_point.name)
+                self.register(plugin, name)
 
     def _register_local(self, module: str, directory: Path) -> None:
         if not self.pluggy.is_blocked(module):
-            try:
+            with wrapping_errors(partial(PluginImportError, module, local=True)):
                 plugin = import_from(directory, module)
-            except BaseException as error:
-                if is_of_the_machine(error):
-                    raise
-                raise PluginImportError(module, error, local=True) from error
             self.register(plugin, module)
 
     def _check(self) -> None:

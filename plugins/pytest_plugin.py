@@ -1,6 +1,6 @@
-"""A fixture for tests of plugins and of projects: it compiles and runs a project that is given as a dict of files.
+"""A pytest fixture for tests of plugins and projects: compiles and runs a project given as a dict of files.
 
-pytest loads this module in every run where Headwater is installed, so it imports only pytest at its top.
+pytest loads this module in every run where Headwater is installed, so only pytest is imported at its top.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ class ProjectFiles:
     path: Path
 
     def write(self, files: Mapping[str, str | bytes]) -> None:
-        """Write `files` (path below the project -> content; common indentation of text is removed)."""
+        """Write `files`: path below the project -> content. Common indentation of text is removed."""
         for name, content in files.items():
             file = self.path / name
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_bytes(content if isinstance(content, bytes) else dedent(content).lstrip("\n").encode())
 
     def project(self, **options: Any) -> Any:
-        """The `headwater.Project` of the present files. Its `close` ends the Spark session that it started."""
+        """The `headwater.Project` of the present files. Its `close` ends the Spark session that it has started."""
         return importlib.import_module("headwater").Project(self.path, **options)
 
     def compile(self, **options: Any) -> Any:
-        """What `Project.compile` gives, with its options."""
+        """Call `Project.compile` with these options and return its result."""
         with self.project() as project:
             return project.compile(**options)
 
     def run(self, **options: Any) -> Any:
-        """What `Project.run` gives, with its options."""
+        """Call `Project.run` with these options and return its result."""
         with self.project() as project:
             return project.run(**options)
 

@@ -1,8 +1,9 @@
-"""The plugins of one kind, by name."""
+"""Registries of plugins: one for each kind, by name."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -16,22 +17,22 @@ from .errors import (
     PluginConflictError,
     PluginOptionsError,
     UnknownPluginError,
-    is_of_the_machine,
-    told,
+    error_text_with_line,
+    wrapping_errors,
 )
 
 if TYPE_CHECKING:
     from jsonschema.protocols import Validator
 
-_MOST_KNOWN = 64
-"""Options of a plugin that are known to fit. A process asks with the same ones again and again."""
+_MOST_REMEMBERED = 64
+"""The most valid options that a registration remembers. A process asks with the same options again and again."""
 
 NO_OPTIONS: Mapping[str, Any] = {"type": "object", "additionalProperties": False}
 
 
 @dataclass(frozen=True)
 class Registration:
-    """One plugin of a kind. See `hookspecs.Register` for what the fields mean."""
+    """One plugin of a kind. `hookspecs.Register` describes the fields."""
 
     kind: str
     name: str
@@ -43,7 +44,7 @@ class Registration:
 
     @property
     def missing(self) -> Mapping[str, str]:
-        """The modules that it requires and that are not installed, each with what `pip install` gets it by."""
+        """Required modules that are not installed, each with the package for `pip install`."""
         return {module: package for module, package in self.requires.items() if not is_installed(module)}
 
     @property
@@ -58,27 +59,23 @@ class Registration:
         """The factory, imported if it is given as text. Raises InvalidPluginError if that fails."""
         if not isinstance(self.factory, str):
             return self.factory
-        for lacking, package in self.missing.items():
+        for module_name, package in self.missing.items():
             raise InvalidPluginError(
-                f"the {self.kind} {self.name!r} needs the package {lacking}, which is not installed",
+                f"the {self.kind} {self.name!r} needs the package {module_name}, which is not installed",
                 f"pip install '{package}'",
             )
         module, _, attribute = self.factory.partition(":")
         if not module or not attribute:
             raise InvalidPluginError(
                 f"the {self.kind} {self.name!r} cannot be loaded from {self.factory!r}",
-                "a factory's place is written package.module:name",
+                "a factory is written package.module:name",
             )
-        try:
+        with self._wrapping("loaded"):
             return getattr(import_module(module), attribute)
-        except BaseException as error:
-            if is_of_the_machine(error):
-                raise
-            raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be loaded: {told(error)}") from error
 
     def problems(self, options: Mapping[str, Any]) -> list[OptionProblem]:
-        """The options that the schema refuses, sorted. Raises InvalidPluginError if it is not a JSON Schema."""
-        # Imported only here: it is slow to import, and most commands do not need it.
+        """The options that violate the schema, sorted. Raises InvalidPluginError if the schema is no JSON Schema."""
+        # Imported here: jsonschema is slow to import, and most commands do not need it.
         from jsonschema import SchemaError
         from referencing.exceptions import Unresolvable
 
@@ -93,32 +90,35 @@ class Registration:
 
     @cached_property
     def _options_validator(self) -> Validator:
-        """What checks options, made once: a run asks for plugins again and again. Raises jsonschema's SchemaError."""
+        """The validator of the options, made once: a run creates plugins again and again.
+
+        Raises jsonschema's SchemaError.
+        """
         from jsonschema import Draft7Validator
 
         Draft7Validator.check_schema(dict(self.options_schema))
         return Draft7Validator(dict(self.options_schema))
 
     @cached_property
-    def _fitting(self) -> set[str]:
-        """Options that were found to fit, as text: `True == 1`, which a schema tells apart."""
+    def _valid_options(self) -> set[str]:
+        """The `repr` of options that passed validation: `True == 1`, but a schema distinguishes them."""
         return set()
 
     def create(self, options: Mapping[str, Any]) -> Any:
-        """Check `options`, and make the plugin's object with them. Raises PluginOptionsError, InvalidPluginError."""
+        """Validate `options` and make the plugin's object. Raises PluginOptionsError, InvalidPluginError."""
         text = repr(options)
-        if text in self._fitting:
+        if text in self._valid_options:
             return self._made(self.load(), options)
         if problems := self.problems(options):
             raise PluginOptionsError(self.kind, self.name, problems)
         made = self.make(options)
-        if len(self._fitting) >= _MOST_KNOWN:
-            self._fitting.clear()
-        self._fitting.add(text)
+        if len(self._valid_options) >= _MOST_REMEMBERED:
+            self._valid_options.clear()
+        self._valid_options.add(text)
         return made
 
     def make(self, options: Mapping[str, Any]) -> Any:
-        """Make the plugin's object with `options` that were checked before. Raises InvalidPluginError."""
+        """Make the plugin's object with `options` that were validated before. Raises InvalidPluginError."""
         factory = self.load()
         if not callable(factory):
             raise InvalidPluginError(
@@ -127,30 +127,30 @@ class Registration:
         if problem := _misfit(factory, options):
             raise InvalidPluginError(
                 f"the {self.kind} {self.name!r} cannot be made: {problem}",
-                "the factory is called with the options, by name, as its schema allows them",
+                "the factory is called with the options as keyword arguments, as its schema allows them",
             )
         return self._made(factory, options)
 
     def _made(self, factory: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-        try:
+        with self._wrapping("made", passing=Exception):
             return factory(**options)
-        except Exception:
-            raise
-        except BaseException as error:
-            if is_of_the_machine(error):
-                raise
-            raise InvalidPluginError(f"the {self.kind} {self.name!r} cannot be made: {told(error)}") from error
+
+    def _wrapping(self, what: str, passing: type[BaseException] | tuple[()] = ()) -> AbstractContextManager[None]:
+        def failed(error: BaseException) -> InvalidPluginError:
+            return InvalidPluginError(f"the {self.kind} {self.name!r} cannot be {what}: {error_text_with_line(error)}")
+
+        return wrapping_errors(failed, passing)
 
 
 class Registry(Mapping[str, Registration]):
-    """All plugins of a kind (`assignor`, `store backend`, ...); by name, sorted."""
+    """All plugins of one kind (`assignor`, `store backend`, ...), by name, sorted."""
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self._by_name: dict[str, Registration] = {}
 
     def __getitem__(self, name: str) -> Registration:
-        """The plugin of this name. Raises UnknownPluginError, which suggests similar names."""
+        """The plugin of this name. Raises UnknownPluginError, with suggestions."""
         try:
             return self._by_name[name]
         except KeyError:
@@ -179,7 +179,7 @@ class Registry(Mapping[str, Registration]):
         requires: Mapping[str, str] | None = None,
         needs_changelog: bool = False,
     ) -> None:
-        """The function that hooks get, see `hookspecs.Register`. Raises PluginConflictError."""
+        """The function that hooks get: see `hookspecs.Register`. Raises PluginConflictError."""
         if not isinstance(name, str) or not name:
             raise InvalidPluginError(f"a {self.kind} is registered under {name!r}, which is no name")
         schema = NO_OPTIONS if options_schema is None else options_schema
@@ -194,18 +194,18 @@ class Registry(Mapping[str, Registration]):
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module can be found. Nothing is imported."""
+    """Whether a module can be found. It is not imported."""
     try:
         return find_spec(module) is not None
-    except (ImportError, ValueError):  # its package is missing, or it is kept from being imported
+    except (ImportError, ValueError):  # its package is missing, or blocked from being imported
         return False
 
 
 def _misfit(factory: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """Why `factory` cannot be called with `options`. Empty if it can, or if its signature is not known."""
+    """Why `factory` cannot be called with `options`; empty if it can, or if its signature is unknown."""
     try:
         parameters = signature(factory)
-    except (TypeError, ValueError):  # a callable that is written in C may have no signature
+    except (TypeError, ValueError):  # a callable written in C may have no signature
         return ""
     try:
         parameters.bind(**options)

@@ -95,6 +95,21 @@ def test_folder_in_a_file_system_that_has_none_but_its_own_is_refused_with_a_way
     with pytest.raises(PermissionError) as raised:
         make_folder(path)
 
-    error = MachineError.of(raised.value)
+    error = MachineError.from_error(raised.value)
     assert str(error.message) == "/proc/headwater: this file system lets nobody make a folder here"
     assert error.hint == "give this user the right to it, or choose another path"
+
+
+def test_dangling_links_are_looked_for_only_after_opening_has_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = EmbeddedLog(tmp_path / "log")
+    log.check()
+    log.commits("p-t").create(1, b"{}")
+    looked_at: list[Path] = []
+    monkeypatch.setattr(Path, "is_symlink", lambda path: looked_at.append(path) or False)
+
+    assert (bool(log.identity()), log.applications(), make_folder(tmp_path / "log")) == (True, ["p-t"], [])
+    assert looked_at == []
+    assert EmbeddedLog(tmp_path / "none").applications() == []
+    assert looked_at == [tmp_path / "none", *(tmp_path / "none").parents]

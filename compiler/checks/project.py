@@ -11,7 +11,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 from ...runtime.ir.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_letter_topic
-from ...unusable_paths import leaves
+from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries import TableModel, TopicModel, check_no_processors, declared_store
 from ..language.judge import Judge
@@ -336,7 +336,7 @@ def _is_python(module: ScalarNode, root: Path, diagnostics: Diagnostics) -> bool
         hint = did_you_mean(module.text, known) or "Modules have dotted names: plugins.mine is plugins/mine.py."
         diagnostics.add("HW603", module.position, f"There is no module '{module.text}'.", hint)
         return False
-    if leaves(root, file):
+    if is_outside(root, file):
         report_outside(file.relative_to(root).as_posix(), module.position, diagnostics)
         return False
     try:

@@ -14,7 +14,7 @@ from sqlglot.tokens import Token, TokenType
 from ...runtime.ir.functions import FOLDER, PythonCode, PythonFunction, Udf
 from ...runtime.python_functions.errors import FunctionLoadError
 from ...runtime.python_functions.loading import load
-from ...unusable_paths import OutsideProjectError, leaves
+from ...unusable_paths import OutsideProjectError, is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries import flag, named, pairs, scalar
 from ..reading.source import MappingNode, ScalarNode
@@ -117,7 +117,7 @@ def is_defined(function: ScalarNode, root: Path, diagnostics: Diagnostics) -> bo
     if file is None:
         diagnostics.add("HW305", start, f"There is no module '{module}'.", f"Add {module.replace('.', '/')}.py.")
         return False
-    if leaves(root, file):
+    if is_outside(root, file):
         report_outside(file.relative_to(root).as_posix(), start, diagnostics)
         return False
     try:

@@ -12,7 +12,7 @@ from typing import Any, Self
 from jinja2 import nodes
 
 from ...runtime.environment import LookedUp
-from ...unusable_paths import leaves
+from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .source import SourceFile
 
@@ -116,7 +116,7 @@ class ProjectFiles:
         return SourceFile(name, text)
 
     def _stays_inside(self, path: Path, name: str) -> bool:
-        if leaves(self._root, path):
+        if is_outside(self._root, path):
             self._diagnostics.add(
                 "HW002", Position(name), "This leads out of the project.", "Copy it into the project."
             )

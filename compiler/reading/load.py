@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ...unusable_paths import leaves
+from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .files import ProjectFiles, beside
 from .jinja import render, withhold
@@ -295,7 +295,7 @@ class _Loading:
             return
         self._seeds.append(path.value)
         file = self._root / path.value
-        if leaves(self._root, file):
+        if is_outside(self._root, file):
             message = f"The seed '{path.value}' leads out of the project."
             self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
         elif not os.path.exists(file):

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ...runtime.environment import OWN_VARIABLES, PREFIX
 from ...suggestions import closest, guess
-from ...unusable_paths import leaves
+from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from .files import SUFFIXES, ProjectFiles, is_yaml
 from .source import MappingNode
@@ -65,7 +65,7 @@ class Unread:
             # An error may hide what names a file, as a misspelt name does.
             hidden = folder not in _YAML_FOLDERS and self._diagnostics.has_errors
             hidden |= folder == "seeds" and not all(map(os.path.exists, self._read))
-            if not hidden and not leaves(self._root, self._root / folder):
+            if not hidden and not is_outside(self._root, self._root / folder):
                 self._report_in(folder)
         self._report_beside()
 
@@ -182,7 +182,7 @@ class Unread:
         found = {}
         for name in names:
             path = self._root / name
-            if path.is_file() and not leaves(self._root, path):
+            if path.is_file() and not is_outside(self._root, path):
                 with suppress(OSError), path.open("rb") as file:
                     found[name] = file.read(_MOST_BYTES).decode("utf-8", "replace")
         return found

@@ -30,7 +30,7 @@ from ...runtime.testing.driven import (
     incoming_of,
 )
 from ...runtime.testing.rows import Cells, Columns, UnfitRowError, cells_of, record_form, way_out
-from ...unusable_paths import leaves
+from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.source import MappingNode, Node, ScalarNode
 from ..reading.source import SequenceNode as Items
@@ -192,7 +192,7 @@ class _Checking:
 
     def _file(self, topic: Topic, file: ScalarNode) -> SeedRows | None:
         path = self._root / file.text
-        if leaves(self._root, path):
+        if is_outside(self._root, path):
             self._report("HW805", file.position, f"The file '{file.text}' leads out of the project.", None)
         elif not path.is_file():
             beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []

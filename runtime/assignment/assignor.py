@@ -12,7 +12,7 @@ from traceback import extract_tb
 from typing import Any, Protocol
 
 from ...errors import HeadwaterError
-from ...plugins.errors import is_of_the_machine, named
+from ...plugins.errors import error_text, wrapping_errors
 from ..task_id import TaskId
 from ..tasks.state import TaskType as TaskType  # a name of KIP-924 too, for projects
 from .cluster import ApplicationState, ProcessId
@@ -178,19 +178,17 @@ def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[Ta
     for method in ("assign", "on_assignment_computed"):
         if not callable(getattr(assignor, method, None)):
             raise NotAnAssignmentError(f"has no method {method}: it is of {type(assignor)}", assignor)
-    try:
+
+    def ended(end: BaseException) -> NotAnAssignmentError:
+        return NotAnAssignmentError(f"wants to end the process: {end!r}", None)
+
+    with wrapping_errors(ended, passing=Exception):  # a SystemExit would end this process, and may look like success
         given = assignor.assign(application_state)
         answer = _copied(given)
         error, subject = validate_task_assignment(application_state, answer)
         # Kafka Streams, too, passes an empty assignment if a task is unknown.
         told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given
         assignor.on_assignment_computed(told, error)
-    except Exception:
-        raise
-    except BaseException as end:  # else it would end this process, and perhaps look like success
-        if is_of_the_machine(end):
-            raise
-        raise NotAnAssignmentError(f"wants to end the process: {end!r}", None) from end
     return answer, error, subject
 
 
@@ -257,4 +255,4 @@ def raised_at(error: Exception) -> str:
     A line inside the package would tell the assignor's author little.
     """
     own = [each for each in extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_RUNTIME)]
-    return named(error) + (f" ({own[-1].filename}:{own[-1].lineno})" if own else "")
+    return error_text(error) + (f" ({own[-1].filename}:{own[-1].lineno})" if own else "")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
 from ...errors import HeadwaterError
-from ...plugins.errors import named
+from ...plugins.errors import error_text
 from ..task_id import TaskId
 from .assignor import AssignmentError, ClientAssignment, TaskAssignmentError, TaskAssignor, TaskType, ask
 from .cluster import (
@@ -342,7 +342,7 @@ def _answer(line_number: int, line: bytes, assignors: Assignors) -> Answer:
     except UnknownLagError as error:
         return Answer(case.id, error=str(error))
     except Exception as error:  # an assignor is anybody's code, and the other cases do not depend on it
-        return Answer(case.id, error=f"the assignor {case.assignor} failed: {named(error)}")
+        return Answer(case.id, error=f"the assignor {case.assignor} failed: {error_text(error)}")
 
 
 def _assigned(case: Case, assignors: Assignors) -> Answer:

@@ -379,4 +379,4 @@ def user_error(error: Exception, cluster: Cluster | None = None) -> HeadwaterErr
         return error
     if cluster is not None and (ended := cluster.ended(error)) is not None:
         return ended
-    return MachineError.of(error) if isinstance(error, OSError | MemoryError) else None
+    return MachineError.from_error(error) if isinstance(error, OSError | MemoryError) else None

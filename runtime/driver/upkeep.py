@@ -102,7 +102,7 @@ def _cause(future: Future[None]) -> str:
     except HeadwaterError as error:
         return str(error)
     except (OSError, MemoryError) as error:
-        return str(MachineError.of(error))
+        return str(MachineError.from_error(error))
     return ""
 
 
@@ -153,7 +153,7 @@ class Cleanings:
     def failed(self, error: Exception) -> None:
         """A round has failed, or could not read something."""
         if isinstance(error, OSError | MemoryError):
-            error = MachineError.of(error)
+            error = MachineError.from_error(error)
         cause = str(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
         if cause not in self._told:
             self._told.add(cause)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Literal, TypeVar
 
 from ...errors import HeadwaterError, MachineError, shortened
-from ...plugins.errors import named
+from ...plugins.errors import error_text
 from ..dataclass_json import to_plain
 from ..ir.topology import Topic
 from ..log.log import Listed, Log, Writer, epoch_file_name
@@ -154,7 +154,7 @@ def _can_be_written(error: BaseException) -> bool:
     found: BaseException | None = error
     try:
         while found is not None:
-            named(found).encode()
+            error_text(found).encode()
             found = found.__cause__ or found.__context__
     except UnicodeEncodeError:
         return False
@@ -186,10 +186,10 @@ def facts_of(error: Exception) -> Facts:
         case TaskMigratedError():  # a store that is ahead: no other driver has a part in this one's generation
             return Facts("corrupted", error.message)
         case OSError() | MemoryError():
-            return facts_of(MachineError.of(error))
+            return facts_of(MachineError.from_error(error))
         case HeadwaterError():
             return Facts("outside", shortened(error.message), hint=error.hint or "")
-    return Facts("unknown", shortened(named(error)), too_large=too_large(error))
+    return Facts("unknown", shortened(error_text(error)), too_large=too_large(error))
 
 
 def is_too_large(error: Exception) -> bool:
@@ -198,7 +198,7 @@ def is_too_large(error: Exception) -> bool:
 
 
 def _told(error: Exception) -> str:
-    return shortened(str(error) if isinstance(error, HeadwaterError | ValueError) else named(error))
+    return shortened(str(error) if isinstance(error, HeadwaterError | ValueError) else error_text(error))
 
 
 # What an epoch does with the records that it leaves out: it counts them, and writes the dead letters of some.

@@ -12,7 +12,7 @@ from traceback import extract_tb
 from typing import Any
 
 from ...errors import HeadwaterError
-from ...plugins.errors import is_of_the_machine, named
+from ...plugins.errors import error_text, is_interrupt_or_out_of_memory
 from ...plugins.local_modules import import_from
 from ..log.errors import SeedError
 from ..python_functions.loading import is_of_a_version
@@ -51,13 +51,13 @@ def blamed(reference: str, project_dir: Path) -> Iterator[None]:
     except (ImportError, HeadwaterError):
         raise
     except BaseException as error:  # also what ends a program: a function may call `sys.exit`
-        if isinstance(error, GeneratorExit) or is_of_the_machine(error):
+        if isinstance(error, GeneratorExit) or is_interrupt_or_out_of_memory(error):
             raise
         frames = [
             frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(project_dir)
         ]
         place = f"{Path(frames[-1].filename).relative_to(project_dir)}:{frames[-1].lineno}" if frames else None
-        raise SeedError(reference, named(error), place) from error
+        raise SeedError(reference, error_text(error), place) from error
 
 
 def _take_modules(root: str) -> dict[str, Any]:

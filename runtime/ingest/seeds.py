@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...unusable_paths import kind_of
+from ...unusable_paths import file_kind
 from ..ir.topology import Topic
 from ..log.commit.descriptions import FedTopic, declared
 from ..log.commit.fed_records import AppendRecord, SeededPart, SeedSource
@@ -389,7 +389,7 @@ def _file_hash(path: Path, name: str) -> str:
         if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe is waited for, and can be read once only
             raise SeedError(
                 name,
-                f"{kind_of(mode)}, and no file",
+                f"{file_kind(mode)}, and no file",
                 hint="a seed is read several times: write what it gives to a file, or append it with "
                 "`headwater seed TOPIC --append --file`",
             )

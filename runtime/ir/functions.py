@@ -10,7 +10,7 @@ from functools import cached_property
 from importlib.util import resolve_name
 from pathlib import Path
 
-from ...unusable_paths import OutsideProjectError, leaves
+from ...unusable_paths import OutsideProjectError, is_outside
 
 # The code of a project's `functions/`, as text: so it travels to executors, which share no disk with the driver.
 
@@ -108,7 +108,7 @@ def _read(root: Path, path: str) -> str | None:
     file = root / path
     if not file.is_file():
         return None
-    if leaves(root, file):
+    if is_outside(root, file):
         raise OutsideProjectError(path)
     return file.read_text("utf-8")
 

@@ -307,7 +307,7 @@ class RecordsTooLargeError(MachineError):
     """
 
     def __init__(self, places: Sequence[RecordsPlace], size: int | None, error: MemoryError) -> None:
-        found = MachineError.of(error)
+        found = MachineError.from_error(error)
         super().__init__(None, found.errno, "")
         taken = "" if size is None else f" ({size:,} bytes in the log)"
         self.message = f"{found.message} for the records of {'; '.join(map(str, places))}{taken}"

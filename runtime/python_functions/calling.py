@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ...plugins.errors import is_of_the_machine
+from ...plugins.errors import is_interrupt_or_out_of_memory
 from ..ir.functions import PythonFunction, Udf
 from ..records.types import arrow_type
 from .errors import (
@@ -154,6 +154,6 @@ def _raised(function: PythonFunction, call: Callable[..., Any], given: Sequence[
     try:
         return call(*given)
     except BaseException as error:
-        if is_of_the_machine(error):
+        if is_interrupt_or_out_of_memory(error):
             raise
         raise FunctionRaisedError(function, error) from error

@@ -7,7 +7,7 @@ from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 from ...errors import HeadwaterError
-from ...plugins.errors import is_of_the_machine, named
+from ...plugins.errors import error_text, is_interrupt_or_out_of_memory
 from ..ir.functions import PythonFunction
 
 if TYPE_CHECKING:
@@ -42,7 +42,9 @@ class FunctionRaisedError(FunctionError):
     def __init__(self, function: PythonFunction, cause: BaseException, what: str = "") -> None:
         self.lines = tuple(_lines(cause, function.code.texts))
         shown = "".join(f"\n  {line}" for line in self.lines)
-        super().__init__(function.name, f"{function.name}{f' ({what})' if what else ''} raised {named(cause)}{shown}")
+        super().__init__(
+            function.name, f"{function.name}{f' ({what})' if what else ''} raised {error_text(cause)}{shown}"
+        )
         self.cause = cause
 
 
@@ -70,7 +72,7 @@ class FunctionLoadError(FunctionError):
         shown = "".join(f"\n  {line}" for line in self.lines)
         name = function.name.partition(":")[2]
         # A SyntaxError's own text has the name of the file without its folder.
-        what = f"SyntaxError: {cause.msg}" if isinstance(cause, SyntaxError) else named(cause) if cause else ""
+        what = f"SyntaxError: {cause.msg}" if isinstance(cause, SyntaxError) else error_text(cause) if cause else ""
         said = f"cannot be loaded: {what}" if cause else f"is not there: its module has no {name!r}"
         super().__init__(function.name, f"{function.name} {said}{shown}")
         self.what = f"{function.name} {said}"
@@ -82,7 +84,7 @@ def shown(value: Any) -> str:
     try:
         return f"{value!r:.200}"
     except BaseException as error:  # of a `__repr__` of the project
-        if is_of_the_machine(error):
+        if is_interrupt_or_out_of_memory(error):
             raise
         return f"a {type(value).__name__}"
 
@@ -92,11 +94,11 @@ def unfit(value: Any, error: BaseException, name: str = "") -> UnfitValueError:
 
     Raises the error itself if it is of the machine.
     """
-    if is_of_the_machine(error):
+    if is_interrupt_or_out_of_memory(error):
         raise error
     from .results import UnfitValueError  # imported only here: `parse` loads no Arrow
 
-    return UnfitValueError(f"{f'{name}: ' if name else ''}{shown(value)} cannot be read: {named(error)}")
+    return UnfitValueError(f"{f'{name}: ' if name else ''}{shown(value)} cannot be read: {error_text(error)}")
 
 
 def _lines(error: BaseException, texts: Mapping[str, str]) -> Iterator[str]:

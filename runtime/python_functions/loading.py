@@ -18,7 +18,7 @@ from threading import RLock
 from types import FrameType, ModuleType
 from typing import Any, NoReturn
 
-from ...plugins.errors import is_of_the_machine
+from ...plugins.errors import is_interrupt_or_out_of_memory
 from ..ir.functions import FOLDER, PythonCode, PythonFunction
 from .errors import FunctionLoadError, ProcessExitError
 
@@ -36,7 +36,7 @@ def load(function: PythonFunction) -> Any:
     try:
         module = _Version(function.code).module(function.module)
     except BaseException as error:  # also what ends a program: a module may call `sys.exit`
-        if isinstance(error, KeyboardInterrupt) and is_of_the_machine(error):
+        if isinstance(error, KeyboardInterrupt) and is_interrupt_or_out_of_memory(error):
             raise
         raise FunctionLoadError(function, error) from error
     try:

@@ -69,7 +69,7 @@ def answer(request: StateRequest) -> StateAnswer:
     except HeadwaterError as error:
         return StateAnswer(failure=_failure(error))
     except OSError as error:
-        told = MachineError.of(error, Path(request.location.state_dir))
+        told = MachineError.from_error(error, Path(request.location.state_dir))
         return StateAnswer(failure=StoreFailure("failed", f"its state cannot be used: {told.message}", told.hint or ""))
 
 

@@ -83,7 +83,7 @@ def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log
     except (SavedFileError, CopyDamagedError) as error:
         raise UnusableSnapshotError(snapshot, error.cause) from error
     except OSError as error:
-        raise MachineError.of(error, folder) from error
+        raise MachineError.from_error(error, folder) from error
     finally:
         if size in (0, snapshot.size):
             shutil.rmtree(folder, ignore_errors=True)

@@ -7,9 +7,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from enum import Enum
+from functools import partial
 
 from ...errors import HeadwaterError
-from ...plugins.errors import PluginError, is_of_the_machine, told
+from ...plugins.errors import PluginError, error_text_with_line, wrapping_errors
 from ..log.ranges import LogRange
 from ..state.restore_listener import NoListener, RestoreListener, Suspended
 from ..task_id import StoreId, TaskId
@@ -381,7 +382,7 @@ class RestoreListenerError(PluginError):
 
     def __init__(self, name: str, event: str, error: BaseException) -> None:
         super().__init__(
-            f"the restore listener {name!r} fails in `{event}`: {told(error)}",
+            f"the restore listener {name!r} fails in `{event}`: {error_text_with_line(error)}",
             "a listener must not raise, as the run ends with it; nothing that was committed is lost",
         )
         self.name = name
@@ -414,9 +415,5 @@ class Listeners:
     def _tell(self, event: str, tell: Callable[[RestoreListener], None]) -> None:
         tell(self._own)
         for name, listener in self._plugins.items():
-            try:
+            with wrapping_errors(partial(RestoreListenerError, name, event)):
                 tell(listener)
-            except BaseException as error:
-                if is_of_the_machine(error):
-                    raise
-                raise RestoreListenerError(name, event, error) from error

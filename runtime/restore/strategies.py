@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from ...plugins.errors import PluginError, is_of_the_machine, told
+from ...plugins.errors import PluginError, error_text_with_line, wrapping_errors
 from ..state.catch_up import RECORDS_PER_SLICE
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy, Save, SavingStrategy, Step, Unsaved
 
@@ -117,12 +117,8 @@ class CheckedStrategy:
         raise RestoreStrategyError(self.name, "steps", f"it gives {step!r} for {store}, {cause}")
 
     def _asked(self, method: str, ask: Callable[[], Found]) -> Found:
-        try:
+        with wrapping_errors(lambda error: RestoreStrategyError(self.name, method, error_text_with_line(error))):
             return ask()
-        except BaseException as error:
-            if is_of_the_machine(error):
-                raise
-            raise RestoreStrategyError(self.name, method, told(error)) from error
 
 
 class CheckedSavingStrategy(CheckedStrategy):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ...private_files import make_folder
-from ...unusable_paths import unusable_paths_told
+from ...unusable_paths import raises_machine_errors
 from ..dataclass_json import parsed
 from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError
@@ -90,7 +90,7 @@ class DeletionsMissedError(TaskCorruptedError):
         self.horizon = horizon
 
 
-@unusable_paths_told
+@raises_machine_errors
 def check_horizon(store: Path, position: int, horizon: int) -> None:
     """Check that the store of a directory can be brought forward from its position. One that begins is noted.
 

@@ -17,7 +17,7 @@ from typing import Any, Self, TextIO
 from ...errors import HeadwaterError, MachineError
 from ...private_files import make_folder, opener, path_told
 from ...readable_text import readable
-from ...unusable_paths import unusable_paths_told
+from ...unusable_paths import raises_machine_errors
 from ..ir.topology import GlobalTable
 from ..log.commit.records import CommitMark
 from ..log.log import Log
@@ -152,7 +152,7 @@ class StateDirectory:
             self.remove_abandoned()
             yield
 
-    @unusable_paths_told
+    @raises_machine_errors
     def _lock_file(self) -> TextIO:
         make_folder(self.path)
         refuse_network_file_system(self.path)
@@ -289,7 +289,7 @@ def check_known(path: Path, identity: str, log: str) -> None:
         raise OtherLogError(path, log)
 
 
-@unusable_paths_told
+@raises_machine_errors
 def check_known_by(state_dir: Path, applications: Iterable[str], identity: str, log: str) -> None:
     """The same for the stores of these applications on all clients below a state directory of this machine.
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 
 from ...private_files import make_folder, opener
-from ...unusable_paths import in_utf8, unusable_paths_told
+from ...unusable_paths import in_utf8, raises_machine_errors
 from .directory import StateDirectory, new_folder, take_over_renamed
 from .machine import refuse_network_file_system
 from .process_file import Owner, ProcessFile
@@ -24,7 +24,7 @@ from .process_file import Owner, ProcessFile
 _LOCK = ".claims"
 
 
-@unusable_paths_told
+@raises_machine_errors
 def claim(state_dir: Path, application: str, owner: Owner, incarnation: str = "", former: Collection[str] = ()) -> str:
     """The client folder below `state_dir` that `owner` has now: the one it had, or a free one, or a new one.
 

@@ -18,7 +18,7 @@ import psutil
 
 from ...errors import HeadwaterError
 from ...private_files import FOLDER, make_folder, write_text
-from ...unusable_paths import unusable_paths_told
+from ...unusable_paths import raises_machine_errors
 from .lmdb import store as copies
 from .lmdb.store import MAP_SIZE, LmdbStore
 from .machine import file_system, mounts
@@ -56,7 +56,7 @@ class MemoryBackend:
     def __init__(self, path: str | None = None) -> None:
         self._root = Path(path) if path is not None else memory_folder() / f"headwater-{os.getuid()}"
 
-    @unusable_paths_told
+    @raises_machine_errors
     def open(self, directory: Path) -> LmdbStore:
         """The store of `directory`."""
         make_folder(directory)

@@ -9,8 +9,8 @@ from pathlib import Path
 from zlib import crc32
 
 from ...errors import HeadwaterError
-from ...private_files import make_folder, opener, path_told
-from ...unusable_paths import unusable_paths_told
+from ...private_files import make_folder, naming_path, opener
+from ...unusable_paths import raises_machine_errors
 from ..dataclass_json import parsed
 from ..log.commit.records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
@@ -31,7 +31,7 @@ def write_whole(path: Path, text: str, *, durably: bool = False, tidily: bool = 
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     while True:
-        with path_told(temporary), open(temporary, "w", encoding="utf-8", opener=opener) as file:
+        with naming_path(temporary), open(temporary, "w", encoding="utf-8", opener=opener) as file:
             file.write(text)
             file.flush()
             if durably:
@@ -186,7 +186,7 @@ _READS = 10
 """A note with a wrong checksum is read so often: it is either being written, which takes a microsecond, or damaged."""
 
 
-@unusable_paths_told
+@raises_machine_errors
 def synced_with(store: Path) -> CommitMark | None:
     """The commit noted for the store of a directory, the last one whose changes it may have; None if there is no note.
 
@@ -197,13 +197,13 @@ def synced_with(store: Path) -> CommitMark | None:
     except FileNotFoundError:
         return None
     try:
-        with path_told(note_of(store)):
+        with naming_path(note_of(store)):
             return _read(handle)
     finally:
         os.close(handle)
 
 
-@unusable_paths_told
+@raises_machine_errors
 def note_sync(store: Path, commit: CommitMark | None) -> None:
     """Note that the store of a directory is about to get changes up to `commit`. None: the application has no commits.
 
@@ -221,7 +221,7 @@ def note_sync(store: Path, commit: CommitMark | None) -> None:
         write_whole(note, _text(commit), tidily=False)
         return
     try:
-        with path_told(note):
+        with naming_path(note):
             found, text = _read(handle), _text(commit).encode()
             if found == commit or (found.application == commit.application and found.number > commit.number):
                 return

@@ -15,7 +15,7 @@ from typing import Self
 
 from ...errors import HeadwaterError
 from ...private_files import make_folder
-from ...unusable_paths import unusable_paths_told
+from ...unusable_paths import raises_machine_errors
 from ..dataclass_json import parsed
 from ..tasks.errors import LockError, OldAssignmentError, WrongClientError
 from .machine import boot_id, started_at
@@ -103,7 +103,7 @@ class ProcessFile:
         return (directory / _NAME).is_file()
 
     @classmethod
-    @unusable_paths_told
+    @raises_machine_errors
     def read(cls, directory: Path) -> Self | None:
         """The file of a directory; None if it is missing or cannot be read.
 
@@ -135,7 +135,7 @@ class ProcessFile:
         found = cls.read(directory)
         return (cls(str(uuid.uuid4()), owner) if found is None else replace(found, owner=owner)).written(directory)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def written(self, directory: Path) -> Self:
         """Write this to the file of a directory in one step."""
         make_folder(directory)

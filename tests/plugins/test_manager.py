@@ -208,7 +208,7 @@ def test_module_of_a_project_imports_its_neighbours(load: Load) -> None:
 
 
 def test_module_that_would_replace_an_imported_one_is_refused(load: Load) -> None:
-    with pytest.raises(PluginImportError, match=r"json is a module of .* already; rename the project's"):
+    with pytest.raises(PluginImportError, match=r"json is already a module of .*; rename the project's"):
         load({"json.mine": MINE})
 
 

@@ -67,7 +67,7 @@ def _main(
 def _told(failed: BaseException, log: JsonLines | None) -> int:
     """Tell of the error that has ended everything; the exit code."""
     if isinstance(failed, OSError | MemoryError):
-        failed = MachineError.of(failed)
+        failed = MachineError.from_error(failed)
     if log is not None:
         log.failed(failed)
     if isinstance(failed, KeyboardInterrupt):  # while Spark starts

@@ -250,7 +250,7 @@ def start_cause(error: Exception, said: str) -> str:
     if _GATEWAY_EXITED in text or has_ended(error):
         text = said
     elif isinstance(error, OSError):
-        return MachineError.of(error).message
+        return MachineError.from_error(error).message
     if (found := _JAVA_ERROR.search(text)) is not None:
         return found["text"]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NO_CAUSE)]

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
-from ....plugins.errors import is_of_the_machine
+from ....plugins.errors import is_interrupt_or_out_of_memory
 from ...ir.declarations import Emit, Side
 from ...ir.functions import PythonFunction
 from ...ir.topology import Store
@@ -70,7 +70,7 @@ class Called:
         try:
             found = call(*arguments)
         except BaseException as error:
-            if is_of_the_machine(error):
+            if is_interrupt_or_out_of_memory(error):
                 raise
             raise FunctionRaisedError(self.function, error, what) from error
         if found is None:
@@ -132,7 +132,7 @@ class AggregatorFold:
         try:
             self._aggregator = made()
         except BaseException as error:
-            if is_of_the_machine(error):
+            if is_interrupt_or_out_of_memory(error):
                 raise
             raise FunctionRaisedError(function, error) from error
 

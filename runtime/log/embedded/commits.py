@@ -13,7 +13,7 @@ from struct import Struct
 from zlib import crc32
 
 from ....private_files import FILE, opener
-from ....unusable_paths import unusable_paths_told
+from ....unusable_paths import raises_machine_errors
 from ..durable_files import link, make_directory, sync_directory, write_durably
 from ..errors import CommitExistsError, CommitGapError, CommitsMissingError
 from ..log import KEPT_CHECKSUMS
@@ -136,7 +136,7 @@ class DirectoryCommitStore:
         """See `CommitStore.place`."""
         return f"{self._directory}/{_snapshot(number) if snapshot else _commit(number)}"
 
-    @unusable_paths_told
+    @raises_machine_errors
     def create(self, number: int, data: bytes) -> str:
         """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
         if number == 1:
@@ -161,7 +161,7 @@ class DirectoryCommitStore:
             self.enter()
         return identity
 
-    @unusable_paths_told
+    @raises_machine_errors
     def read(self, number: int) -> bytes | None:
         """See `CommitStore.read`."""
         try:
@@ -179,18 +179,18 @@ class DirectoryCommitStore:
         except FileNotFoundError:
             return None
 
-    @unusable_paths_told
+    @raises_machine_errors
     def checksum(self, number: int) -> int | None:
         """See `CommitStore.checksum`."""
         data = self.read(number)
         return self._checksums.of(number) if data is None else crc32(data)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def first(self) -> int:
         """See `CommitStore.first`."""
         return next((number for number in sorted(self._numbers(".json")) if self.read(number) is not None), 0)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def latest(self) -> int:
         """See `CommitStore.latest`. Raises CommitsMissingError."""
         latest = max(self._numbers(".json"), default=0)
@@ -201,7 +201,7 @@ class DirectoryCommitStore:
             raise CommitsMissingError(self.application, self._directory, self._entry)
         return latest
 
-    @unusable_paths_told
+    @raises_machine_errors
     def enter(self) -> None:
         """Make the entry, durably, if there are commits. Logs of older versions have commits without an entry."""
         if self._entry is None or self._entry.exists() or not self.first():
@@ -213,12 +213,12 @@ class DirectoryCommitStore:
         if not self.first():  # the application was dropped meanwhile
             self._entry.unlink(missing_ok=True)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def snapshots(self) -> list[int]:
         """See `CommitStore.snapshots`."""
         return sorted(self._numbers(".snapshot"), reverse=True)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def read_snapshot(self, number: int) -> bytes | None:
         """See `CommitStore.read_snapshot`."""
         try:
@@ -226,7 +226,7 @@ class DirectoryCommitStore:
         except FileNotFoundError:
             return None
 
-    @unusable_paths_told
+    @raises_machine_errors
     def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
         """See `CommitStore.save_snapshot`."""
         with self._held(number, identity) as directory:
@@ -242,7 +242,7 @@ class DirectoryCommitStore:
             os.fsync(directory)
             return True
 
-    @unusable_paths_told
+    @raises_machine_errors
     def fold(self, before: int, identity: str) -> None:
         """See `CommitStore.fold`."""
         with self._held(before, identity) as directory:
@@ -258,7 +258,7 @@ class DirectoryCommitStore:
             for number in commits:
                 _remove(directory, _commit(number))
 
-    @unusable_paths_told
+    @raises_machine_errors
     def remove_refused(self) -> None:
         """Remove commits of folded numbers whose writers were killed before they could take them back."""
         try:

@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ....private_files import make_folder, opener, refuse_dangling, write_text
-from ....unusable_paths import in_utf8, unusable_paths_told
+from ....private_files import make_folder, opener, raise_if_dangling, write_text
+from ....unusable_paths import in_utf8, raises_machine_errors
 from ...timed_parts import timed
 from ..durable_files import (
     check_directory,
@@ -71,7 +71,7 @@ class EmbeddedWriter:
         finally:
             writer._close()
 
-    @unusable_paths_told
+    @raises_machine_errors
     def write(
         self,
         application: str,
@@ -87,7 +87,7 @@ class EmbeddedWriter:
             self._close()
         return write_segments(self._keep, application, topic, name, table, partitions, lane)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def sync(self) -> None:
         """See `Writer.sync`."""
         # Nothing lists these files yet, so it does not matter whether a name is on the disk before its content.
@@ -132,7 +132,7 @@ def identity_of(root: Path) -> str:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        refuse_dangling(root)
+        raise_if_dangling(root)
         return ""
     except NotADirectoryError:
         return ""
@@ -204,7 +204,7 @@ class EmbeddedLog:
     def __repr__(self) -> str:
         return f"EmbeddedLog({str(self.root)!r})"
 
-    @unusable_paths_told
+    @raises_machine_errors
     def check(self) -> None:
         """See `Log.check`. Raises UnsupportedFileSystemError."""
         check_directory(self.root)
@@ -213,14 +213,14 @@ class EmbeddedLog:
         for application in self.applications():
             self.commits(application).enter()
 
-    @unusable_paths_told
+    @raises_machine_errors
     def remove_leftovers(self) -> None:
         """See `Log.remove_leftovers`."""
         remove_leftovers(self.root)
         for application in self.applications():
             self.commits(application).remove_refused()
 
-    @unusable_paths_told
+    @raises_machine_errors
     def identity(self) -> str:
         """See `Log.identity`. Raises LogFileError."""
         return identity_of(self.root)
@@ -229,13 +229,13 @@ class EmbeddedLog:
         """See `Log.look_seconds`."""
         return 0.0
 
-    @unusable_paths_told
+    @raises_machine_errors
     def applications(self) -> list[str]:
         """See `Log.applications`."""
         try:
             names = os.listdir(self.root / "commits")
         except FileNotFoundError:
-            refuse_dangling(self.root)
+            raise_if_dangling(self.root)
             return []
         return sorted(name for name in names if not name.startswith("."))
 
@@ -244,7 +244,7 @@ class EmbeddedLog:
         directory = self.root.joinpath("commits", application)
         return DirectoryCommitStore(application, directory, self._entry(application))
 
-    @unusable_paths_told
+    @raises_machine_errors
     def write(
         self,
         application: str,
@@ -261,7 +261,7 @@ class EmbeddedLog:
         """See `BatchingLog.writer`."""
         return EmbeddedWriter.under(self.root)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def write_rewritten(
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
     ) -> tuple[Segment, ...]:
@@ -276,7 +276,7 @@ class EmbeddedLog:
         """See `RangeReader.ahead`."""
         return self
 
-    @unusable_paths_told
+    @raises_machine_errors
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
         """See `Log.save_file`."""
         target = self.root / path
@@ -310,12 +310,12 @@ class EmbeddedLog:
                 continue
             yield LogFile(path.relative_to(self.root).as_posix(), found.st_mtime_ns // 1_000_000, found.st_size)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def remove(self, path: str) -> None:
         """See `Log.remove`."""
         (self.root / path).unlink(missing_ok=True)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def drop(self, application: str) -> None:
         """See `Log.drop`."""
         # The entry goes first: commits without an entry still count, an entry without commits is an error.
@@ -332,7 +332,7 @@ class EmbeddedLog:
         if not self.commits(application).first():  # somebody who still saw the commits may have made the entry again
             self._entry(application).unlink(missing_ok=True)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def write_status(self, application: str, status: str) -> None:
         """See `Log.write_status`."""
         path = self._status(application)
@@ -345,7 +345,7 @@ class EmbeddedLog:
             temporary.unlink(missing_ok=True)
             raise
 
-    @unusable_paths_told
+    @raises_machine_errors
     def read_status(self, application: str) -> str | None:
         """See `Log.read_status`."""
         try:
@@ -353,7 +353,7 @@ class EmbeddedLog:
         except (FileNotFoundError, UnicodeDecodeError):
             return None
 
-    @unusable_paths_told
+    @raises_machine_errors
     def pause(self, application: str) -> None:
         """See `Log.pause`. A second pause keeps the time of the first."""
         path = self._pause(application)
@@ -362,7 +362,7 @@ class EmbeddedLog:
             pass
         sync_directory(path.parent)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def resume(self, application: str) -> None:
         """See `Log.resume`."""
         path = self._pause(application)
@@ -370,7 +370,7 @@ class EmbeddedLog:
         if path.parent.is_dir():
             sync_directory(path.parent)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def paused_since(self, application: str) -> int | None:
         """See `Log.paused_since`."""
         try:
@@ -394,7 +394,7 @@ class EmbeddedLog:
     def _entry(self, application: str) -> Path:
         return self.root.joinpath("applications", application)
 
-    @unusable_paths_told
+    @raises_machine_errors
     def _read(self, file: FileRange, batch: int) -> memoryview:
         """The byte ranges of the schema and a batch, one after the other."""
         ranges = byte_ranges(file, batch)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ....errors import HeadwaterError
-from ....private_files import opener, path_told, write_text
-from ....unusable_paths import unusable_paths_told
+from ....private_files import naming_path, opener, write_text
+from ....unusable_paths import raises_machine_errors
 from ...dataclass_json import parsed
 from ..declared_topics import reads
 from ..durable_files import make_directory, sync_directory
@@ -195,7 +195,7 @@ class _Copy:
         self._files = self._size = 0
         self._damaged = set[str]()
 
-    @unusable_paths_told
+    @raises_machine_errors
     def run(self) -> CopiedLog:
         self._check_commits()
         check_target(self._log, self._target)
@@ -338,7 +338,7 @@ class _Copy:
 
 def _copy(source: Path, target: Path) -> int:
     """Copy a file durably. Its size. Raises FileNotFoundError."""
-    with open(source, "rb") as content, path_told(target), open(target, "wb", opener=opener) as file:
+    with open(source, "rb") as content, naming_path(target), open(target, "wb", opener=opener) as file:
         shutil.copyfileobj(content, file, 1 << 20)
         file.flush()
         os.fsync(file.fileno())

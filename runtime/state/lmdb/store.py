@@ -18,7 +18,7 @@ import lmdb
 
 from ....errors import MachineError
 from ....private_files import make_folder, opener
-from ....unusable_paths import unusable_paths_told
+from ....unusable_paths import raises_machine_errors
 from ...tasks.errors import TaskMigratedError
 from ...tasks.measured import StoreSize
 from ..directory import beside
@@ -81,7 +81,7 @@ def save_copy(directory: Path, map_size: int, file: Path) -> int:
         try:
             _copy(environment, file)
         except OSError as error:  # it is about the new file, and not about the store
-            raise MachineError.of(error) from error
+            raise MachineError.from_error(error) from error
     return _position(file, map_size)
 
 
@@ -145,7 +145,7 @@ class LmdbStore:
     `writable`: a store that is only read is not created, and needs no right to write.
     """
 
-    @unusable_paths_told
+    @raises_machine_errors
     def __init__(self, directory: Path, map_size: int = MAP_SIZE, *, writable: bool = True) -> None:
         if writable:
             make_folder(directory)

@@ -12,7 +12,7 @@ from typing import IO
 
 from ....errors import MachineError
 from ....private_files import make_folder, opener, write_text
-from ....unusable_paths import unusable_paths_told
+from ....unusable_paths import raises_machine_errors
 from ...dataclass_json import parsed
 from ...tasks.measured import StoreSize
 from ..directory import beside
@@ -45,7 +45,7 @@ def save_copy(directory: Path, settings: Settings, file: Path) -> int:
                 for path in sorted(folder.iterdir()):
                     files.add(path, path.name)
         except OSError as error:  # it is about the new file, and not about the store
-            raise MachineError.of(error, file) from error
+            raise MachineError.from_error(error, file) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return position
@@ -82,7 +82,7 @@ def _unpack(file: Path, folder: Path) -> None:
     except tarfile.TarError as error:
         raise CopyDamagedError(str(error)) from error
     except OSError as error:
-        raise MachineError.of(error, folder) from error
+        raise MachineError.from_error(error, folder) from error
 
 
 def _write(content: IO[bytes], path: Path) -> None:
@@ -113,7 +113,7 @@ class RocksdbStore:
     `writable`: a store that is only read is not created, and needs no right to write.
     """
 
-    @unusable_paths_told
+    @raises_machine_errors
     def __init__(self, directory: Path, settings: Settings, *, writable: bool = True) -> None:
         if writable:
             make_folder(directory)

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from .....errors import HeadwaterError
-from .....plugins.errors import is_of_the_machine
+from .....plugins.errors import is_interrupt_or_out_of_memory
 from ....ir import declarations
 from ....ir.declarations import Flow
 from ....python_functions.errors import FunctionRaisedError
@@ -184,7 +184,7 @@ class Running:
         except HeadwaterError:  # of a store
             raise
         except BaseException as error:
-            if is_of_the_machine(error):
+            if is_interrupt_or_out_of_memory(error):
                 raise
             cause = FunctionRaisedError(self.step.function, error, "process")
             self._moment.failed = RowFailedError(self._moment.order, cause, self.step.at)
@@ -224,7 +224,7 @@ class Running:
             except HeadwaterError:
                 raise
             except BaseException as error:
-                if is_of_the_machine(error):
+                if is_interrupt_or_out_of_memory(error):
                     raise
                 raise BatchFailedError(str(FunctionRaisedError(self.step.function, error, "process_batch"))) from error
             start, moment.in_batch = end, False
@@ -241,7 +241,7 @@ class Running:
         except HeadwaterError:
             raise
         except BaseException as error:
-            if is_of_the_machine(error):
+            if is_interrupt_or_out_of_memory(error):
                 raise
             at = f", {self.step.at}" if self.step.at else ""
             raise FunctionRaisedError(self.step.function, error, f"{what}{at}") from error

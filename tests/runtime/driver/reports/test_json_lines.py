@@ -57,7 +57,7 @@ def test_store_that_is_restored_has_a_line_every_ten_seconds():
 
 def test_error_has_its_type_and_its_way_out():
     stream = io.StringIO()
-    JsonLines(stream).failed(MachineError.of(OSError(28, "No space left on device", "/data")))
+    JsonLines(stream).failed(MachineError.from_error(OSError(28, "No space left on device", "/data")))
     JsonLines(stream).failed(ZeroDivisionError())
 
     full, bug = lines_of(stream)
