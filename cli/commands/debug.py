@@ -100,7 +100,7 @@ def _state(project: Project) -> str:
         with tempfile.TemporaryDirectory(prefix=".headwater-", dir=there) as folder:
             write_bytes(Path(folder) / "written", bytes(_PROBE_BYTES))
     except OSError as error:
-        raise MachineError.of(error) from error
+        raise MachineError.from_error(error) from error
     return str(path)
 
 

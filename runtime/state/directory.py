@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self, TextIO
 
 from ...errors import HeadwaterError, MachineError
-from ...private_files import make_folder, opener, path_told
+from ...private_files import make_folder, naming_path, opener
 from ...readable_text import readable
 from ...unusable_paths import raises_machine_errors
 from ..ir.topology import GlobalTable
@@ -146,7 +146,7 @@ class StateDirectory:
                 holder = file.read().strip()
                 raise LockError(str(self.path), int(holder) if holder.isdecimal() else None) from None
             # Only now: the file still named the holder for the error above.
-            with path_told(self.path / LOCK):
+            with naming_path(self.path / LOCK):
                 os.ftruncate(file.fileno(), 0)
                 os.write(file.fileno(), str(os.getpid()).encode())  # a buffer would be written again as it is closed
             self.remove_abandoned()
