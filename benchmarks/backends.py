@@ -23,7 +23,7 @@ from pathlib import Path
 from headwater.runtime.state.lmdb.store import LmdbBackend
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
-from headwater.runtime.tasks.errors import MOST_UNWRITTEN
+from headwater.runtime.tasks.errors import OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT
 
 from .restore import ENTRIES, links_of, measured, write_changelog
 
@@ -76,7 +76,7 @@ def epoch(store: StateStore, keys: int, numbers: random.Random) -> float:
 def write_down(store: StateStore) -> None:
     """What `ProcessorStateManager` does when records were applied."""
     unwritten = getattr(store, "unwritten", (0, 0))
-    if unwritten[0] > MOST_UNWRITTEN:
+    if unwritten[0] > OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT:
         store.checkpoint()  # type: ignore[attr-defined]
 
 

@@ -52,7 +52,7 @@ class Failing:
     @classmethod
     def numbered(cls, number: int, plan: EpochPlan, step: str, cause: str, certain: bool = True) -> Failing:
         """Of a record as the rows of a trial are numbered."""
-        return cls(*plan.numbered(number), step, cause, certain, waited=number < 0)
+        return cls(*plan.locate(number), step, cause, certain, waited=number < 0)
 
 
 def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:

@@ -15,7 +15,7 @@ from ..progress.named_records import named_records, taken_again
 from ..task_id import TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError
 from ..tasks.measured import TaskOutcome, Trouble
-from ..tasks.plan import EpochPlan, LeftOut, TaskPlan
+from ..tasks.plan import EpochPlan, SkippedRecord, TaskPlan
 from ..tasks.stream_task import StreamTask
 from .cluster import MOST_TRIED, Cluster, EpochJob, Failing
 from .errors import (
@@ -122,13 +122,13 @@ MOST_OF_AN_ERROR = 1_000
 class Sorted:
     """Records that fail, by task: those that are left out, and those of tasks that stop."""
 
-    left_out: Mapping[TaskKey, Sequence[LeftOut]]
+    left_out: Mapping[TaskKey, Sequence[SkippedRecord]]
     stopped: Mapping[TaskKey, Sequence[Failing]]
 
 
 def sorted_out(part: Subtopology, plan: EpochPlan, found: Sequence[Failing], log: Log) -> Sorted:
     """What becomes of the records that fail. One that may not be left out stops its task. Raises errors of the log."""
-    left: dict[TaskKey, Sequence[LeftOut]] = {}
+    left: dict[TaskKey, Sequence[SkippedRecord]] = {}
     stopped: dict[TaskKey, Sequence[Failing]] = {}
     for task, records in left_out(part, plan, found, log).items():
         policies = [part.policy(each.topic, each.step) for each in records]
@@ -150,7 +150,7 @@ def may_come_again(part: Subtopology, failing: Failing) -> bool:
 
 def left_out(
     part: Subtopology, plan: EpochPlan, found: Sequence[Failing], log: Log
-) -> dict[TaskKey, Sequence[LeftOut]]:
+) -> dict[TaskKey, Sequence[SkippedRecord]]:
     """The records that fail, by task, as a plan leaves them out. Raises errors of the log."""
     by_task: dict[TaskKey, list[Failing]] = defaultdict(list)
     for each in found:
@@ -158,16 +158,16 @@ def left_out(
     return {task: list(_left_out(part, plan.tasks[task], failing, log)) for task, failing in by_task.items()}
 
 
-def _left_out(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: Log) -> Iterator[LeftOut]:
+def _left_out(part: Subtopology, task: TaskPlan, failing: Sequence[Failing], log: Log) -> Iterator[SkippedRecord]:
     named = named_records(part, task, [each.number for each in failing], log, 0)
     places = {each.number: each.place for each in named}
     for each in failing:
         place = places[each.number]
-        yield LeftOut(place.topic, place.lane, place.position, each.step, shortened(each.cause, MOST_OF_AN_ERROR))
+        yield SkippedRecord(place.topic, place.lane, place.position, each.step, shortened(each.cause, MOST_OF_AN_ERROR))
 
 
 def with_left_out(
-    part: Subtopology, plan: EpochPlan, outcome: TaskOutcome, left_out: Sequence[LeftOut], log: Log
+    part: Subtopology, plan: EpochPlan, outcome: TaskOutcome, left_out: Sequence[SkippedRecord], log: Log
 ) -> TaskOutcome:
     """An outcome of a job that has left out records itself, with their counts and dead letters. Raises errors of the
     log.

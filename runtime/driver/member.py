@@ -70,7 +70,7 @@ class GroupMember:
     @property
     def member(self) -> Member:
         """The client as an assignor is to see it: with the stores that it has by now."""
-        self._stores.note(self.tasks.active)
+        self._stores.update_offsets(self.tasks.active)
         held = dict(self._stores.held())
         for task in self.tasks.active.running:  # at the end of its changelogs, but for the epoch committed last
             for store in self._stores.declared(task.id):

@@ -109,7 +109,7 @@ class _Search:
             if (key := each.key(plan.application)) not in rest.stopped
         ]
         for task, failing in rest.stopped.items():
-            self._stop(plan.only([task]), task, failing)
+            self._stop(plan.for_tasks([task]), task, failing)
         self.outcomes.extend(written)
 
     def _run(self, plan: EpochPlan) -> None:
@@ -158,15 +158,15 @@ class _Search:
                     self._suspect_stores(task, error)
                     facts = self.job.facts(error)
                     if facts.too_large and (fewer := self._fewer(plan, facts.records)):
-                        plan, most = plan.limited(fewer), fewer
+                        plan, most = plan.with_max_records(fewer), fewer
                         continue
                     left = self._without_first(plan, error)
                 except TaskCorruptedError as damaged:
-                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.of(damaged)))
+                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.from_error(damaged)))
                     return
                 except RangeMissingError as gone:  # found here, when the record was to be told
                     missing = RecordsMissingError(gone.message, gone.path, way_out=gone.hint)
-                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.of(missing)))
+                    self.outcomes.append(TaskOutcome.troubled(task.key, Trouble.from_error(missing)))
                     return
                 if left is None:
                     return
@@ -186,7 +186,7 @@ class _Search:
         rest = sorted_out(self.part, plan, found, self._log) if by_a_step else Sorted({}, {_task(plan).key: found})
         for task, failing in rest.stopped.items():
             self._stop(plan, task, failing)
-        return None if rest.stopped else plan.without(rest.left_out)
+        return None if rest.stopped else plan.skipping(rest.left_out)
 
     def _blame(self, plan: EpochPlan, error: Exception) -> list[Failing]:
         """The records that fail first. Raises JobError."""
@@ -202,7 +202,7 @@ class _Search:
         bad = first_failing(self.job, self.part, plan)
         if bad is None:  # the failure was not a record's: for example, a worker was killed
             raise self._of_job(error) from error
-        limited = plan.limited(bad)
+        limited = plan.with_max_records(bad)
         again = self._error_of(limited, self.job.run)
         self._suspect_stores(task, again or error)
         number = taken_count(self.part, _task(limited), self._log) - 1
@@ -245,7 +245,7 @@ class _Search:
         certain: list[Failing] = []
         while found and not (certain := [each for each in found if each.certain]):
             first = min(found, key=lambda each: (each.number, not each.waited))
-            before = plan.only([first.task]).limited(first.number)
+            before = plan.for_tasks([first.task]).with_max_records(first.number)
             found = self._told(before)
             if not found:
                 return [first]
@@ -261,9 +261,9 @@ class _Search:
     def _leave_out(self, found: Sequence[Failing]) -> None:
         """Go on without the records that may be left out, and without the tasks that others stop."""
         plan, rest = self.plan, sorted_out(self.part, self.plan, found, self._log)
-        self.plan = plan.without(rest.left_out).only([key for key in plan.tasks if key not in rest.stopped])
+        self.plan = plan.skipping(rest.left_out).for_tasks([key for key in plan.tasks if key not in rest.stopped])
         for task, failing in rest.stopped.items():
-            self._stop(plan.only([task]), task, failing)
+            self._stop(plan.for_tasks([task]), task, failing)
 
     def _stop(self, plan: EpochPlan, task: TaskKey, failing: Sequence[Failing]) -> None:
         """Note the error of a task that stops. It names all records of the epoch of which the job can tell."""
@@ -271,7 +271,7 @@ class _Search:
         # A row that was held back, or had waited, would come out with the next record, and fail again.
         found = [] if any(may_come_again(self.part, each) for each in failing) else failing
         while found and len(failing) < MOST_NAMED:
-            plan = plan.without(left_out(self.part, plan, found, self._log))
+            plan = plan.skipping(left_out(self.part, plan, found, self._log))
             try:
                 found = self._failing(plan)
             except HeadwaterError:  # there is something else as well, and the next run says so
@@ -290,7 +290,7 @@ class _Search:
 
 def _alone(plan: EpochPlan) -> Iterator[EpochPlan]:
     """One plan for each task, on its own thread."""
-    return (plan.only([task]) for task in plan.tasks)
+    return (plan.for_tasks([task]) for task in plan.tasks)
 
 
 def _task(plan: EpochPlan) -> TaskPlan:

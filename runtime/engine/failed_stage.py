@@ -19,7 +19,7 @@ from ..records.dead_letters import DeadLetter, letters_table
 from ..task_id import TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import Volume
-from ..tasks.plan import EpochPlan, LeftOut, TaskPlan
+from ..tasks.plan import EpochPlan, SkippedRecord, TaskPlan
 from .columns import TouchedRecordError
 from .execution.aggregates.sums import SumOverflowError
 from .execution.node import EachFailedError, Node, RowFailedError, RowsFailedError
@@ -207,7 +207,7 @@ def _told(error: Exception) -> str:
 # that the plan leaves out, and by the driver, of those that a step could not process in the job itself.
 
 
-def counted(left_out: Iterable[LeftOut]) -> dict[str, int]:
+def counted(left_out: Iterable[SkippedRecord]) -> dict[str, int]:
     """How many records count as dropped, by step and reason."""
     return dict(
         Counter(f"{each.step or each.topic}:{'dead_letter' if each.dead_letter else 'skipped'}" for each in left_out)
@@ -215,7 +215,7 @@ def counted(left_out: Iterable[LeftOut]) -> dict[str, int]:
 
 
 def letters_of(
-    task: TaskPlan, taken: TakenRecords, left_out: Mapping[int, LeftOut], sources: Iterable[Topic], log: Log
+    task: TaskPlan, taken: TakenRecords, left_out: Mapping[int, SkippedRecord], sources: Iterable[Topic], log: Log
 ) -> list[DeadLetter]:
     """The dead letters of the records that a task leaves out, by their numbers in the order of taking."""
     numbers = [number for number, each in left_out.items() if each.dead_letter]

@@ -276,7 +276,7 @@ class Stage:
         except (TaskCorruptedError, TaskMigratedError) as error:
             if worker.plan.trial:  # nobody reads the outcomes of a trial
                 raise
-            return _Work(TaskOutcome.troubled(task.key, Trouble.of(error)))
+            return _Work(TaskOutcome.troubled(task.key, Trouble.from_error(error)))
         except MemoryError as error:
             done = work.outcome.commit if work is not None else None
             places = () if done is None else places_taken(task, done.positions)

@@ -187,7 +187,7 @@ class Planner:
                 )
                 for task in tasks
             ),
-            answers=topic.name in part.answers,
+            responses=topic.name in part.answers,
         )
 
     def _idle(

@@ -133,7 +133,7 @@ class LinkedStores:
         """The positions of a task's stores."""
         return {store.name: self.position(store.name, task.partition) for store in self.declared(task)}
 
-    def note(self, tasks: Iterable[Task]) -> None:
+    def update_offsets(self, tasks: Iterable[Task]) -> None:
         """Epochs have brought the stores of those of the tasks that run to the tasks' offsets.
 
         Not of the others: a slice may have brought their stores further than the tasks know yet.
@@ -159,7 +159,7 @@ class LinkedStores:
 
     def checkpoint(self, tasks: Collection[Task]) -> None:
         """Nothing beyond what slices and epochs do where the stores are: see `ProcessorStateManager.checkpoint`."""
-        self.note(tasks)
+        self.update_offsets(tasks)
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
         """When clean, apply what is committed and not yet applied, expiry too, and sync.

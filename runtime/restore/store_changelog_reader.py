@@ -57,13 +57,13 @@ class RestoreStalledError(HeadwaterError):
 class Changelog:
     """One changelog partition that is read. Mutable: the reader's own.
 
-    `suspect`: its store is to be read whole first. `rests_until`: seconds; a standby's that had come to its end.
+    `verify`: its store is to be read whole first. `rests_until`: seconds; a standby's that had come to its end.
     """
 
     task: Task
     state: ChangelogState = ChangelogState.REGISTERED
     records: int = 0
-    suspect: bool = False
+    verify: bool = False
     rests_until: float = 0.0
 
 
@@ -163,10 +163,10 @@ class StoreChangelogReader:
             raise LockError("the global tables that it reads", None)
         if self.slice is not None and any(store in self._worked for store in ids):
             raise LockError(", ".join(map(str, ids)), None)
-        suspect = task.id in self._suspects
+        verify = task.id in self._suspects
         self._suspects.discard(task.id)
         self._registered.add(task.id)
-        self._changelogs.update({store: Changelog(task, suspect=suspect) for store in ids})
+        self._changelogs.update({store: Changelog(task, verify=verify) for store in ids})
         return self._stores.offsets(task.id)
 
     def unregister(self, tasks: Collection[TaskId]) -> None:
@@ -177,7 +177,7 @@ class StoreChangelogReader:
             if each.task.id not in ended:
                 continue
             del self._changelogs[store]
-            if each.suspect:
+            if each.verify:
                 self._suspects.add(each.task.id)
             if each.state is ChangelogState.RESTORING:
                 active = each.task.type is TaskType.ACTIVE
@@ -188,7 +188,7 @@ class StoreChangelogReader:
         """Whether a task is registered."""
         return task in self._registered
 
-    def suspect(self, tasks: Collection[TaskId]) -> None:
+    def verify_on_register(self, tasks: Collection[TaskId]) -> None:
         """Have the stores of these tasks read, and wiped where need be, once the tasks are registered again."""
         self._suspects |= set(tasks)
 
@@ -220,7 +220,7 @@ class StoreChangelogReader:
         if failed:
             return failed  # whoever asks leaves these tasks alone first
         self._look()
-        if suspects := {store: each for store, each in self._changelogs.items() if each.suspect}:
+        if suspects := {store: each for store, each in self._changelogs.items() if each.verify}:
             tasks = sorted({each.task.id for each in suspects.values()})
             self._begin(dict.fromkeys(suspects, _UNKNOWN), lambda: self._stores.examine(tasks))
         elif self._loaded is None and (targets := self.tables.next_targets()):
@@ -272,7 +272,7 @@ class StoreChangelogReader:
             moved = moved or position != before  # also where a store was read: that is no step of the strategy
             each = self._changelogs.get(store)
             if each is not None:
-                each.suspect = each.suspect and before != _UNKNOWN
+                each.verify = each.verify and before != _UNKNOWN
             if each is not None and position >= self._aims[store]:
                 each.rests_until = time.monotonic() + self._rest
             if each is not None and before != _UNKNOWN and position > before:
@@ -312,7 +312,7 @@ class StoreChangelogReader:
                 self._listener.started(
                     each.task.type, store, self._stores.position(store.store, store.partition), self._stores.end(store)
                 )
-            restoring = each.state is ChangelogState.RESTORING and not each.suspect
+            restoring = each.state is ChangelogState.RESTORING and not each.verify
             if restoring and each.task.type is TaskType.ACTIVE and not self._behind(store):
                 each.state = ChangelogState.COMPLETED
                 self._listener.ended(each.task.type, store, each.records)

@@ -172,7 +172,7 @@ class StoreSaver:
         """Whether a copy of a store is due, which is begun then."""
         if not store.changelog or task.state is not State.RUNNING:
             return False
-        self._stores.note([task])
+        self._stores.update_offsets([task])
         found = StoreId(store.name, task.id.partition)
         since = self._grown(found)
         if not since.epochs:

@@ -1,1 +1,1 @@
-"""Tasks: their ids, their states, who owns them, and the plan of what they do in an epoch."""
+"""Tasks: their states, the tasks of a client, and the plan of an epoch."""

@@ -1,4 +1,4 @@
-"""Tasks that are assigned to a client."""
+"""The tasks assigned to a client, and the interfaces that a task manager works with."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from .state import State, TaskType
 from .stream_task import StandbyTask, StreamTask
 from .task import Task, TaskTimeoutError
 
-# The tasks that one client has in one role, by the state they are in.
+# The tasks of one client in one role, by state.
 #
-# Source: `AssignedTasks` of Kafka Streams before 2.6, with the rules of its later `Tasks` where they differ. There a
-# task was moved from one registry to the next; here its own state says in which registry it is, so it can never be in
-# two.
+# Source: `AssignedTasks` of Kafka Streams before 2.6, with the rules of its later `Tasks` where they differ. Kafka
+# Streams moved a task from one registry to the next. Here the task's own state names the registry, so a task can never
+# be in two.
 
 T = TypeVar("T", StreamTask, StandbyTask)
 
 
 @dataclass(frozen=True)
 class TaskDescription:
-    """A task as people are shown it. `offsets`: store -> changelog records applied."""
+    """A task, for display. `offsets`: store -> changelog records applied."""
 
     id: TaskId
     type: TaskType
@@ -33,9 +33,9 @@ class TaskDescription:
 
 
 class AssignedTasks(Generic[T]):
-    """All that visits tasks does so in the order of their ids.
+    """The tasks of one client in one role. Every iteration visits them in the order of their ids.
 
-    `previous`: the ids of the tasks that ran when tasks were suspended last.
+    `previous`: the ids of the tasks that were running at the last suspension.
     """
 
     def __init__(self) -> None:
@@ -47,7 +47,7 @@ class AssignedTasks(Generic[T]):
         return task in self._tasks
 
     def __iter__(self) -> Iterator[T]:
-        if self._in_order is None:  # sorted once for each change: the loop goes through all tasks many times a second
+        if self._in_order is None:  # sorted once per change: the epoch loop visits all tasks many times a second
             self._in_order = tuple(self._tasks[task_id] for task_id in sorted(self._tasks))
         return iter(self._in_order)
 
@@ -55,16 +55,16 @@ class AssignedTasks(Generic[T]):
         return len(self._tasks)
 
     def get(self, task: TaskId) -> T | None:
-        """The task of this id."""
+        """The task with this id, or None."""
         return self._tasks.get(task)
 
     def in_state(self, *states: State) -> list[T]:
-        """The tasks that are in one of the states."""
+        """The tasks in one of these states."""
         return [task for task in self if task.state in states]
 
     @property
     def created(self) -> list[T]:
-        """Tasks that do not have their stores yet."""
+        """Tasks without stores so far."""
         return self.in_state(State.CREATED)
 
     @property
@@ -74,57 +74,57 @@ class AssignedTasks(Generic[T]):
 
     @property
     def running(self) -> list[T]:
-        """Tasks that process, or follow their changelogs."""
+        """Tasks that process records or follow their changelogs."""
         return self.in_state(State.RUNNING)
 
     @property
     def suspended(self) -> list[T]:
-        """Tasks that another assignment closes or resumes."""
+        """Tasks that the next assignment closes or resumes."""
         return self.in_state(State.SUSPENDED)
 
     @property
     def running_by_partition(self) -> Mapping[TopicPartition, T]:
-        """Input partition -> the running task that reads it."""
+        """Input partition -> running task that reads it."""
         return {partition: task for task in self.running for partition in task.inputs}
 
     @property
     def restoring_by_partition(self) -> Mapping[TopicPartition, T]:
-        """Input partition -> the restoring task that reads it."""
+        """Input partition -> restoring task that reads it."""
         return {partition: task for task in self.restoring for partition in task.inputs}
 
     def running_task_for(self, partition: TopicPartition) -> T | None:
-        """The running task that reads a partition."""
+        """The running task that reads a partition, or None."""
         return self.running_by_partition.get(partition)
 
     @property
     def uninitialized_partitions(self) -> frozenset[TopicPartition]:
-        """What the created tasks that have stores read: nothing is taken of it yet."""
+        """Input partitions of created tasks with stores. Their records are not taken yet."""
         return frozenset(partition for task in self.created if task.stores for partition in task.inputs)
 
     @property
     def all_running(self) -> bool:
-        """Whether no task waits for its stores. A suspended task waits for an assignment, not for its stores."""
+        """Whether no task waits for its stores. A suspended task waits for an assignment instead."""
         return not self.in_state(State.CREATED, State.RESTORING)
 
     def add(self, task: T) -> None:
-        """Take up a task that was just created. Raises IllegalTaskStateError where one of its id is here."""
+        """Register a new task. Raises IllegalTaskStateError if its id is registered already."""
         if task.id in self._tasks:
             raise IllegalTaskStateError(task.id, "be added", f"here already, and {self._tasks[task.id].state.value}")
         self._tasks[task.id] = task
         self._in_order = None
 
     def remove(self, task: T) -> None:
-        """Forget a task that has ended. Raises IllegalTaskStateError unless it is closed or suspended."""
+        """Unregister a task. Raises IllegalTaskStateError unless the task is closed or suspended."""
         if task.state not in (State.CLOSED, State.SUSPENDED):
             raise IllegalTaskStateError(task.id, "be removed", task.state.value)
         del self._tasks[task.id]
         self._in_order = None
 
     def initialize_new(self, open_stores: Callable[[T], Mapping[str, int]], now_ms: int) -> Mapping[TaskId, Exception]:
-        """Give each created task its stores: `open_stores` gets them, and tells at which positions they stand.
+        """Open the stores of all created tasks. `open_stores` returns a task's offsets. `now_ms`: any one clock.
 
-        A task whose stores are locked, or not to be reached in time, stays created and is tried again next time. What
-        else went wrong, by task; TaskTimeoutError for one whose stores cannot be reached for too long.
+        A task stays created, for the next call, if its stores are locked or a request for them times out. Returns all
+        other errors by task, and TaskTimeoutError for a task with timeouts over more than `TASK_TIMEOUT_MS`.
         """
         failed: dict[TaskId, Exception] = {}
         for task in self.created:
@@ -136,38 +136,38 @@ class AssignedTasks(Generic[T]):
             except TimeoutError as error:
                 try:
                     task.timeout.start(now_ms, error)
-                except TaskTimeoutError as ended:
-                    failed[task.id] = ended
-            except Exception as error:  # whatever a store's backend raises
+                except TaskTimeoutError as timed_out:
+                    failed[task.id] = timed_out
+            except Exception as error:  # a store's backend may raise anything
                 failed[task.id] = error
         return failed
 
     def update_restored(self, stores: Collection[StoreId]) -> None:
-        """`stores`: all that stand where the commits say. A task runs once that is so for all of its stores."""
-        waiting = self.restoring
-        restored = set(stores) if waiting else set()
-        for task in waiting:
+        """Run the tasks with all their stores in `stores`, which are the stores at their committed positions."""
+        restoring = self.restoring
+        restored = set(stores) if restoring else set()
+        for task in restoring:
             if restored.issuperset(StoreId(store, task.id.partition) for store in task.stores):
                 self.transition_to_running(task)
 
     def transition_to_running(self, task: T) -> None:
-        """Have a restored task process records."""
+        """Move a restored task to RUNNING."""
         task.complete_restoration()
         task.timeout.clear()
 
     def suspend(self, tasks: Collection[TaskId]) -> None:
-        """Suspend those of the tasks that are here, whatever state they are in."""
+        """Suspend the registered tasks among `tasks`, in any state."""
         self.previous = frozenset(task.id for task in self.running)
         for task in self:
             if task.id in tasks:
                 task.suspend()
 
     def non_assigned_suspended(self, assignment: Mapping[TaskId, frozenset[TopicPartition]]) -> list[T]:
-        """The suspended tasks to close: `assignment` does not have them, or has them with other inputs."""
+        """The suspended tasks to close: not in `assignment`, or there with other inputs."""
         return [task for task in self.suspended if assignment.get(task.id) != task.inputs]
 
     def maybe_resume_suspended(self, task_id: TaskId, inputs: frozenset[TopicPartition]) -> bool:
-        """Resume a task if it is suspended and has these inputs; whether it was so."""
+        """Resume a task if it is suspended and has these inputs. Returns whether it was resumed."""
         task = self._tasks.get(task_id)
         if task is None or task.state is not State.SUSPENDED or task.inputs != inputs:
             return False
@@ -175,10 +175,10 @@ class AssignedTasks(Generic[T]):
         return True
 
     def apply_to_running(self, action: Callable[[T], None]) -> None:
-        """Do the same with every running task.
+        """Call `action` with every running task.
 
-        A task that has migrated is closed and removed, and TaskMigratedError raised at once. Of other errors all tasks
-        are visited first, then the first one is raised.
+        A task that has migrated is closed and removed, and its TaskMigratedError is raised at once. Of other errors the
+        first one is raised after all tasks were visited.
         """
         first: Exception | None = None
         for task in self.running:
@@ -187,84 +187,84 @@ class AssignedTasks(Generic[T]):
             except TaskMigratedError:
                 self.close_zombie(task)
                 raise
-            except Exception as error:  # whatever the action raises
+            except Exception as error:  # an action may raise anything
                 first = first or error
         if first is not None:
             raise first
 
     def close_zombie(self, task: T) -> None:
-        """End and forget a task that another owner has taken over: nothing of it is committed."""
+        """Close and unregister a task that another owner has taken over. Nothing of it is committed."""
         task.suspend()
         task.close_dirty()
         self.remove(task)
 
     def clear(self) -> None:
-        """Forget all tasks."""
+        """Unregister all tasks."""
         self._tasks.clear()
         self._in_order = None
 
     def describe(self) -> tuple[TaskDescription, ...]:
-        """All tasks."""
+        """All tasks, for display."""
         return tuple(TaskDescription(task.id, task.type, task.state, dict(task.offsets)) for task in self)
 
 
-# What a client's tasks need of others: its stores, the reader of their changelogs, and the sequence of commits.
+# Interfaces of a task manager: the client's stores, the reader of their changelogs, and the application's commits.
 
 
 class RemoteStores(Protocol):
-    """The stores of a client's tasks, which lie where the client is."""
+    """The stores of a client's tasks. They are on the client's machine."""
 
-    def note(self, tasks: Iterable[Task]) -> None:
-        """Epochs have brought the stores of those of the tasks that run to the tasks' offsets."""
+    def update_offsets(self, tasks: Iterable[Task]) -> None:
+        """Record that epochs have brought the stores of the running tasks among `tasks` to the tasks' offsets."""
         ...
 
     def checkpoint(self, tasks: Collection[Task]) -> None:
-        """Make stores durable as they are, and write their positions down."""
+        """Flush the tasks' stores and write their checkpoint files."""
         ...
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
-        """Let go of the tasks' stores; when clean, make them durable first. The errors there were."""
+        """Close the tasks' stores. `clean`: flush them first. Returns errors by task."""
         ...
 
 
 class ChangelogReader(Protocol):
-    """Brings the stores of a client's tasks forward by their changelogs."""
+    """Restores the stores of a client's tasks from their changelogs."""
 
     def register(self, task: Task) -> Mapping[str, int]:
-        """Begin with a task; where its stores stand. Raises LockError while its stores are worked on."""
+        """Start with a task. Returns its stores' offsets. Raises LockError while a request still works on a store."""
         ...
 
     def unregister(self, tasks: Collection[TaskId]) -> None:
-        """Leave these tasks alone from now on."""
+        """Stop with these tasks."""
         ...
 
     def has(self, task: TaskId) -> bool:
         """Whether a task is registered."""
         ...
 
-    def suspect(self, tasks: Collection[TaskId]) -> None:
-        """Once these tasks are registered again, read their stores before anything else, and wipe those that cannot be
-        read or are ahead of the commits."""
+    def verify_on_register(self, tasks: Collection[TaskId]) -> None:
+        """Verify the stores of these tasks as soon as they are registered again. Stores that cannot be read, or are
+        ahead of the commits, are wiped."""
         ...
 
     def restore(self) -> Mapping[TaskId, Exception]:
-        """Go on by a bounded step with what is registered, active tasks first; what went wrong with which task.
+        """Do a bounded piece of work for the registered tasks, active tasks first. Returns errors by task.
 
-        Raises ClientLostError where the client is gone.
+        Raises ClientLostError if the client is gone.
         """
         ...
 
     def offsets(self, task: TaskId) -> Mapping[str, int]:
-        """Where the stores of a registered task stand: store -> changelog records applied."""
+        """The offsets of a registered task: store -> changelog records applied."""
         ...
 
     def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
-        """What is there of all tasks, whoever has them: store -> changelog records applied. Without those tasks whose
-        stores are worked on just now."""
+        """The offsets of all stores on the client, by task, whichever client owns the task. Tasks with a store that is
+        being worked on are missing."""
         ...
 
     def completed(self) -> Collection[StoreId]:
-        """The stores of active tasks that stand where the commits say."""
+        """The stores of active tasks at their committed positions."""
         ...
 
 
@@ -272,19 +272,19 @@ class Commits(Protocol):
     """The application's sequence of commits."""
 
     def commit(self, tasks: Sequence[TaskCommit]) -> int:
-        """Commit what tasks have come to, all or nothing; the commit's number."""
+        """Commit results of tasks, all or nothing. Returns the commit's number."""
         ...
 
 
-# Decides which of several errors is raised when all tasks are visited first.
+# Several tasks may fail before one error is raised.
 
 
 class Failures:
-    """Errors of tasks, of which the worst one is raised.
+    """Collects errors of tasks and raises the worst one.
 
-    From the worst: an error that is not about ownership or state (the last of them, noted with its task), then
-    TaskMigratedError (the last), then TaskCorruptedError (one, with all its tasks). Kafka Streams has the same order
-    when it handles an assignment.
+    From the worst: an error about neither ownership nor state (the last one, with its task as a note), then
+    TaskMigratedError (the last one), then TaskCorruptedError (one for all corrupted tasks). Kafka Streams has the same
+    order when it handles an assignment.
     """
 
     def __init__(self) -> None:
@@ -293,7 +293,7 @@ class Failures:
         self._corrupted: dict[TaskId, TaskCorruptedError] = {}
 
     def add(self, task: TaskId, error: Exception) -> None:
-        """Record the error of `task`."""
+        """Add the error of `task`."""
         match error:
             case TaskMigratedError():
                 self._migrated = error
@@ -304,7 +304,7 @@ class Failures:
                 self._fatal = error
 
     def raise_worst(self) -> None:
-        """Raise the worst error, if there is any."""
+        """Raise the worst error, if any."""
         if self._fatal is not None:
             raise self._fatal
         if self._migrated is not None:

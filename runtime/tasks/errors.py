@@ -1,4 +1,4 @@
-"""Errors of tasks."""
+"""Errors of tasks, and the threshold for writing checkpoint files."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping
 from ...errors import HeadwaterError
 from ..task_id import TaskId
 
-# Errors about the ownership or state of a task, with the names of Kafka Streams.
+# Errors about the ownership or state of a task, named as in Kafka Streams.
 
 
 class LockError(HeadwaterError):
-    """Another process holds a state directory. Trying again may help, because the holder may be about to end.
+    """Another process has locked a state directory. A retry may succeed, because that process may be about to end.
 
-    `path`: what is locked. `pid`: the holder, or None if it left no readable name.
+    `path`: the locked directory. `pid`: the other process, or None if the lock file does not name it.
     """
 
     def __init__(self, path: str, pid: int | None) -> None:
@@ -24,51 +24,51 @@ class LockError(HeadwaterError):
 
 
 class TaskMigratedError(HeadwaterError):
-    """Another owner has moved a task's state or progress on, so this worker no longer owns the task.
+    """Another owner has advanced a task's state or progress, so this worker no longer owns the task.
 
-    `expected`, `found`: changelog positions of the store, if a store noticed it.
+    `expected`, `found`: changelog positions of the store, if a store detected it.
     """
 
     def __init__(self, what: str, expected: int | None = None, found: int | None = None) -> None:
-        facts = "" if found is None else f": expected at position {expected}, found at {found}"
-        super().__init__(f"{what} has moved on under another owner{facts}")
+        positions = "" if found is None else f": expected at position {expected}, found at {found}"
+        super().__init__(f"{what} was advanced by another owner{positions}")
         self.what = what
         self.expected = expected
         self.found = found
 
 
 class WrongClientError(TaskMigratedError):
-    """A plan reached a state directory that is not its client's: `path`.
+    """A plan reached a state directory that belongs to another client process: `path`.
 
-    It was made for the client process `expected_process`; `found_process` has the directory, None if nobody has.
+    `expected_process`: the client process of the plan. `found_process`: the owner of the directory, or None.
     """
 
     def __init__(self, path: str, expected_process: str, found_process: str | None) -> None:
         super().__init__(path)
-        has = "nobody has it" if found_process is None else f"{found_process} has it"
-        self.message = f"{path} is not the state directory of client process {expected_process}: {has}"
+        owner = "it has no owner" if found_process is None else f"its owner is {found_process}"
+        self.message = f"{path} is not the state directory of client process {expected_process}: {owner}"
         self.path = path
         self.expected_process = expected_process
         self.found_process = found_process
 
 
 class OldAssignmentError(TaskMigratedError):
-    """A plan of an assignment that is not the client's newest: `expected` is its number, `found` that of the newest.
+    """A plan was made for an old assignment of the client: number `expected`. The newest one is `found`.
 
-    An assignment's number is that of the commit that notes it. `path`: the client's state directory.
+    The number of an assignment is the number of its commit. `path`: the client's state directory.
     """
 
     def __init__(self, path: str, expected: int, found: int) -> None:
         super().__init__(path, expected, found)
-        self.message = f"{path} has worked for the assignment of commit {found}, which is newer than that of {expected}"
+        self.message = f"{path} has the assignment of commit {found}, which is newer than the plan's, of {expected}"
         self.path = path
 
 
 class TaskCorruptedError(HeadwaterError):
-    """The local state cannot be brought to the committed position; it must be wiped and restored.
+    """Local state cannot be brought to the committed position. It must be wiped and restored.
 
-    `tasks`: those whose state it is, empty if only a store is known. `store`: its name, if one noticed it. `way_out`:
-    what a user has to do; None where the state is simply restored.
+    `tasks`: the owners of the state; empty if only a store is known. `store`: the name of the corrupted store, if
+    known. `way_out`: what a user has to do; None if a restore is enough.
     """
 
     def __init__(
@@ -82,10 +82,10 @@ class TaskCorruptedError(HeadwaterError):
 
 
 class RecordsMissingError(TaskCorruptedError):
-    """Records that a plan names are not there: `path` is the file that had them. Nothing is wrong with a store.
+    """A plan lists records in a file that is missing: `path`. The stores are sound.
 
-    If commits list the file no more, other files have the records, and a new plan names these. `store`: the one that
-    the records were for; None where a task was to read them itself.
+    If no commit lists the file any more, other files have the records, and a new plan lists those. `store`: the store
+    that needed the records; None if the task itself was to read them.
     """
 
     def __init__(self, reason: str, path: str, store: str | None = None, way_out: str | None = None) -> None:
@@ -94,7 +94,7 @@ class RecordsMissingError(TaskCorruptedError):
 
 
 class IllegalTaskStateError(HeadwaterError):
-    """An operation that a task's state does not allow. It is a bug of the caller and never caused by data."""
+    """A task's state does not allow an operation. This is a bug of the caller and never caused by data."""
 
     def __init__(self, task: TaskId, operation: str, state: str) -> None:
         super().__init__(f"task {task} is {state}: cannot {operation}")
@@ -103,46 +103,46 @@ class IllegalTaskStateError(HeadwaterError):
         self.state = state
 
 
-# When the positions of a task's stores are due to be written down.
+# When to write the checkpoint files of a task's stores.
 
-MOST_UNWRITTEN = 10_000
-"""Changelog records that may be applied, over all stores of a task, before their positions are written down again.
-Source: `OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT` of Kafka Streams 4.0."""
+OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT = 10_000
+"""Changelog records that all stores of a task may apply before checkpoint files are written again. Source: the constant
+of this name of Kafka Streams 4.0."""
 
 
-MOST_UNWRITTEN_BYTES = 16 << 20
-"""Or bytes: what is not on the disk is in memory, and is lost with its process."""
+BYTES_THRESHOLD_FOR_CHECKPOINT = 16 << 20
+"""The same in bytes, because unflushed changes are in memory and are lost with their process."""
 
 
 class Checkpoints:
-    """Positions as they were written down last: a process that ends without warning restores from there.
+    """The offsets in the checkpoint files of a task. After a crash, a restore starts from there.
 
-    Nothing is ever written for a task whose stores have not been opened: it would tell that they are empty.
+    Nothing is written for a task without opened stores: its offsets would say that the stores are empty.
     """
 
     def __init__(self) -> None:
         self._written: Mapping[str, int] | None = None
 
     def begin(self) -> None:
-        """The stores have been opened. What they stand at counts as not written."""
+        """The stores were opened. Their offsets count as not written."""
         self._written = {}
 
     def forget(self) -> None:
-        """The stores are gone."""
+        """The stores were closed."""
         self._written = None
 
     def due(self, offsets: Mapping[str, int], *, enforce: bool, size: int = 0) -> bool:
-        """Whether to write `offsets` down (store -> changelog records applied).
+        """Whether to write checkpoint files. `offsets`: store -> changelog records applied.
 
-        `enforce`: however few have come. Otherwise the records that came since, summed over the stores, decide, or
-        their `size` in bytes, where it is known.
+        `enforce`: write however little has changed. Otherwise the records applied since the last write, summed over the
+        stores, or their `size` in bytes must exceed the threshold.
         """
         if self._written is None:
             return False
         written = self._written
         records = sum(offset - written.get(store, 0) for store, offset in offsets.items())
-        return enforce or records > MOST_UNWRITTEN or size > MOST_UNWRITTEN_BYTES
+        return enforce or records > OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT or size > BYTES_THRESHOLD_FOR_CHECKPOINT
 
     def wrote(self, offsets: Mapping[str, int]) -> None:
-        """These have been written down."""
+        """The checkpoint files were written with these offsets."""
         self._written = dict(offsets)

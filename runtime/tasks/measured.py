@@ -1,4 +1,4 @@
-"""What tasks measured, and what came of them."""
+"""Measurements and outcomes of tasks in an epoch."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from ..task_id import TaskKey
 from ..timed_parts import Span
 from .errors import OldAssignmentError, RecordsMissingError, TaskCorruptedError, TaskMigratedError, WrongClientError
 
-# What an epoch has cost a task, and what the task has read and written: measured where the epoch ran.
+# Time and data volume of a task in an epoch, measured by the worker.
 #
-# It travels to the driver with the task's outcome, and is in no commit: nothing but what people are shown depends on
-# it.
+# They travel to the driver with the task's outcome and are part of no commit. Only metrics and reports use them.
 
 PHASES = ("read", "sql", "operators", "state", "write")
-"""The parts of a task's time. `read`: records are taken from the log and put in order. `sql`: a stage waits for the
-rows that the stage before has handed to Spark SQL. `operators`: steps in Python, without the time in stores. `state`:
-stores are opened, brought forward and read. `write`: records and changes of stores are written to the log.
+"""The phases of a task's time. `read`: read records from the log and order them. `sql`: wait for the rows that the
+previous stage has passed to Spark SQL. `operators`: operators in Python, without the time in stores. `state`: open,
+catch up and read stores. `write`: write records and changelogs to the log.
 """
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """A task's time in an epoch, or in several: see PHASES."""
+    """A task's time in one or several epochs, in seconds per phase: see PHASES."""
 
     read: float = 0.0
     sql: float = 0.0
@@ -40,8 +39,8 @@ class Seconds:
         return Seconds(*map(add, self.values, other.values))
 
     def rounded(self) -> Seconds:
-        """To microseconds: the rest is noise, and long as text."""
-        return Seconds(*(round(each, 6) for each in self.values))
+        """Rounded to microseconds: further digits are noise and make long text."""
+        return Seconds(*(round(seconds, 6) for seconds in self.values))
 
     @property
     def values(self) -> tuple[float, ...]:
@@ -50,14 +49,14 @@ class Seconds:
 
     @property
     def total(self) -> float:
-        """All of it."""
+        """The sum over all phases."""
         return sum(self.values)
 
 
 @dataclass(frozen=True)
 class Volume:
-    """Records and bytes, as they lie in the log. `read_bytes`: of the consumed records. `written_*`: into topics.
-    `changed_*`: into changelogs.
+    """Records, and bytes as stored in the log. `read_bytes`: consumed. `written_*`: written to topics. `changed_*`:
+    written to changelogs.
     """
 
     read_bytes: int = 0
@@ -78,7 +77,7 @@ class Volume:
 
 
 class StoreSize(NamedTuple):
-    """How large a store is. `rows`: about how many; None where that is not known. `bytes`: of its files, whole."""
+    """The size of a store. `rows`: an estimate; None if unknown. `bytes`: of all its files."""
 
     rows: int | None
     bytes: int
@@ -86,13 +85,13 @@ class StoreSize(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """A task's epoch in numbers.
+    """Measurements of a task's epoch.
 
-    `stores`: how large those are that the epoch has used, by name, where their backends tell.
-    `handed_over`: when the last stage so far began to hand its rows to the next one. By a clock that all processes of a
-    machine share, and that never goes back: what a job runs for a client is on one machine.
-    `spans`: of each stage, in their order, what it did when, by the same clock; empty unless the run is traced.
-    `taken`: the bytes of the records that it has taken, as they are in memory, which bound an epoch.
+    `stores`: sizes of the stores that the epoch has used, by name, if their backends report them.
+    `handed_over`: when the last stage so far began to pass rows to the next one, in seconds of a monotonic clock that
+    all processes of a machine share. All stages of a client's job run on one machine.
+    `spans`: timed parts of each stage, in the order of the stages, by the same clock; empty unless the run is traced.
+    `taken`: bytes in memory of the records taken, which bound an epoch.
     """
 
     seconds: Seconds = field(default_factory=Seconds)
@@ -112,30 +111,29 @@ class Measured:
         stores: Mapping[str, StoreSize] | None = None,
         spans: tuple[Span, ...] = (),
     ) -> Self:
-        """The same with what the next stage has measured."""
+        """Add the measurements of the next stage."""
         after = {**self.stores, **(stores or {})}
         traced = (*self.spans, spans) if spans else self.spans
         return type(self)(self.seconds + seconds, self.volume + volume, handed_over, after, traced, self.taken)
 
     def ending(self, seconds: Seconds, spans: tuple[Span, ...]) -> Self:
-        """The same with what the last stage has done after its last task."""
+        """Add what the last stage has done after its last task."""
         *before, last = self.spans or ((),)
         return replace(self, seconds=self.seconds + seconds, spans=(*before, (*last, *spans)) if spans else self.spans)
 
 
-# What an epoch has come to, task by task: a worker's answer to a plan, as plain data that travels as JSON.
+# Outcomes of an epoch, task by task: a worker's response to a plan, as plain data that travels as JSON.
 
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a task came to nothing in an epoch, for a reason that is no record's.
+    """Why a task has no result in an epoch. No record is the cause.
 
-    `kind`: `corrupted`: a store is damaged, or lacks records. `missing`: a file of records is not there: `path`.
-    `migrated`: a store is further than the plan. `old_assignment`: the tasks were assigned again since the epoch was
-    planned. `wrong_client`: the state directory is another client process's. `store`: its name, if one is the cause and
-    known by name. `expected`, `found`: positions of that store, or the numbers of the plan's assignment and of the
-    newest one that the client has worked for. `way_out`: what a user has to do; empty where the state is simply
-    restored.
+    `kind`: `corrupted`: a store is damaged, or lacks records. `missing`: a file with records is missing: `path`.
+    `migrated`: a store is ahead of the plan. `old_assignment`: the plan was made for an older assignment.
+    `wrong_client`: the state directory belongs to another client process. `store`: the name of the store, if one is the
+    cause and known. `expected`, `found`: positions of that store, or the numbers of the plan's assignment and of the
+    client's newest one. `way_out`: what a user has to do; empty if a restore is enough.
     """
 
     kind: Literal["corrupted", "missing", "migrated", "old_assignment", "wrong_client"]
@@ -147,8 +145,8 @@ class Trouble:
     path: str = ""
 
     @classmethod
-    def of(cls, error: TaskCorruptedError | TaskMigratedError) -> Self:
-        """The trouble that an error tells of."""
+    def from_error(cls, error: TaskCorruptedError | TaskMigratedError) -> Self:
+        """The trouble of a task that raised `error`."""
         match error:
             case RecordsMissingError():
                 return cls("missing", error.reason, error.store or "", way_out=error.way_out or "", path=error.path)
@@ -164,12 +162,12 @@ class Trouble:
 
 @dataclass(frozen=True)
 class TaskOutcome:
-    """One task's answer: its commit, or a trouble; one of the two is None. `measured`: what it has cost.
+    """One task's outcome: its commit, or a trouble; the other one is None. `measured`: its measurements.
 
-    `failed`: the numbers of records, in the order of taking, that a step could not process: the commit has nothing of
-    them but that they are taken. `held_by`: where records are left that may not be taken yet, the topics and lanes that
-    may still yield earlier ones. `full`: whether it has taken as many records, or as many bytes, as an epoch may.
-    `most`: as many records as it could take, as the rows of more were too large together; 0: there was no such bound.
+    `failed`: the failed records, as indexes into the records taken. The commit consumes them and has no results of
+    them. `held_by`: topics and lanes that may still deliver earlier records, if others have to wait for these. `full`:
+    whether the task has taken the most records, or bytes, of an epoch. `most`: the most records that it could take,
+    because the rows of more were too large together; 0: no such bound.
     """
 
     subtopology: str
@@ -186,14 +184,14 @@ class TaskOutcome:
 
     @classmethod
     def done(cls, commit: TaskCommit, measured: Measured | None = None) -> Self:
-        """Of a task that has come to a commit."""
+        """The outcome of a task with a commit."""
         return cls(commit.subtopology, commit.partition, commit, measured=measured or Measured())
 
     @classmethod
     def troubled(cls, task: TaskKey, trouble: Trouble) -> Self:
-        """Of a task that has come to nothing."""
+        """The outcome of a task with a trouble."""
         return cls(task.subtopology, task.partition, trouble=trouble)
 
     def key(self, application: str) -> TaskKey:
-        """Which task, in the log of `application`."""
+        """The task's key in `application`."""
         return TaskKey(application, self.subtopology, self.partition)

@@ -1,7 +1,7 @@
 """The plan of an epoch, from the driver to a worker: plain data that travels as JSON in a job-local property.
 
-A worker uses nothing else: the plan has what it reads, the positions of its stores, and the names it writes under.
-Times are milliseconds.
+A worker needs nothing else: the plan names the records to read, the positions of stores, and the files to write. Times
+are milliseconds.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from ..log.ranges import LogRange
 from ..task_id import TaskKey
 
 _NUMBER_BITS = 40
-"""A task takes fewer records than this many bits can count."""
+"""The bits of a record's number within its task. A task takes fewer than 2^40 records."""
 
 
 @dataclass(frozen=True)
 class LaneInput:
     """Committed records of one lane that a task has not consumed yet.
 
-    `position`: where reading continues. `ranges`: all committed ranges of the lane that reach beyond `position`, in
-    order. If there are far more records than an epoch takes, only the first ranges, and `more` is set.
-    `clock`: the writer's committed stream time. `idle`: no record can come unless some are appended from outside.
+    `position`: the next position to read. `ranges`: the committed ranges of the lane that end after `position`, in
+    order. If there are far more records than an epoch takes, only the first ranges, and `more` is set. `clock`: the
+    writer's committed stream time. `idle`: no record can come before the next append to an external topic.
     """
 
     lane: int
@@ -42,27 +42,27 @@ class LaneInput:
 
 @dataclass(frozen=True)
 class TopicInput:
-    """One partition of one source topic, by lanes in ascending order. A topic fed from outside has one lane.
+    """One partition of one source topic, by lanes in ascending order. An external topic has one lane.
 
-    `commit`: of a global table's topic, the last commit of its writer that this plan has seen. `answers`: whether it
-    brings back what the task has asked for, so that its records do not move the task's stream time.
+    `commit`: for a global table's topic, the last commit of its writer that the plan includes. `responses`: whether the
+    topic has responses to the task's own subscriptions (foreign-key join). They do not advance the task's stream time.
     """
 
     topic: str
     lanes: tuple[LaneInput, ...]
     commit: CommitMark | None = None
-    answers: bool = False
+    responses: bool = False
 
-    seldom: ClassVar = ("answers",)
+    seldom: ClassVar = ("responses",)
 
 
 @dataclass(frozen=True)
 class StoreInput:
-    """The position that a store must have before the epoch: its changelog is applied up to `position`.
+    """The position of a store before the epoch: its changelog is applied up to `position`.
 
-    `ranges`: committed ranges of the changelog from `applied` (what the client's copy is known to hold) to `position`.
-    `clock`: the committed clock by which rows expire. `commit`: the last commit that this was read from. `horizon`: up
-    to where the changelog may lack deletions, see `state/closed_stores.py`.
+    `ranges`: committed ranges of the changelog from `applied` (the known position of the client's store) to `position`.
+    `clock`: the committed clock by which rows expire. `commit`: the last commit included. `horizon`: the position up to
+    which the changelog may lack deletions, see `state/closed_stores.py`.
     """
 
     store: str
@@ -75,10 +75,10 @@ class StoreInput:
 
 
 @dataclass(frozen=True)
-class LeftOut:
-    """A record that a step (`file:line`, empty if unknown) cannot process: its epoch is worked out without it.
+class SkippedRecord:
+    """A record that failed in a step (`file:line`, empty if unknown). Its epoch is processed without it.
 
-    `dead_letter`: whether the record is kept in the dead-letter topic of its source. `error`: why it failed.
+    `dead_letter`: whether the record goes to the dead-letter topic of its source. `error`: why it failed.
     """
 
     topic: str
@@ -92,8 +92,8 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """The records that steps get in a trial, by their numbers in the order of taking: only these, or all but these."""
+class TrialRecords:
+    """The records that steps get in a trial, as indexes into the records taken: only these, or all but these."""
 
     numbers: tuple[int, ...]
     only: bool
@@ -101,11 +101,12 @@ class Shown:
 
 @dataclass(frozen=True)
 class TaskPlan:
-    """One task's epoch. `left_out`: records that it consumes without giving them to any step. `shown`: in a trial, what
-    steps get of the others; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the
-    clocks of its steps move to `stream_time` without a record, see `engine/execution/order/partition_group.py`.
-    `max_bytes`: the most bytes of the records that it takes, as they are in memory; at least one record is taken. None:
-    no bound.
+    """One task's epoch.
+
+    `skipped`: records that it consumes and passes to no step. `trial_records`: in a trial, which of the others its
+    steps get; None: all. `scheduled`: the punctuations of its processors. `time_passes`: whether the clocks of its
+    steps advance to `stream_time` without a record, see `engine/execution/order/partition_group.py`. `max_bytes`: the
+    most bytes in memory of the records taken, at least one record; None: no bound.
     """
 
     key: TaskKey
@@ -114,8 +115,8 @@ class TaskPlan:
     clocks: Mapping[str, int]
     inputs: tuple[TopicInput, ...]
     stores: tuple[StoreInput, ...] = ()
-    left_out: tuple[LeftOut, ...] = ()
-    shown: Shown | None = None
+    skipped: tuple[SkippedRecord, ...] = ()
+    trial_records: TrialRecords | None = None
     scheduled: tuple[Scheduled, ...] = ()
     time_passes: bool = False
     max_bytes: int | None = None
@@ -124,12 +125,12 @@ class TaskPlan:
 
     @property
     def takes_records(self) -> bool:
-        """Whether there may be records for it to take."""
+        """Whether its lanes have records to take."""
         return any(lane.end > lane.position for topic in self.inputs for lane in topic.lanes)
 
     def advanced_by(self, commit: TaskCommit) -> bool:
-        """Whether an epoch has made progress: it has taken records, passed positions without records, or punctuated; or
-        time has passed.
+        """Whether an epoch has made progress: it has taken records, passed positions without records, punctuated, or
+        advanced time.
         """
         return (
             commit.records > 0
@@ -147,16 +148,15 @@ class TaskPlan:
 class EpochPlan:
     """One job: the tasks of one subtopology on one client, by thread.
 
-    `threads`: for each thread of the client the tasks it runs, in order; row i of the placed DataFrame is thread i.
-    `now`: planned time of the epoch, what `current_timestamp()` means. `client`: its folder below `state_dir`, on its
-    own machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the
-    ranges to get there. `attempt` is part of the names of files, as an epoch may be tried again. `plugins`: where
-    plugins are found, as the arguments of PluginManager: directory, modules, names left out. `incarnation`: of the
-    application. `process_id`: the client process for which the plan was made. `assignment`: the number of the
-    assignment that was the newest then, which is that of the commit that notes it. `trial`: everything is worked out,
-    and nothing written; then several threads may have parts of one task, and rows have the numbers of their records
-    instead of `_order`, so that a row that fails names its record. `place`: of the application in the log, if it
-    is not its name. `traced`: whether workers note when they did what.
+    `threads`: for each thread of the client its tasks, in order; row i of the placed DataFrame is thread i. `now`: the
+    planned time of the epoch, which is its `current_timestamp()`. `client`: its folder below `state_dir`, on its own
+    machine. `log`: plugin name and options. `globals_`: global table -> pinned position per partition with the ranges
+    to get there. `attempt` is part of the names of files, because an epoch may be repeated. `plugins`: the arguments of
+    PluginManager: directory, modules, excluded names. `incarnation`: of the application. `process_id`: the client
+    process of the plan. `assignment`: the number of the newest assignment, which is the number of its commit. `trial`:
+    everything is computed and nothing is written; then several threads may share one task, and rows have the numbers of
+    their records instead of `_order`, so that a failed row identifies its record. `place`: of the application in the
+    log, if it is not its name. `traced`: whether workers record timed spans.
     """
 
     application: str
@@ -179,60 +179,60 @@ class EpochPlan:
 
     @property
     def places(self) -> dict[str, str]:
-        """What a worker has to know of the log's places, so that it need not look."""
+        """The application's place in the log, so that a worker need not look it up."""
         return {self.application: self.place or self.application}
 
     @property
     def tasks(self) -> dict[TaskKey, TaskPlan]:
-        """The plan of each task."""
+        """The plans of all tasks."""
         return {task.key: task for thread in self.threads for task in thread}
 
     def first_number(self, task: TaskKey) -> int:
-        """In a trial, the number of a task's first record: the tasks' numbers lie apart, in the order of the plan."""
+        """In a trial, the number of a task's first record. Each task has its own range of 2^40 numbers."""
         return list(self.tasks).index(task) << _NUMBER_BITS
 
-    def numbered(self, number: int) -> tuple[TaskKey, int]:
-        """The inverse: the task of a number, and that of the record among those that the task takes, from 0. Rows that
-        had waited in a join have the number of the record with which they come out, as
-        `~number`.
+    def locate(self, number: int) -> tuple[TaskKey, int]:
+        """The task of a number, and the index of the record among those that the task takes, from 0.
+
+        This is the inverse of `first_number`. A row that waited in a join has `~number` of the record that released it.
         """
         number = max(number, ~number)
         return list(self.tasks)[number >> _NUMBER_BITS], number & ((1 << _NUMBER_BITS) - 1)
 
-    def without(self, left_out: Mapping[TaskKey, Sequence[LeftOut]]) -> EpochPlan:
-        """The same plan, in which tasks leave out these records too."""
-        return self.changed(lambda task: replace(task, left_out=(*task.left_out, *left_out.get(task.key, ()))))
+    def skipping(self, skipped: Mapping[TaskKey, Sequence[SkippedRecord]]) -> EpochPlan:
+        """This plan with more skipped records."""
+        return self.map_tasks(lambda task: replace(task, skipped=(*task.skipped, *skipped.get(task.key, ()))))
 
-    def showing(self, numbers: Iterable[int], *, only: bool) -> EpochPlan:
-        """The plan of a trial in which steps get only these records, or all but these, by `numbered`."""
+    def with_trial_records(self, numbers: Iterable[int], *, only: bool) -> EpochPlan:
+        """This plan for a trial in which steps get only these records, or all but these; numbers as in `locate`."""
         by_task: dict[TaskKey, list[int]] = {key: [] for key in self.tasks}
-        for task, number in map(self.numbered, numbers):
+        for task, number in map(self.locate, numbers):
             by_task[task].append(number)
-        return self.changed(lambda task: replace(task, shown=Shown(tuple(by_task[task.key]), only)))
+        return self.map_tasks(lambda task: replace(task, trial_records=TrialRecords(tuple(by_task[task.key]), only)))
 
-    def only(self, tasks: Collection[TaskKey]) -> EpochPlan:
-        """The same plan without the other tasks."""
+    def for_tasks(self, tasks: Collection[TaskKey]) -> EpochPlan:
+        """This plan with these tasks only."""
         threads = tuple(tuple(task for task in thread if task.key in tasks) for thread in self.threads)
         return replace(self, threads=threads)
 
-    def changed(self, change: Callable[[TaskPlan], TaskPlan]) -> EpochPlan:
-        """The same plan with other plans of its tasks."""
+    def map_tasks(self, change: Callable[[TaskPlan], TaskPlan]) -> EpochPlan:
+        """This plan with `change` applied to the plan of every task."""
         return replace(self, threads=tuple(tuple(map(change, thread)) for thread in self.threads))
 
-    def limited(self, records: int) -> EpochPlan:
-        """The same plan, in which each task takes no more than `records`."""
-        return self.changed(lambda task: replace(task, max_records=records))
+    def with_max_records(self, records: int) -> EpochPlan:
+        """This plan with at most `records` records per task."""
+        return self.map_tasks(lambda task: replace(task, max_records=records))
 
-    def limited_to(self, task: TaskKey, records: int) -> EpochPlan:
-        """The same plan, in which one task takes no more than `records`, and the others none."""
-        return self.changed(lambda each: replace(each, max_records=records if each.key == task else 0))
+    def with_max_records_of(self, key: TaskKey, records: int) -> EpochPlan:
+        """This plan with at most `records` records for one task and none for the others."""
+        return self.map_tasks(lambda task: replace(task, max_records=records if task.key == key else 0))
 
     def advancing(self, commits: Iterable[TaskCommit]) -> tuple[TaskCommit, ...]:
-        """The epoch's commits of tasks that made progress, see `TaskPlan.advanced_by`."""
+        """The commits of tasks with progress, see `TaskPlan.advanced_by`."""
         tasks = self.tasks
         return tuple(commit for commit in commits if tasks[commit.key(self.application)].advanced_by(commit))
 
     def pinned(self, table: str) -> dict[int, dict[int, int]]:
-        """The positions of a client's copy of a global table after this epoch: partition -> lane -> end."""
+        """The positions of a client's global table after this epoch: partition -> lane -> end."""
         topics = self.globals_.get(table, ())
         return {partition: {lane.lane: lane.end for lane in topic.lanes} for partition, topic in enumerate(topics)}

@@ -1,7 +1,7 @@
 """The state machine of a task: one table of what each operation does in each state, for active and standby tasks.
 
-Everything about moves must be here, repeats included: what an operation does beside (stores, clients) is the task's and
-its owner's. `docs/tasks.md` is drawn from this table.
+The table has every transition, also those that keep the state. Side effects (stores, clients) belong to the task and
+its owner. The tables and diagrams of `docs/tasks.md` are generated from it.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from .errors import IllegalTaskStateError
 
 
 class TaskType(Enum):
-    """What a client has a task for: its role."""
+    """The role of a task on a client."""
 
     ACTIVE = "active"
-    """To process records: Kafka Streams' StreamTask."""
+    """It processes records: Kafka Streams' StreamTask."""
     STANDBY = "standby"
-    """To keep a copy of its stores, from their changelogs: Kafka Streams' StandbyTask."""
+    """It keeps copies of stores up to date from their changelogs: Kafka Streams' StandbyTask."""
 
 
 class State(Enum):
-    """Where a task is in its life."""
+    """The state of a task."""
 
     CREATED = "created"
-    """Assigned; holds nothing yet."""
+    """Assigned, without stores so far."""
     RESTORING = "restoring"
-    """Holds its stores, which are being brought to the committed position."""
+    """Its stores are being restored to their committed positions."""
     RUNNING = "running"
     """An active task takes part in epochs, a standby task follows its changelogs."""
     SUSPENDED = "suspended"
-    """Takes no part; still holds its stores, as it may be resumed."""
+    """It takes no part in epochs and keeps its stores, because it may be resumed."""
     CLOSED = "closed"
-    """Has let go of everything. The end, unless it is revived."""
+    """Its stores are closed. Only `revive` leaves this state."""
 
 
 class Operation(Enum):
-    """What its owner may ask of a task."""
+    """The operations on a task."""
 
     INITIALIZE = "initialize"
     COMPLETE_RESTORATION = "complete_restoration"
@@ -94,15 +94,15 @@ MOVES: Mapping[Operation, Mapping[TaskType, Mapping[State, State]]] = {
     Operation.CLOSE_DIRTY: {TaskType.ACTIVE: _CLOSE, TaskType.STANDBY: _CLOSE},
     Operation.REVIVE: {TaskType.ACTIVE: _REVIVE, TaskType.STANDBY: _REVIVE},
 }
-"""By operation, role and state: the state after it. The same state: the task does not move. None: refused.
+"""By operation, role and state: the next state, which may be the same. No entry: the operation is illegal.
 
-Source: `StreamTask`, `StandbyTask` and `AbstractTask` of Kafka Streams 4.0 (commit 1eb7644). A standby task that is
-initialized passes RESTORING, where nobody can see it.
+Source: `StreamTask`, `StandbyTask` and `AbstractTask` of Kafka Streams 4.0 (commit 1eb7644). There `initialize` takes a
+standby task through RESTORING, which nothing can observe.
 """
 
 
 def after(operation: Operation, role: TaskType, state: State, task: TaskId) -> State:
-    """The state that `operation` leads to from `state`. Raises IllegalTaskStateError where the table has none."""
+    """The state after `operation`. Raises IllegalTaskStateError if the table has no entry."""
     try:
         return MOVES[operation][role][state]
     except KeyError:
@@ -110,7 +110,7 @@ def after(operation: Operation, role: TaskType, state: State, task: TaskId) -> S
 
 
 def moves(role: TaskType) -> Iterator[tuple[State, Operation, State]]:
-    """All changes of state of a task in `role`, in the order of the table."""
+    """All transitions to another state for a task in `role`, in the order of the table."""
     for operation, by_role in MOVES.items():
         for old, new in by_role[role].items():
             if old is not new:
@@ -118,7 +118,7 @@ def moves(role: TaskType) -> Iterator[tuple[State, Operation, State]]:
 
 
 def diagram(role: TaskType) -> str:
-    """The moves of a role as a Mermaid state diagram."""
+    """The transitions of a role as a Mermaid state diagram."""
     by_pair: dict[tuple[State, State], list[str]] = {}
     for old, operation, new in moves(role):
         by_pair.setdefault((old, new), []).append(operation.value)
@@ -127,7 +127,7 @@ def diagram(role: TaskType) -> str:
 
 
 def table(role: TaskType) -> str:
-    """The moves of a role as Markdown: the state after each operation; `-` it stays, empty: refused."""
+    """The transitions of a role as a Markdown table of next states; `-`: the same state, empty: illegal."""
     lines = [" | ".join(["| operation", *(state.name for state in State)]) + " |", "|---" * (len(State) + 1) + "|"]
     for operation, by_role in MOVES.items():
         cells = [_cell(state, by_role[role].get(state)) for state in State]
@@ -142,7 +142,7 @@ def _cell(old: State, new: State | None) -> str:
 
 
 class Lifecycle:
-    """The state of one task in one role; only the table changes it."""
+    """The state of one task in one role. It changes as the table says only."""
 
     def __init__(self, task: TaskId, role: TaskType) -> None:
         self.task = task
@@ -150,14 +150,14 @@ class Lifecycle:
         self.state = State.CREATED
 
     def move(self, operation: Operation) -> bool:
-        """Whether the operation changed the state. Raises IllegalTaskStateError, and changes nothing then."""
+        """Apply an operation. Returns whether the state changed. Raises IllegalTaskStateError, and keeps the state."""
         old, self.state = self.state, after(operation, self.role, self.state, self.task)
         return self.state is not old
 
     def require(self, operation: Operation) -> None:
-        """Make sure that the operation is allowed. Raises IllegalTaskStateError."""
+        """Raise IllegalTaskStateError unless the operation is legal."""
         after(operation, self.role, self.state, self.task)
 
-    def refuse(self, what: str) -> NoReturn:
-        """Raise IllegalTaskStateError for something that is no operation of the table."""
+    def reject(self, what: str) -> NoReturn:
+        """Raise IllegalTaskStateError for an action that is not in the table."""
         raise IllegalTaskStateError(self.task, what, f"{self.role.value} and {self.state.value}")

@@ -10,17 +10,17 @@ from .errors import Checkpoints, TaskMigratedError
 from .state import Lifecycle, Operation, State, TaskType
 from .task import TaskTimeout
 
-# An active task: it takes records in epochs, and what it made of them is committed.
+# An active task: it processes records in epochs, and its results are committed.
 
 _COMMITS = (State.RUNNING, State.SUSPENDED)
 
 
 class StreamTask:
-    """A Task that processes. Source: `StreamTask` of Kafka Streams 4.0, with exactly-once processing.
+    """A Task that processes records. Source: `StreamTask` of Kafka Streams 4.0, with exactly-once processing.
 
-    An epoch is *open* from `start_epoch` until `end_epoch`: a job works on it, and giving it up costs nothing. What it
-    came to is then *prepared*, and `commit_needed` until it is committed. No other epoch begins before that.
-    `assignment`: the number of the assignment that gave the task to its client; what was planned before is void.
+    An epoch is *open* from `start_epoch` to `end_epoch`: a job works on it, and it can be dropped at no cost. Then its
+    result is *prepared*, and `commit_needed` is True until it is committed. No other epoch starts before that.
+    `assignment`: the number of the assignment that gave the task to its client. Results planned before it are void.
     """
 
     type = TaskType.ACTIVE
@@ -48,59 +48,59 @@ class StreamTask:
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The task's state."""
         return self._lifecycle.state
 
     @property
     def commit_needed(self) -> bool:
-        """Whether an epoch has been processed and neither committed nor given up."""
+        """Whether an epoch was processed and is neither committed nor dropped."""
         return self._prepared is not None
 
     @property
     def processable(self) -> bool:
-        """Whether it may begin an epoch."""
+        """Whether it may start an epoch."""
         return self.state is State.RUNNING and self.epoch is None and not self.commit_needed
 
     def start_epoch(self, number: int) -> None:
-        """A job takes records for the task. Raises IllegalTaskStateError where it may not begin one."""
+        """A job starts to take records for the task. Raises IllegalTaskStateError unless it is `processable`."""
         if not self.processable:
-            self._lifecycle.refuse("start an epoch")
+            self._lifecycle.reject("start an epoch")
         self.epoch = number
 
     def end_epoch(self, number: int, assignment: int, commit: TaskCommit | None) -> None:
-        """The job is done, with this result. It is worth nothing if the epoch was given up meanwhile, or if the task
-        was assigned again since `assignment`, which was the newest when the epoch was planned."""
+        """The job has ended with this result. The result is ignored if the epoch was dropped meanwhile, or if the task
+        has a newer assignment than `assignment`, for which the epoch was planned."""
         if self.epoch == number:
             self.epoch = None
             self._prepared = commit if assignment >= self.assignment else None
 
     def initialize_if_needed(self, offsets: Mapping[str, int]) -> None:
-        """Take up its stores, which stand at `offsets`: RESTORING."""
+        """Take its stores, which are at `offsets`: RESTORING."""
         if self._lifecycle.move(Operation.INITIALIZE):
             self.offsets = dict(offsets)
             self._checkpoints.begin()
 
     def complete_restoration(self) -> None:
-        """Begin to process: RUNNING. Exactly-once writes nothing down here, as what it would tell is soon wrong."""
+        """Start to process: RUNNING. Exactly-once writes no checkpoint file here: the next epoch would outdate it."""
         self._lifecycle.move(Operation.COMPLETE_RESTORATION)
 
     def suspend(self) -> None:
-        """Take no part any more: SUSPENDED. An open epoch is given up; what is prepared may still be committed."""
+        """Stop: SUSPENDED. An open epoch is dropped; a prepared one may still be committed."""
         if self._lifecycle.move(Operation.SUSPEND):
             self.epoch = None
 
     def resume(self) -> None:
-        """Restore, then run: another owner may have gone on meanwhile."""
+        """Restore again, then run: another owner may have advanced the state meanwhile."""
         self._lifecycle.move(Operation.RESUME)
 
     def prepare_commit(self) -> TaskCommit | None:
-        """The result of its last epoch, as long as it is not committed."""
+        """The uncommitted result of its last epoch, or None."""
         self._lifecycle.require(Operation.PREPARE_COMMIT)
         return self._prepared if self.state in _COMMITS else None
 
     def post_commit(self, *, enforce_checkpoint: bool) -> bool:
-        """Whether positions are due to be written down. A task that runs writes them when that is enforced only: what
-        it changes between two commits would make them wrong."""
+        """After a commit. Returns whether checkpoint files are due. A running task writes them only if enforced: its
+        changes between two commits would outdate them."""
         self._lifecycle.require(Operation.POST_COMMIT)
         if self._prepared is not None:
             self.offsets.update(self._prepared.applied)
@@ -110,43 +110,43 @@ class StreamTask:
         return self._checkpoints.due(self.offsets, enforce=enforce_checkpoint)
 
     def checkpointed(self) -> None:
-        """They were written down."""
+        """The checkpoint files were written."""
         self._checkpoints.wrote(self.offsets)
 
     def prepare_recycle(self) -> None:
-        """End as an active task, and leave the stores for a standby task. Raises TaskMigratedError."""
-        self._refuse_uncommitted("made a standby")
+        """End as an active task and leave the stores open for a standby task. Raises TaskMigratedError."""
+        self._require_committed("made a standby")
         self._lifecycle.move(Operation.PREPARE_RECYCLE)
 
     def close_clean(self) -> None:
-        """End. Raises TaskMigratedError when an epoch was processed and is not committed."""
-        self._refuse_uncommitted("closed")
+        """Close. Raises TaskMigratedError if a processed epoch is not committed."""
+        self._require_committed("closed")
         self._lifecycle.move(Operation.CLOSE_CLEAN)
 
     def close_dirty(self) -> None:
-        """End, and give up what is not committed. The stores need no repair: they hold committed records only."""
+        """Close, and drop what is not committed. The stores need no repair: they have committed records only."""
         if self._lifecycle.move(Operation.CLOSE_DIRTY):
             self._prepared = None
 
     def revive(self) -> None:
-        """Be as one that was just created."""
+        """Become a new task: CREATED."""
         if self._lifecycle.move(Operation.REVIVE):
             self.offsets = {}
             self._checkpoints.forget()
             self.timeout.clear()
 
     def changelog_offsets(self) -> Mapping[str, int]:
-        """LATEST_OFFSET for each store while it runs; else changelog records applied."""
+        """By store: LATEST_OFFSET while the task runs, else changelog records applied."""
         if self.state is State.RUNNING:
             return dict.fromkeys(self.stores, LATEST_OFFSET)
         return dict(self.offsets)
 
-    def _refuse_uncommitted(self, how: str) -> None:
+    def _require_committed(self, how: str) -> None:
         if self.commit_needed:
             raise TaskMigratedError(f"task {self.id}, {how} with an epoch that is not committed,")
 
 
-# A standby task: it keeps a copy of a task's stores, so that its client can take the task over at once.
+# A standby task: it keeps copies of a task's stores, so that its client can take over the task at once.
 
 
 class StandbyTask:
@@ -170,65 +170,65 @@ class StandbyTask:
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The task's state."""
         return self._lifecycle.state
 
     @property
     def commit_needed(self) -> bool:
-        """Whether enough has come since its positions were written down last."""
+        """Whether it has applied enough records since the last checkpoint files."""
         return self.state is State.RUNNING and self._checkpoints.due(self.offsets, enforce=False)
 
     def initialize_if_needed(self, offsets: Mapping[str, int]) -> None:
-        """Take up its stores, which stand at `offsets`, and follow their changelogs: RUNNING at once."""
+        """Take its stores, which are at `offsets`, and follow their changelogs: RUNNING at once."""
         if self._lifecycle.move(Operation.INITIALIZE):
             self.offsets = dict(offsets)
             self._checkpoints.begin()
 
     def complete_restoration(self) -> None:
-        """Refused: a standby task follows its changelogs for ever."""
+        """Illegal: a standby task never finishes restoring. Raises IllegalTaskStateError."""
         self._lifecycle.move(Operation.COMPLETE_RESTORATION)
 
     def suspend(self) -> None:
-        """Follow no more: SUSPENDED."""
+        """Stop following its changelogs: SUSPENDED."""
         self._lifecycle.move(Operation.SUSPEND)
 
     def resume(self) -> None:
-        """Nothing: a standby task that is suspended is on its way to being closed."""
+        """Keep the state: a suspended standby task is closed next."""
         self._lifecycle.move(Operation.RESUME)
 
     def prepare_commit(self) -> TaskCommit | None:
-        """None: it takes no records."""
+        """None: a standby task takes no records."""
         self._lifecycle.require(Operation.PREPARE_COMMIT)
         return None
 
     def post_commit(self, *, enforce_checkpoint: bool) -> bool:
-        """Whether positions are due to be written down."""
+        """Whether checkpoint files are due."""
         self._lifecycle.require(Operation.POST_COMMIT)
         return self._checkpoints.due(self.offsets, enforce=enforce_checkpoint)
 
     def checkpointed(self) -> None:
-        """They were written down."""
+        """The checkpoint files were written."""
         self._checkpoints.wrote(self.offsets)
 
     def prepare_recycle(self) -> None:
-        """End as a standby task, and leave the stores for an active one."""
+        """End as a standby task and leave the stores open for an active one."""
         self._lifecycle.move(Operation.PREPARE_RECYCLE)
 
     def close_clean(self) -> None:
-        """End."""
+        """Close."""
         self._lifecycle.move(Operation.CLOSE_CLEAN)
 
     def close_dirty(self) -> None:
-        """End."""
+        """Close."""
         self._lifecycle.move(Operation.CLOSE_DIRTY)
 
     def revive(self) -> None:
-        """Be as one that was just created."""
+        """Become a new task: CREATED."""
         if self._lifecycle.move(Operation.REVIVE):
             self.offsets = {}
             self._checkpoints.forget()
             self.timeout.clear()
 
     def changelog_offsets(self) -> Mapping[str, int]:
-        """Changelog records applied."""
+        """Store -> changelog records applied."""
         return dict(self.offsets)

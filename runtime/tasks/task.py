@@ -1,4 +1,4 @@
-"""Tasks, and how long they may time out."""
+"""The interface of a task, and the timeout of failing tasks."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..log.commit.records import TaskCommit
 from ..task_id import TaskId, TopicPartition
 from .state import State, TaskType
 
-# How long a task may fail for reasons that may pass, such as a client that does not answer (KIP-572).
+# How long a task may fail for temporary reasons, such as a client that does not respond (KIP-572).
 
 TASK_TIMEOUT_MS = 300_000
 """Source: the default of Kafka Streams' `task.timeout.ms`."""
 
 
 class TaskTimeoutError(HeadwaterError):
-    """A task made no progress for too long. `task`: which, `waited_ms`: for how long."""
+    """A task made no progress for longer than the limit: `task`, `waited_ms`."""
 
     def __init__(self, task: TaskId, waited_ms: int, cause: str) -> None:
         super().__init__(f"task {task} has made no progress for {waited_ms / 1000:.0f} s: {cause}")
@@ -26,7 +26,7 @@ class TaskTimeoutError(HeadwaterError):
 
 
 class TaskTimeout:
-    """Measures from the first failure on; a success ends it. Times are milliseconds of any one clock."""
+    """Measures the time since the first failure. A success resets it. Times are milliseconds of any one clock."""
 
     def __init__(self, task: TaskId, limit_ms: int = TASK_TIMEOUT_MS) -> None:
         self._task = task
@@ -34,27 +34,27 @@ class TaskTimeout:
         self.since: int | None = None
 
     def start(self, now_ms: int, cause: Exception) -> None:
-        """Something failed that may go well next time. Raises TaskTimeoutError once that is so for too long."""
+        """A temporary failure. Raises TaskTimeoutError if the first one is longer ago than the limit."""
         if self.since is None:
             self.since = now_ms
         elif now_ms - self.since > self._limit_ms:
             raise TaskTimeoutError(self._task, now_ms - self.since, str(cause)) from cause
 
     def clear(self) -> None:
-        """It went well."""
+        """A success."""
         self.since = None
 
 
-# What an active and a standby task have in common, as whoever keeps them sees it.
+# The common interface of active and standby tasks, for their manager.
 
 
 class Task(Protocol):
-    """One task in one role on one client: its state, and how far its stores are.
+    """One task in one role on one client: its state, and the offsets of its stores.
 
     `stores`: names of its local stores. `inputs`: the partitions it reads. `offsets`: store -> changelog records
-    applied, known while it holds its stores. Everything here is the driver's memory: stores and files are the client's.
+    applied, known while its stores are open. A Task is an object of the driver; stores and files are on the client.
 
-    All operations raise IllegalTaskStateError where the table in `state.py` refuses them, and change nothing then.
+    Every operation raises IllegalTaskStateError, and changes nothing, if the table in `state.py` has no entry for it.
     """
 
     type: TaskType
@@ -66,40 +66,40 @@ class Task(Protocol):
 
     @property
     def state(self) -> State:
-        """Where it is in its life."""
+        """The task's state."""
         ...
 
     @property
     def commit_needed(self) -> bool:
-        """Whether something of it is done that is not committed."""
+        """Whether it has results that are not committed."""
         ...
 
     def initialize_if_needed(self, offsets: Mapping[str, int]) -> None:
-        """Take up its stores, which stand at `offsets`, if it was created only."""
+        """Take its stores, which are at `offsets`, if its state is CREATED."""
         ...
 
     def complete_restoration(self) -> None:
-        """Begin to process: its stores stand where the commits say."""
+        """Start to process: its stores are at their committed positions."""
         ...
 
     def suspend(self) -> None:
-        """Take no part any more, and keep the stores. An epoch that is open is given up."""
+        """Take no part in epochs and keep the stores. An open epoch is dropped."""
         ...
 
     def resume(self) -> None:
-        """Take part again."""
+        """Take part in epochs again."""
         ...
 
     def prepare_commit(self) -> TaskCommit | None:
-        """What is to be committed, None where that is nothing."""
+        """The result to commit, or None."""
         ...
 
     def post_commit(self, *, enforce_checkpoint: bool) -> bool:
-        """After a commit; whether the positions of its stores are due to be written down."""
+        """After a commit. Returns whether the checkpoint files of its stores are due."""
         ...
 
     def checkpointed(self) -> None:
-        """They were written down."""
+        """The checkpoint files were written."""
         ...
 
     def prepare_recycle(self) -> None:
@@ -107,15 +107,15 @@ class Task(Protocol):
         ...
 
     def close_clean(self) -> None:
-        """End. Raises TaskMigratedError when something is not committed: it may never be."""
+        """Close. Raises TaskMigratedError if a result is not committed, because it may never be."""
         ...
 
     def close_dirty(self) -> None:
-        """End, whatever is not committed."""
+        """Close, and drop what is not committed."""
         ...
 
     def revive(self) -> None:
-        """Be as one that was just created."""
+        """Become a new task: CREATED."""
         ...
 
     def changelog_offsets(self) -> Mapping[str, int]:

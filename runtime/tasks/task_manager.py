@@ -15,13 +15,13 @@ from .state import State
 from .stream_task import StandbyTask, StreamTask
 from .task import Task
 
-# How tasks of a client end: clean, dirty, recycled for their other role, or to begin again.
+# How the tasks of a client end: closed clean or dirty, recycled for their other role, or revived.
 #
-# Whichever way it is: the reader leaves a task alone first, then the task moves, then its stores are let go.
+# The order is always the same: unregister the task from the changelog reader, change its state, close its stores.
 
 
 class TaskCloser:
-    """Closes tasks of `active` and `standby`, and takes them out there."""
+    """Closes tasks and removes them from `active` and `standby`."""
 
     def __init__(
         self,
@@ -36,7 +36,7 @@ class TaskCloser:
         self._reader = reader
 
     def checkpoint(self, due: Iterable[Task]) -> None:
-        """Have the stores of tasks made durable, and their positions written down."""
+        """Flush the stores of tasks and write their checkpoint files."""
         tasks = list(due)
         if tasks:
             self._stores.checkpoint(tasks)
@@ -44,31 +44,31 @@ class TaskCloser:
             task.checkpointed()
 
     def close(self, tasks: Sequence[Task], recycled: Collection[TaskId]) -> dict[TaskId, Exception]:
-        """Close and forget tasks; of those that are `recycled` the stores stay open. What went wrong.
+        """Close and remove tasks. The stores of `recycled` ones stay open. Returns errors by task.
 
-        A task that has something that is not committed is closed dirty, which is no error: what made that so was told.
+        A task with uncommitted results is closed dirty. This is no error here: its cause was raised before.
         """
         failed: dict[TaskId, Exception] = {}
-        self._stores.note(tasks)
+        self._stores.update_offsets(tasks)
         dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
         uncommitted = {task.id for task in dirty}
         clean = [task for task in tasks if task.id not in uncommitted]
         self._reader.unregister([task.id for task in clean])
-        halfway = [task for task in clean if task.state is State.RESTORING and task.id not in recycled]
+        restoring = [task for task in clean if task.state is State.RESTORING and task.id not in recycled]
         for task in clean:
             if task.state is not State.SUSPENDED:
                 task.suspend()
         self.checkpoint(task for task in clean if task.id in recycled and task.post_commit(enforce_checkpoint=True))
-        if halfway:  # Nobody waits for the end of a restore that is stopped: the next one goes on from there.
+        if restoring:  # A stopped restore need not be flushed: the next one resumes from what is on the disk.
             with suppress(Exception):
-                self._stores.close(halfway, clean=False)
-        stopped = {task.id for task in halfway}
-        released = [task for task in clean if task.id not in recycled and task.id not in stopped]
-        if released:
+                self._stores.close(restoring, clean=False)
+        stopped = {task.id for task in restoring}
+        closing = [task for task in clean if task.id not in recycled and task.id not in stopped]
+        if closing:
             try:
-                failed.update(self._stores.close(released, clean=True))
-            except Exception as error:  # the client itself cannot be reached
-                failed.update({task.id: error for task in released})
+                failed.update(self._stores.close(closing, clean=True))
+            except Exception as error:  # the client cannot be reached
+                failed.update({task.id: error for task in closing})
         for task in clean:
             if task.id in failed:
                 dirty.append(task)
@@ -82,19 +82,19 @@ class TaskCloser:
         return {task_id: failed[task_id] for task_id in sorted(failed)}
 
     def close_dirty(self, tasks: Collection[Task]) -> None:
-        """Close and forget tasks, whatever they have."""
-        self._stores.note(tasks)
+        """Close and remove tasks, and drop what is not committed."""
+        self._stores.update_offsets(tasks)
         self._reader.unregister([task.id for task in tasks])
         for task in tasks:
             task.suspend()
             task.close_dirty()
             self._remove(task)
         if tasks:
-            with suppress(Exception):  # Nothing remains to be saved.
+            with suppress(Exception):  # There is nothing to save.
                 self._stores.close(tasks, clean=False)
 
     def revive(self, corrupted: Iterable[Task]) -> None:
-        """Have tasks begin again, with what of their stores is sound."""
+        """Restart corrupted tasks from CREATED. Their sound stores are kept."""
         tasks = list(corrupted)
         if not tasks:
             return
@@ -103,9 +103,9 @@ class TaskCloser:
             task.suspend()
             task.close_dirty()
             task.revive()
-        with suppress(Exception):  # Their stores are looked at before anything else is done with them.
+        with suppress(Exception):  # The stores are verified as soon as the tasks are registered again.
             self._stores.close(tasks, clean=False)
-        self._reader.suspect([task.id for task in tasks])
+        self._reader.verify_on_register([task.id for task in tasks])
 
     def _remove(self, task: Task) -> None:
         if isinstance(task, StreamTask):
@@ -114,55 +114,55 @@ class TaskCloser:
             self._standby.remove(task)
 
 
-# How far a client's copy of a task is, as one number (KIP-441).
+# The offset sum of a task on a client (KIP-441).
 
 UNKNOWN_OFFSET = -4
-"""Instead of an offset: nothing is known of the store, which counts as empty. Kafka Streams' `OFFSET_UNKNOWN`."""
+"""An unknown offset of a store, which counts as empty. Kafka Streams' `OFFSET_UNKNOWN`."""
 
 
 class OffsetError(HeadwaterError):
-    """An offset that cannot be one. `offset`: it."""
+    """An invalid offset of a store: `offset`."""
 
     def __init__(self, offset: int) -> None:
-        super().__init__(f"a store cannot stand at offset {offset}")
+        super().__init__(f"{offset} is not a valid offset of a store")
         self.offset = offset
 
 
 def offset_sum(offsets: Iterable[int]) -> int | None:
-    """The sum, at most MAX_OFFSET_SUM; LATEST_OFFSET if one is; None where there are none.
+    """The sum of a task's offsets, at most MAX_OFFSET_SUM. LATEST_OFFSET if one of them is; None without offsets.
 
     Raises OffsetError for any other negative number.
     """
-    given = list(offsets)
-    known = [offset for offset in given if offset != UNKNOWN_OFFSET]
+    all_offsets = list(offsets)
+    known = [offset for offset in all_offsets if offset != UNKNOWN_OFFSET]
     if LATEST_OFFSET in known:
         return LATEST_OFFSET
     for offset in known:
         if offset < 0:
             raise OffsetError(offset)
-    return min(sum(known), MAX_OFFSET_SUM) if given else None
+    return min(sum(known), MAX_OFFSET_SUM) if all_offsets else None
 
 
-# The tasks of one client: created, restored, committed, suspended, recycled and closed as assignments come.
+# The tasks of one client: created, restored, committed, suspended, recycled and closed as assignments change.
 #
-# Source: `TaskManager` of Kafka Streams 4.0 with its state updater: each task runs as soon as it is restored. The
-# driver has one for each client. It remembers everything about tasks; what has to be done with stores, which lie on the
-# client, goes through `RemoteStores` and `ChangelogReader`, many tasks with one call.
+# Source: `TaskManager` of Kafka Streams 4.0 with its state updater: a task runs as soon as it is restored. The driver
+# has one manager per client, with all metadata of its tasks. The stores are on the client. Work on them goes through
+# `RemoteStores` and `ChangelogReader`, with one call for many tasks.
 
 REBALANCING = -1
-"""What `commit` answers while tasks are being assigned: nothing was committed, and it is to be tried again."""
+"""The result of `commit` during a rebalance: nothing was committed; call it again later."""
 
 
 @dataclass(frozen=True)
 class DeclaredTask:
-    """What a task has by its subtopology. `stores`: names of local stores, `inputs`: what it reads."""
+    """A task as its subtopology declares it. `stores`: names of local stores. `inputs`: the partitions it reads."""
 
     stores: tuple[str, ...] = ()
     inputs: frozenset[TopicPartition] = frozenset()
 
 
 class TaskManager:
-    """The tasks of `client`. `declared`: what each task has. Called from one thread at a time."""
+    """The tasks of `client`. `declared`: stores and inputs of a task. `now_ms`: a monotonic clock. Not thread-safe."""
 
     def __init__(
         self,
@@ -189,70 +189,70 @@ class TaskManager:
         return self.active.describe() + self.standby.describe()
 
     def handle_rebalance_start(self) -> None:
-        """Tasks are about to be assigned: nothing is committed until that is done."""
+        """A rebalance starts: nothing is committed until it is complete."""
         self.rebalance_in_progress = True
 
     def handle_rebalance_complete(self) -> None:
-        """Tasks have been assigned."""
+        """The rebalance is complete."""
         self.rebalance_in_progress = False
 
     def handle_assignment(self, active: Collection[TaskId], standby: Collection[TaskId] = (), number: int = 0) -> None:
-        """Have exactly these tasks, in these roles. `number`: of the assignment.
+        """Create, resume, recycle and close tasks so that the client has exactly these. `number`: of the assignment.
 
-        A task that stays in its role goes on, or is resumed. One that changes its role is recycled: it ends in the old
-        role, its stores stay open, and it begins in the new one. All others are closed. Nothing is committed here: what
-        was to be committed is what `handle_revocation` has committed; a task that still has something is closed dirty.
+        A task that keeps its role continues or is resumed. A task with a new role is recycled: it ends in the old role,
+        its stores stay open, and it is created in the new role. All others are closed. Nothing is committed here,
+        because `handle_revocation` did that before; a task with uncommitted results is closed dirty.
 
         Raises the worst error of closing (see Failures), and creates no task then.
         """
-        active, standby = frozenset(active), frozenset(standby)  # looked up for each task
+        active, standby = frozenset(active), frozenset(standby)  # looked up once per task
         failures = Failures()
-        for own in self.active:
-            if own.id in active and self.active.maybe_resume_suspended(own.id, self._declared(own.id).inputs):
-                own.assignment = number
+        for task in self.active:
+            if task.id in active and self.active.maybe_resume_suspended(task.id, self._declared(task.id).inputs):
+                task.assignment = number
         closing = [task for task in self._all() if not _stays(task, active, standby)]
         recycled = {task.id for task in closing if task.id in active or task.id in standby}
-        for task, error in self._closer.close(closing, recycled).items():
-            failures.add(task, error)
+        for task_id, error in self._closer.close(closing, recycled).items():
+            failures.add(task_id, error)
         failures.raise_worst()
         for task_id in sorted(active):
             if task_id not in self.active:
-                has = self._declared(task_id)
-                self.active.add(StreamTask(task_id, has.stores, has.inputs, number))
+                declared = self._declared(task_id)
+                self.active.add(StreamTask(task_id, declared.stores, declared.inputs, number))
         for task_id in sorted(standby):
-            has = self._declared(task_id)
-            if task_id not in self.standby and has.stores:
-                self.standby.add(StandbyTask(task_id, has.stores, has.inputs))
-        self._refuse_both()
+            declared = self._declared(task_id)
+            if task_id not in self.standby and declared.stores:
+                self.standby.add(StandbyTask(task_id, declared.stores, declared.inputs))
+        self._reject_two_roles()
 
     def handle_revocation(self, revoked: Collection[TaskId]) -> None:
-        """Suspend those of `revoked` that are here; the next assignment closes or resumes them.
+        """Suspend the active tasks among `revoked`. The next assignment closes or resumes them.
 
-        What they have is committed first, together with what all other tasks have. When that fails for corrupted
-        stores, those tasks begin again. Any other error is raised once all are suspended; the next assignment closes
-        those that still have something dirty.
+        Their results are committed first, together with those of all other tasks. If stores are corrupted, their tasks
+        are revived. Any other error is raised after all are suspended; the next assignment closes tasks with
+        uncommitted results dirty.
         """
-        mine = [task for task in self.active if task.id in revoked]
+        suspending = [task for task in self.active if task.id in revoked]
         first: Exception | None = None
-        if any(task.prepare_commit() for task in mine):
+        if any(task.prepare_commit() for task in suspending):
             participants = [task for task in self.active if task.commit_needed]
             try:
                 self._commit(participants)
             except TaskCorruptedError as error:
                 self._closer.revive(task for task in participants if task.id in error.tasks)
-            except Exception as error:  # of the log, whatever it is
+            except Exception as error:  # the log may raise anything
                 first = error
-        saved = [task for task in mine if not task.commit_needed]
-        self._closer.checkpoint(task for task in saved if task.post_commit(enforce_checkpoint=True))
-        self.active.suspend([task.id for task in mine])
-        self._reader.unregister([task.id for task in mine])
+        committed = [task for task in suspending if not task.commit_needed]
+        self._closer.checkpoint(task for task in committed if task.post_commit(enforce_checkpoint=True))
+        self.active.suspend([task.id for task in suspending])
+        self._reader.unregister([task.id for task in suspending])
         if first is not None:
             raise first
 
     def handle_corruption(self, corrupted: Collection[TaskId]) -> bool:
-        """Begin the `corrupted` tasks again, and commit the others; whether an active task was among them.
+        """Revive the `corrupted` tasks and commit the others. Returns whether an active task was revived.
 
-        Only those of their stores are wiped that are found damaged, or ahead of the commits.
+        Of their stores only those are wiped that are damaged or ahead of the commits.
         """
         standbys = [task for task in self.standby if task.id in corrupted]
         self._closer.revive(standbys)
@@ -265,19 +265,19 @@ class TaskManager:
         return bool(ids)
 
     def handle_lost_all(self) -> None:
-        """This client is no member any more: active tasks may run elsewhere already. They are closed, and nothing of
-        them is committed. Standby tasks go on: copies harm nobody."""
+        """The client has left the group, and its active tasks may run elsewhere. They are closed without a commit.
+        Standby tasks continue: a copy does no harm."""
         lost = list(self.active)
         self._reader.unregister([task.id for task in lost])
         for task in lost:
             self.active.close_zombie(task)
-        with suppress(Exception):  # Nothing remains to be saved, and the client may be gone.
+        with suppress(Exception):  # There is nothing to save, and the client may be gone.
             self._stores.close(lost, clean=False)
 
     def try_to_complete_restoration(self) -> bool:
-        """Give new tasks their stores, and bring stores forward by a step; whether all tasks that may run do.
+        """Open the stores of new tasks and restore for a bounded time. Returns whether no task waits for its stores.
 
-        Raises the worst error of all tasks (see Failures); the others have moved on by then.
+        Raises the worst error of all tasks (see Failures), after all others were handled.
         """
         failures = Failures()
         opened = {
@@ -296,36 +296,36 @@ class TaskManager:
         return self.active.all_running and self.standby.all_running
 
     def _register_resumed(self) -> None:
-        """Have tasks restored that were suspended, and resumed since: others may have gone on with them meanwhile."""
+        """Register resumed tasks for a restore: another owner may have advanced their state meanwhile."""
         for task in self.active.restoring:
             if task.stores and not self._reader.has(task.id):
-                with suppress(LockError):  # It is tried again next time.
+                with suppress(LockError):  # the next call tries again
                     self._reader.register(task)
 
     def commit_all(self) -> int:
-        """Commit what all tasks have; see `commit`."""
+        """Commit the results of all tasks; see `commit`."""
         return self.commit(list(self.active))
 
     def commit(self, tasks: Sequence[StreamTask]) -> int:
-        """Commit what the tasks have, as one commit; how many there were, or REBALANCING."""
+        """Commit the results of tasks in one commit. Returns the number of tasks committed, or REBALANCING."""
         if self.rebalance_in_progress:
             return REBALANCING
         return self._commit([task for task in tasks if task.commit_needed])
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """Changelog records applied of each task that is here or has stores here, summed over its stores (KIP-441).
+        """The offset sums of all tasks of the client, and of all others with stores there (KIP-441).
 
-        LATEST_OFFSET for a task that runs. Without those of which nothing is known.
+        LATEST_OFFSET for a running task. Tasks without known offsets are missing.
         """
-        owned = {task.id: task for task in self._all() if task.state not in (State.CREATED, State.CLOSED)}
-        found = {**self._reader.stored(), **{task: each.changelog_offsets() for task, each in owned.items()}}
-        sums = {task: offset_sum(offsets.values()) for task, offsets in sorted(found.items())}
-        return {task: total for task, total in sums.items() if total is not None}
+        open_tasks = [task for task in self._all() if task.state not in (State.CREATED, State.CLOSED)]
+        offsets = {**self._reader.stored(), **{task.id: task.changelog_offsets() for task in open_tasks}}
+        sums = {task_id: offset_sum(by_store.values()) for task_id, by_store in sorted(offsets.items())}
+        return {task_id: total for task_id, total in sums.items() if total is not None}
 
     def shutdown(self, *, clean: bool) -> None:
-        """Close all tasks; when clean, after committing what they have.
+        """Close all tasks. `clean`: commit their results first.
 
-        Raises the first error. Tasks that have migrated are none of this client's any more, and no error here.
+        Raises the first error. Migrated tasks belong to another client, so a TaskMigratedError is ignored.
         """
         first: Exception | None = None
         dirty: set[TaskId] = set()
@@ -335,12 +335,12 @@ class TaskManager:
                 self._commit(uncommitted)
             except TaskCorruptedError as error:
                 first, dirty = error, set(error.tasks)
-            except Exception as error:  # of the log, whatever it is
+            except Exception as error:  # the log may raise anything
                 first, dirty = error, {task.id for task in uncommitted}
-        saved = [task for task in self._all() if clean and task.id not in dirty]
-        closed = self._closer.close(saved, ()).values()
+        closing = [task for task in self._all() if clean and task.id not in dirty]
+        errors = self._closer.close(closing, ()).values()
         self._closer.close_dirty(self._all())
-        first = first or next((each for each in closed if not isinstance(each, TaskMigratedError)), None)
+        first = first or next((error for error in errors if not isinstance(error, TaskMigratedError)), None)
         if first is not None:
             raise first
 
@@ -350,7 +350,7 @@ class TaskManager:
             return 0
         try:
             self._commits.commit([commit for _, commit in prepared])
-        except TimeoutError as error:  # nobody knows whether it was made
+        except TimeoutError as error:  # the commit may have been made or not
             raise TaskCorruptedError(str(error), tasks=[task.id for task, _ in prepared]) from error
         for task, _ in prepared:
             task.timeout.clear()
@@ -360,12 +360,12 @@ class TaskManager:
     def _all(self) -> list[Task]:
         return [*self.active, *self.standby]
 
-    def _refuse_both(self) -> None:
+    def _reject_two_roles(self) -> None:
         for task in self.active:
             if task.id in self.standby:
                 raise IllegalTaskStateError(task.id, "be a standby", "active here")
 
 
 def _stays(task: Task, active: Collection[TaskId], standby: Collection[TaskId]) -> bool:
-    """Whether a task keeps its role."""
+    """Whether a task keeps its role in the new assignment."""
     return task.id in (active if isinstance(task, StreamTask) else standby)

@@ -99,7 +99,7 @@ class SparkJob:
         """Ask each SQL step in turn, only on records that have passed the steps before it; then the Python stages."""
         found: list[int] = []
         for expressions in optimized(self._rows):
-            self._set(plan.showing(found, only=False))
+            self._set(plan.with_trial_records(found, only=False))
             try:
                 failing = expressions.failing()
             except Exception as error:  # not of an expression: a Python stage before this step may tell
@@ -147,7 +147,7 @@ class SparkJob:
 
     def _reason(self, plan: EpochPlan, number: int) -> Failing:
         """The same for a record for which a step fails only in the plan as Spark has optimized it."""
-        self._set(plan.showing([number], only=True))
+        self._set(plan.with_trial_records([number], only=True))
         try:
             self._rows.collect()
             cause = "a step cannot process it"
@@ -162,8 +162,8 @@ class SparkJob:
 
     def _first(self, plan: EpochPlan, number: int) -> tuple[Failing, ...]:
         """The same for the first record that fails behind a store."""
-        task, count = plan.numbered(number)
-        return self._told(plan.limited_to(task, count + 1), [number], certain=False)
+        task, count = plan.locate(number)
+        return self._told(plan.with_max_records_of(task, count + 1), [number], certain=False)
 
     def _reasons(
         self, plan: EpochPlan, numbers: Sequence[int], told: Mapping[int, Failing], *, alone: bool
@@ -177,7 +177,7 @@ class SparkJob:
             left = {number for number in numbers if number not in found}
             if not left:
                 break
-            self._set(plan.showing(left, only=True) if alone else plan.showing(found, only=False))
+            self._set(plan.with_trial_records(left, only=True) if alone else plan.with_trial_records(found, only=False))
             for row in expressions.errors():
                 if row.number in left and row.number not in found:
                     step, cause = expressions.step, cause_of(row.error)

@@ -175,7 +175,7 @@ def test_17_corrupted_standby_begins_again_before_the_commit_that_says_all_has_m
     client.run(T00, standby=[T01])
     client.process(T00)
     client.commits.failure = TaskMigratedError("the application")
-    with pytest.raises(TaskMigratedError, match="the application has moved on"):
+    with pytest.raises(TaskMigratedError, match="the application was advanced by another owner"):
         client.manager.handle_corruption([T01])
     assert client.states()["0_1"] == "standby created"
 

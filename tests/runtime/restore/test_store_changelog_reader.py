@@ -467,7 +467,7 @@ def test_store_ahead_of_its_changelog_is_corrupted_and_begins_again_once_it_was_
     assert isinstance(failed[TASK], TaskCorruptedError)
     assert "ahead of its changelog: 40 > 31" in str(failed[TASK])
     assert client.stores.offsets(OTHER) == {"hours": 1}
-    client.reader.suspect([TASK])
+    client.reader.verify_on_register([TASK])
     assert client.restore(TASK) == {}
     assert client.stores.offsets(TASK) == {"hours": 31}
     assert place.windows() == [window(hour) for hour in KEPT]
@@ -481,10 +481,10 @@ def test_positions_that_epochs_have_reached_are_taken_up(place: Place) -> None:
     store.apply([([window(31)], [b"v"])], 31, 32)
     task = StreamTask(TASK, ("hours",))
     task.initialize_if_needed({"hours": 32})
-    client.stores.note([task])
+    client.stores.update_offsets([task])
     assert client.stores.offsets(TASK) == {"hours": 31}, "a task that is being restored knows less than its slices"
     task.complete_restoration()
-    client.stores.note([task])
+    client.stores.update_offsets([task])
     assert client.stores.offsets(TASK) == {"hours": 32}
     assert client.stores.stored() == {TASK: {"hours": 32}}
 
@@ -514,7 +514,7 @@ def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) ->
     again = place.client(told.append)  # by which all was read, and is whole
     damage(place)
 
-    again.reader.suspect([TASK])
+    again.reader.verify_on_register([TASK])
     assert again.restore(TASK) == {}
 
     assert [(each.store, each.damage) for each in told] == [("hours", "a row is not what was written")]

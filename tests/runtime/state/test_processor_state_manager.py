@@ -27,7 +27,7 @@ from headwater.runtime.state.store import (
     UnfitStoreError,
 )
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.tasks.errors import MOST_UNWRITTEN, MOST_UNWRITTEN_BYTES
+from headwater.runtime.tasks.errors import BYTES_THRESHOLD_FOR_CHECKPOINT, OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT
 from headwater.runtime.tasks.plan import StoreInput
 
 TASK = TaskKey("app", "part", 3)
@@ -124,9 +124,9 @@ def test_store_of_a_plugin_that_cannot_be_called_as_a_store_is_refused_when_it_i
 
 def test_positions_are_written_when_more_than_10_000_records_of_all_stores_together_are_not(disk: Disk) -> None:
     manager = disk.manager(A, B, KEPT)
-    manager.restore(disk.append("a", MOST_UNWRITTEN - 10))
+    manager.restore(disk.append("a", OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT - 10))
     manager.restore(disk.append("b", 10))
-    manager.restore(disk.append("k", MOST_UNWRITTEN))
+    manager.restore(disk.append("k", OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT))
     assert disk.written() == {}, "LMDB has its position in its transaction, and counts for nothing here"
 
     manager.restore(disk.append("b", 1))
@@ -141,7 +141,7 @@ def test_positions_are_written_when_more_than_10_000_records_of_all_stores_toget
 
 def test_positions_are_written_when_few_records_are_many_bytes(disk: Disk) -> None:
     manager = disk.manager(A)
-    manager.restore(disk.append("a", 10, MOST_UNWRITTEN_BYTES // 10 - 100))
+    manager.restore(disk.append("a", 10, BYTES_THRESHOLD_FOR_CHECKPOINT // 10 - 100))
     assert disk.written() == {}
     manager.restore(disk.append("a", 1, 2000))
     assert disk.written() == {"a": "a 3 10"}

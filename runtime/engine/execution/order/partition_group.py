@@ -16,7 +16,7 @@ from ....log.ranges import Fetched, LogRange, RangeReader
 from ....records.arrays import Int64s, to_numpy
 from ....records.schema import no_timestamp, no_timestamps
 from ....records.types import Kind, parse_columns
-from ....tasks.plan import LaneInput, LeftOut, Shown, TaskPlan, TopicInput
+from ....tasks.plan import LaneInput, SkippedRecord, TaskPlan, TopicInput, TrialRecords
 from ....timed_parts import timed
 from ..rows import Rows
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
@@ -68,8 +68,8 @@ class TakenRecords:
     partition: int
     topics: tuple[str, ...]
     places: tuple[tuple[Int64s, Int64s], ...] = field(repr=False)
-    left_out: Mapping[int, LeftOut] = field(default_factory=dict)
-    shown: Shown | None = None
+    left_out: Mapping[int, SkippedRecord] = field(default_factory=dict)
+    trial_records: TrialRecords | None = None
     offsets: tuple[Int64s, ...] = field(default=(), repr=False)
     held_by: tuple[tuple[str, int], ...] = ()
     full: bool = False
@@ -85,8 +85,8 @@ class TakenRecords:
         if self.left_out:
             out = np.fromiter(self.left_out, np.int64, len(self.left_out))
             found = tuple(rows.filter(~np.isin(rows.path[0], out)) for rows in found)
-        if self.shown is not None:
-            numbers, only = np.array(self.shown.numbers, np.int64), self.shown.only
+        if self.trial_records is not None:
+            numbers, only = np.array(self.trial_records.numbers, np.int64), self.trial_records.only
             found = tuple(rows.filter(np.isin(rows.path[0], numbers, invert=not only)) for rows in found)
         return found
 
@@ -201,7 +201,7 @@ def read_task(
     for reading, (chunk, places) in zip(readings, chunks, strict=True):
         if chunk is not None:
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
-            if not inputs[reading.topic.name].answers:
+            if not inputs[reading.topic.name].responses:
                 moving[places] = np.where(no_timestamps(timestamps[places]), plan.stream_time, timestamps[places])
     # The stream time after each record: it becomes `_order` of the records that this task makes. When answers come
     # depends on where epochs end, so they do not move it.
@@ -222,7 +222,7 @@ def read_task(
         full=full,
         size=sum(chunk.batch.nbytes for chunk, _ in chunks if chunk is not None),
     )
-    taken = replace(taken, left_out=_left_out(taken, plan.left_out), shown=plan.shown)
+    taken = replace(taken, left_out=_left_out(taken, plan.skipped), trial_records=plan.trial_records)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
     wrong = np.flatnonzero(no_timestamps(timestamps)).tolist() if refuse_times else []
     wrong = [number for number in wrong if number not in taken.left_out]
@@ -233,10 +233,10 @@ def read_task(
     return taken
 
 
-def _left_out(taken: TakenRecords, wanted: Sequence[LeftOut]) -> dict[int, LeftOut]:
+def _left_out(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int, SkippedRecord]:
     """The records to leave out that are taken, by their numbers in the order of taking."""
     by_place = {(each.topic, each.lane, each.position): each for each in wanted}
-    found: dict[int, LeftOut] = {}
+    found: dict[int, SkippedRecord] = {}
     for topic, rows, (lanes, positions) in zip(taken.topics, taken.rows, taken.places, strict=True):
         mine = [each.position for each in wanted if each.topic == topic]
         for index in np.flatnonzero(np.isin(positions, mine)).tolist() if mine else ():

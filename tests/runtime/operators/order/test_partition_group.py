@@ -192,7 +192,7 @@ def test_answers_do_not_move_the_stream_time_as_when_they_come_depends_on_where_
     topics.write("a", [10, 30])
     topics.write("b", [20, 70])
     plan = topics.plan("a", "b", stream_time=5)
-    plan = replace(plan, inputs=(plan.inputs[0], replace(plan.inputs[1], answers=True)))
+    plan = replace(plan, inputs=(plan.inputs[0], replace(plan.inputs[1], responses=True)))
     taken = read_task(plan, [Reading(declared(topic), FLOW, rank) for rank, topic in enumerate("ab")], topics.log)
     assert order_of(taken) == ["a0", "b0", "a1", "b1"]
     assert [rows.order.tolist() for rows in taken.rows] == [[10, 30], [10, 30]]

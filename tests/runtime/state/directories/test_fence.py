@@ -24,7 +24,7 @@ def test_work_for_an_older_assignment_than_the_newest_is_refused(tmp_path: Path)
     for number in (3, 3, 7):
         refuse_others(tmp_path, mine, number)
         assert newest(tmp_path) == number
-    with pytest.raises(OldAssignmentError, match="of commit 7, which is newer than that of 3") as refused:
+    with pytest.raises(OldAssignmentError, match="of commit 7, which is newer than the plan's, of 3") as refused:
         refuse_others(tmp_path, mine, 3)
     assert (refused.value.expected, refused.value.found) == (3, 7)
     assert newest(tmp_path) == 7
@@ -32,10 +32,10 @@ def test_work_for_an_older_assignment_than_the_newest_is_refused(tmp_path: Path)
 
 def test_work_for_another_client_is_refused_and_leaves_no_trace(tmp_path: Path) -> None:
     mine = ProcessFile.take(tmp_path, OWNER).process_id
-    with pytest.raises(WrongClientError, match=f"of client process another: {mine} has it"):
+    with pytest.raises(WrongClientError, match=f"of client process another: its owner is {mine}"):
         refuse_others(tmp_path, "another", 3)
     assert newest(tmp_path) == 0
-    with pytest.raises(WrongClientError, match="nobody has it"):
+    with pytest.raises(WrongClientError, match="it has no owner"):
         refuse_others(tmp_path / "missing", mine, 3)
 
 

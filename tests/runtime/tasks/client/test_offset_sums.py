@@ -23,5 +23,5 @@ def test_offsets_are_summed(offsets, expected):
 
 @pytest.mark.parametrize("offset", [-1, -3, -5])
 def test_other_negative_offset_is_refused(offset):
-    with pytest.raises(OffsetError, match=f"cannot stand at offset {offset}"):
+    with pytest.raises(OffsetError, match=f"{offset} is not a valid offset"):
         offset_sum([3, offset])
