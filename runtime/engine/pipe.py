@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
 from ..ir.declarations import Flow
-from ..records.arrays import Int8s, Int64s, to_numpy, typed
+from ..records.arrays import Int8s, Int64s, cast_to, to_numpy
 from ..records.types import Kind, parse_columns
 from .execution.rows import Rows, after_old, path_order, physical_columns
 
@@ -96,8 +96,8 @@ def conform(rows: Rows, flow: Flow, now: int) -> Rows:
     if "_now" in value and "_now" not in values:
         values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))
     return rows.with_columns(
-        {name: typed(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
-        {name: typed(values[name], data_type) for name, data_type in value.items()},
+        {name: cast_to(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
+        {name: cast_to(values[name], data_type) for name, data_type in value.items()},
     )
 
 
@@ -180,7 +180,7 @@ def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow], number
 
 def _arrived(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: pa.Schema, end: str) -> Arrived:
     columns = {
-        field.name: typed(pa.concat_arrays([batch.column(number) for batch in batches]), field.type)
+        field.name: cast_to(pa.concat_arrays([batch.column(number) for batch in batches]), field.type)
         for number, field in enumerate(schema)
     }
     if NUMBER not in columns:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Bools, repeated, to_numpy
+from ..records.arrays import Bools, repeat, to_numpy
 
 # What an expression gives for the rows of a batch, and for which of them it fails.
 #
@@ -43,7 +43,7 @@ class Value:
 
     def array(self, rows: int) -> pa.Array:
         """One value for each row."""
-        return repeated(self.data, rows) if isinstance(self.data, pa.Scalar) else self.data
+        return repeat(self.data, rows) if isinstance(self.data, pa.Scalar) else self.data
 
     def is_null(self, rows: int) -> Bools:
         """Where it is null."""
@@ -119,7 +119,7 @@ def _halves(
         cut = [each if isinstance(each, pa.Scalar) else each.slice(first, count) for each in columns]
         try:
             part = kernel(*cut)
-            found.append(repeated(part, count) if isinstance(part, pa.Scalar) else part)
+            found.append(repeat(part, count) if isinstance(part, pa.Scalar) else part)
         except pa.ArrowInvalid:
             found += _halves(kernel, columns, first, count, result, failed)
     return found

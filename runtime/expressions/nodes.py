@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ..records.arrays import Bools, repeated
+from ..records.arrays import Bools, repeat
 from .kernels import (
     Batch,
     Value,
@@ -312,7 +312,7 @@ def _computed(
         return Value(found.data, either(failed, found.failed))
     data = kernel(*(each.data for each in values))
     if isinstance(data, pa.Scalar):
-        return Value(data if failed is None else without(repeated(data, batch.rows), failed), failed)
+        return Value(data if failed is None else without(repeat(data, batch.rows), failed), failed)
     return Value(data if failed is None else without(data, failed), failed)
 
 

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 
 from ..ir.topology import Topic
 from ..log.errors import SeedError
-from ..records.arrays import BadValueError, Int64s, located, no, to_numpy, valid_text
-from ..records.schema import key_columns, no_timestamp, no_timestamps, topic_schema, value_columns
+from ..records.arrays import BadValueError, Int64s, cast_with_row, to_numpy, type_mismatch, valid_text
+from ..records.schema import invalid_timestamps, key_columns, timestamp_error, topic_schema, value_columns
 from ..records.types import Kind
 from ..records.values import from_json, in_years, narrow, nested, parse_text
 
@@ -146,11 +146,11 @@ def valid_times(times: pa.Array, column: str | None) -> pa.Array:
     Raises BadValueError for a null, for one after 9999 and, as in Kafka, for one before 1970.
     """
     times = times.cast(pa.int64())
-    bad = to_numpy(times.is_null()) if times.null_count else no_timestamps(to_numpy(times))
+    bad = to_numpy(times.is_null()) if times.null_count else invalid_timestamps(to_numpy(times))
     if bad.any():
         row = int(np.argmax(bad))
         found = times[row].as_py()
-        cause = "is null" if found is None else no_timestamp(found)
+        cause = "is null" if found is None else timestamp_error(found)
         raise BadValueError(row, f"the timestamp {cause}", column)
     return times
 
@@ -207,7 +207,7 @@ def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_floating(column.type) and not pa.types.is_floating(data_type):
         # pandas represents integers with nulls as floats with NaN.
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
-    return located(column, data_type, _cast)
+    return cast_with_row(column, data_type, _cast)
 
 
 def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
@@ -243,7 +243,7 @@ def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     else:
         for row, each in enumerate(plain):
             if type(each) is float and math.isnan(each):
-                raise BadValueError(row, f"{no(each, data_type)}; where a value is missing, give None")
+                raise BadValueError(row, f"{type_mismatch(each, data_type)}; where a value is missing, give None")
     if not pa.types.is_temporal(data_type) and not pa.types.is_binary(data_type):
         return from_json(plain, data_type)
     typed = [None if type(each) in _JSON else _typed(row, each, data_type) for row, each in enumerate(plain)]
@@ -271,7 +271,7 @@ def _plain(row: int, value: Any, data_type: pa.DataType) -> Any:
             return None
         value = value.astype("datetime64[us]").item()  # of nanoseconds `item` makes a number
         if not isinstance(value, dt.datetime):
-            raise BadValueError(row, f"{no(value, data_type)}: outside of the years 1 to 9999")
+            raise BadValueError(row, f"{type_mismatch(value, data_type)}: outside of the years 1 to 9999")
     if isinstance(value, np.generic):
         return value.item()
     if isinstance(value, str):
@@ -287,7 +287,7 @@ def _typed(row: int, value: Any, data_type: pa.DataType) -> Any:
         return bytes(value)
     if pa.types.is_temporal(data_type) and isinstance(value, dt.date):
         return _time(row, value, data_type)
-    raise BadValueError(row, no(value, data_type))
+    raise BadValueError(row, type_mismatch(value, data_type))
 
 
 def _time(row: int, value: dt.date, data_type: pa.DataType) -> dt.date:
@@ -297,11 +297,11 @@ def _time(row: int, value: dt.date, data_type: pa.DataType) -> dt.date:
     try:
         utc = value if value.tzinfo is None else value.astimezone(dt.UTC).replace(tzinfo=None)
     except OverflowError as error:
-        raise BadValueError(row, f"{no(value, data_type)}: outside of the years 1 to 9999") from error
+        raise BadValueError(row, f"{type_mismatch(value, data_type)}: outside of the years 1 to 9999") from error
     if not pa.types.is_date(data_type):
         return utc
     if utc.time() != dt.time():
-        raise BadValueError(row, no(value, data_type))
+        raise BadValueError(row, type_mismatch(value, data_type))
     return utc.date()
 
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from ..ir.topology import Topic
 from ..log.errors import SeedError
-from ..records.arrays import BadValueError, Int64s, located
+from ..records.arrays import BadValueError, Int64s, cast_with_row
 from ..records.record_json import FIELDS
 from ..records.schema import is_bound, key_columns, topic_schema, value_columns
 from ..records.types import Kind
@@ -55,7 +55,7 @@ def parse_records(
 
 
 def _from_ms(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    return located(
+    return cast_with_row(
         from_json(values, pa.int64()), data_type, lambda some, to: some.cast(pa.timestamp("ms", to.tz)).cast(to)
     )
 

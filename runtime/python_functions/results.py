@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...suggestions import guess
-from ..records.arrays import BadValueError, located, no, valid_text
+from ..records.arrays import BadValueError, cast_with_row, type_mismatch, valid_text
 from ..records.types import ddl
 from ..records.values import in_years
 from .errors import unfit
@@ -155,7 +155,7 @@ def normal(data_type: pa.DataType) -> Normal:
 
 
 def _refused(data_type: pa.DataType, value: Any) -> NoReturn:
-    raise UnfitValueError(no(value, data_type))
+    raise UnfitValueError(type_mismatch(value, data_type))
 
 
 def _boolean(data_type: pa.DataType, value: Any) -> bool:
@@ -207,7 +207,7 @@ def _decimal(data_type: pa.DataType, unit: Decimal, value: Any) -> Decimal:
     number = value if isinstance(value, Decimal) else _whole(value)
     if number is None:
         hint = "; make it a Decimal first, rounded as it should be" if isinstance(value, float) else ""
-        raise UnfitValueError(f"{no(value, data_type)}{hint}")
+        raise UnfitValueError(f"{type_mismatch(value, data_type)}{hint}")
     try:
         exact = Decimal(number).quantize(unit, context=_WIDE)
     except InvalidOperation:
@@ -284,7 +284,7 @@ def valid(column: pa.Array) -> pa.Array:
     as well. Raises UnfitValueError.
     """
     try:
-        return located(valid_text(column), column.type, lambda some, _: _in_years(some))
+        return cast_with_row(valid_text(column), column.type, lambda some, _: _in_years(some))
     except BadValueError as error:
         raise UnfitValueError(str(error)) from None
 

@@ -26,7 +26,7 @@ from ..log.state import LogState
 from ..records.join_keys import first_row_key, split_side_keys
 from ..records.keys import decode_keys
 from ..records.schema import changelog_topic
-from ..records.session_keys import has_segments, split_sessions, unpacked
+from ..records.session_keys import has_segments, split_sessions, unpack_segment
 from ..records.types import parse_columns
 from ..records.window_keys import (
     first_visible_start,
@@ -105,7 +105,7 @@ class WantedSessions:
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""
         plain = without_window(key)
-        for end, start, row in unpacked(value):
+        for end, start, row in unpack_segment(value):
             there = self.oldest is None or end >= self.oldest
             if there and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
                 yield first_window_key(start) + first_window_key(end) + plain, row

@@ -1,4 +1,4 @@
-"""Arrays of columns, and values that do not fit."""
+"""Operations on Arrow and NumPy arrays of columns, and errors for values that do not fit a column."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ import pyarrow.compute as pc
 
 from .types import ddl
 
-# Arrow and numpy arrays of columns: their types, and operations on columns of any type.
-
 Int64s = npt.NDArray[np.int64]
 Int8s = npt.NDArray[np.int8]
 Bools = npt.NDArray[np.bool_]
@@ -28,9 +26,9 @@ def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
 
 
 def piece_starts(records: pa.RecordBatch | pa.Table, most_rows: int, most_bytes: int) -> list[int]:
-    """Where to cut records into pieces of at most so many rows and bytes: the first row of each piece.
+    """The first row of each piece, if records are cut into pieces of at most `most_rows` rows and `most_bytes` bytes.
 
-    A record that is larger is a piece of its own.
+    A record larger than `most_bytes` is a piece of its own.
     """
     if records.get_total_buffer_size() <= most_bytes:  # fast, and never less than the bytes of a slice
         return list(range(0, len(records), most_rows))
@@ -46,7 +44,17 @@ def piece_starts(records: pa.RecordBatch | pa.Table, most_rows: int, most_bytes:
 
 
 def row_bytes(column: pa.Array) -> Int64s:
-    """About how many bytes each value takes in memory; a null may count as a value."""
+    """The approximate size of each value in memory, in bytes; a null may count as a value.
+
+    A list is as large as its elements. Running sums of their sizes give that of any list:
+
+        [["ab", "c"], [], ["def"]]
+        sizes of the elements    [2, 1, 3]
+        ends, running sums       [0, 2, 3, 6]
+        offsets of the lists     [0, 2, 2, 3]
+        ends[offsets]            [0, 3, 3, 6]
+        differences, the result  [3, 0, 3]
+    """
     kind = column.type
     if pa.types.is_struct(kind):
         return sum(map(row_bytes, column.flatten()), np.zeros(len(column), np.int64))
@@ -64,8 +72,19 @@ def row_bytes(column: pa.Array) -> Int64s:
 
 
 def pieces_in_order(records: pa.Table, order: Int64s, most_bytes: int) -> Iterator[tuple[pa.Table, Int64s]]:
-    """The rows `order` of a table in this order, in pieces of about `most_bytes` or of one larger row; with the rows of
-    each piece.
+    """The rows `order` of a table in this order, in pieces of about `most_bytes` or of one larger row.
+
+    Yields each piece with the numbers of its rows in `records`. Each batch of the table gives its rows of a piece,
+    then these are put back into order:
+
+        batches of the table            ["a", "b"] and ["c", "dd"]
+        starts of the batches           [0, 2, 4]
+        order                           [3, 0, 2]
+        piece of 3 bytes                rows [3, 0]: "dd" and "a"
+        batch_numbers of its rows       [1, 0]
+        taken, batch by batch           ["a"], ["dd"]
+        back: where each row is there   [1, 0]
+        yielded                         (["dd", "a"], [3, 0]), then (["c"], [2])
     """
     batches = records.to_batches()
     # Not `take` of the table: it makes one array of all chunks first, and no array of texts holds more than 2 GB.
@@ -76,41 +95,46 @@ def pieces_in_order(records: pa.Table, order: Int64s, most_bytes: int) -> Iterat
     while first < len(order):
         end = max(first + 1, int(np.searchsorted(ends, before + most_bytes, "right")))
         rows = order[first:end]
-        of = np.searchsorted(starts, rows, "right") - 1
-        taken = [batches[each].take(pa.array(rows[of == each] - starts[each])) for each in np.unique(of)]
-        back = np.argsort(np.argsort(of, kind="stable"), kind="stable")
+        batch_numbers = np.searchsorted(starts, rows, "right") - 1
+        taken = [
+            batches[number].take(pa.array(rows[batch_numbers == number] - starts[number]))
+            for number in np.unique(batch_numbers)
+        ]
+        back = np.argsort(np.argsort(batch_numbers, kind="stable"), kind="stable")
         yield pa.Table.from_batches(taken).take(pa.array(back)), rows
         first, before = end, int(ends[end - 1])
 
 
 MOST_BYTES = 2**31 - 2
-"""Bytes of all texts or binary values of an array."""
+"""The greatest number of bytes that an array of texts or binary values can hold."""
 
 _OVERFLOWS = ("offset overflow", "overflowed binary array", "input array too large", "pyarrow.lib.ChunkedArray")
-"""What errors of Arrow say of more values than an array holds, where they are no ArrowCapacityError. What makes chunks
-of such values instead fails where an array is needed.
+"""Messages of Arrow errors for more values than an array can hold, other than ArrowCapacityError.
+
+Some functions return a ChunkedArray instead; its use as an array then fails.
 """
 
 
 def too_large(error: BaseException) -> bool:
-    """Whether values together were more bytes than an array holds. With fewer rows there may be no error."""
+    """Whether an error says that values are more bytes than an array can hold. Fewer rows may succeed."""
     if isinstance(error, pa.ArrowCapacityError):
         return True
     return isinstance(error, pa.ArrowInvalid | TypeError | AttributeError) and any(
-        each in str(error) for each in _OVERFLOWS
+        fragment in str(error) for fragment in _OVERFLOWS
     )
 
 
-def repeated(value: pa.Scalar, rows: int) -> pa.Array:
-    """The value in each of so many rows. Raises ArrowCapacityError, where `pa.repeat` makes an array that is broken."""
+def repeat(value: pa.Scalar, rows: int) -> pa.Array:
+    """`rows` times the value. Raises ArrowCapacityError where `pa.repeat` would return a corrupt array."""
     if rows > 1 and int(row_bytes(pa.repeat(value, 1))[0]) * rows > MOST_BYTES:
         raise pa.ArrowCapacityError(f"{rows:,} times a value are more bytes than an array holds")
     return pa.repeat(value, rows)
 
 
-def unbroken(column: pa.Array) -> pa.Array:
-    """A column of texts or binary values that Arrow has computed. Raises ArrowCapacityError if they are more than an
-    array holds, of which functions such as `replace_substring` do not say a word.
+def check_overflow(column: pa.Array) -> pa.Array:
+    """The column, of texts or binary values that Arrow has computed.
+
+    Raises ArrowCapacityError if its offsets have overflowed: functions such as `replace_substring` do not report it.
     """
     offsets = np.frombuffer(column.buffers()[1] or b"", np.int32)[column.offset : column.offset + len(column) + 1]
     if (offsets[1:] < offsets[:-1]).any():
@@ -118,13 +142,16 @@ def unbroken(column: pa.Array) -> pa.Array:
     return column
 
 
-def typed(column: pa.Array, data_type: pa.DataType) -> pa.Array:
+def cast_to(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     """The column, cast to `data_type` if it has another type."""
     return column if column.type == data_type else column.cast(data_type)
 
 
 def concat_some(parts: Sequence[tuple[pa.Array | None, int]], data_type: pa.DataType) -> pa.Array | None:
-    """Headers or state of several runs of rows, each with its number of rows; None if no run has any."""
+    """Concatenated columns of several runs of rows, nulls for a run without the column; None if no run has it.
+
+    `parts`: the column and number of rows of each run.
+    """
     if all(column is None for column, _ in parts):
         return None
     return pa.concat_arrays([pa.nulls(rows, data_type) if column is None else column for column, rows in parts])
@@ -138,16 +165,16 @@ def choose(condition: Bools, yes: pa.Array, no: pa.Array) -> pa.Array:
     return pa.concat_arrays([yes, no]).take(pa.array(index))
 
 
-# Values that a column cannot hold: which row has the first of them, and what is said of it.
+# Errors for values that a column cannot hold.
 
 _SHOWN = 200
-"""The most characters of a value that an error shows."""
+"""The greatest number of characters of a value in an error message."""
 
 
 class BadValueError(Exception):
     """A value that a column cannot have.
 
-    `row`: its index in the column. Callers that know the file raise a SeedError.
+    `row`: its index in the column. Callers that know the file raise a SeedError instead.
     """
 
     def __init__(self, row: int, cause: str, column: str | None = None) -> None:
@@ -158,7 +185,7 @@ class BadValueError(Exception):
 
 
 def valid_text(column: pa.Array) -> pa.Array:
-    """A column whose texts are UTF-8, also those in nested values. Raises BadValueError."""
+    """The column, if all its texts are UTF-8, also those in nested values; else raises BadValueError."""
 
     def check(some: pa.Array, _: pa.DataType) -> pa.Array:
         try:
@@ -168,11 +195,13 @@ def valid_text(column: pa.Array) -> pa.Array:
             some.take(pa.array(range(len(some)), pa.int64())).validate(full=True)
         return some
 
-    return located(column, column.type, check)
+    return cast_with_row(column, column.type, check)
 
 
-def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]) -> pa.Array:
-    """`cast(column, data_type)`. If Arrow refuses it, raises BadValueError with the first faulty row."""
+def cast_with_row(
+    column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, pa.DataType], pa.Array]
+) -> pa.Array:
+    """`cast(column, data_type)`. If Arrow raises an error, BadValueError names the first faulty row."""
     try:
         return cast(column, data_type)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
@@ -190,22 +219,22 @@ def located(column: pa.Array, data_type: pa.DataType, cast: Callable[[pa.Array, 
 
 
 def _shown(column: pa.Array, row: int) -> str:
-    """A value of the column, as an error shows it. For a text that is not UTF-8: its bytes."""
+    """A value of the column for an error message. A text that is not UTF-8 is shown as bytes."""
     try:
         return shown(column[row].as_py())
     except UnicodeDecodeError:
         text = pa.types.is_string(column.type)
         return shown(column[row : row + 1].cast(pa.binary())[0].as_py()) if text else "a text that is not UTF-8"
-    except (OverflowError, ValueError):  # as Python says of times that it does not have
+    except (OverflowError, ValueError):  # Python's datetime ends at the year 9999
         return "a time outside of the years 1 to 9999"
 
 
-def no(value: Any, data_type: pa.DataType) -> str:
-    """The message for a value that the type does not have."""
+def type_mismatch(value: Any, data_type: pa.DataType) -> str:
+    """The message for a value that is not of the type."""
     return f"{shown(value)} is no {ddl(data_type)}"
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it."""
+    """A value for an error message, shortened."""
     text = str(value) if isinstance(value, float | Decimal) else repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"

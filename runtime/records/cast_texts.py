@@ -1,7 +1,7 @@
-"""What is said of texts that become values of other types: those that never do, and casts that nobody wrote.
+"""Messages about casts from text to other types: casts that always fail, and implicit casts.
 
-The compiler judges simple expressions by itself, Spark's analyzer all others. Both speak through this module, so that a
-mistake reads the same whoever finds it. What reads as a value of a type is what Spark SQL casts in ANSI mode.
+The compiler checks simple expressions, Spark's analyzer all others. Both use this module, so that a mistake gives the
+same message. The accepted forms are those of Spark SQL in ANSI mode.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from calendar import monthrange
 _NOT_ALL_TEXTS = re.compile(
     r"\b(tinyint|smallint|int|bigint|float|double|decimal|boolean|date|time|timestamp(_ntz|_ltz)?|interval)\b"
 )
-"""Types that not every text can be cast to."""
+"""Types to which some texts cannot be cast."""
 
 _TEXT = re.compile(r"\bstring\b")
 _RANGES = {"tinyint": 7, "smallint": 15, "int": 31, "bigint": 63}
@@ -33,13 +33,13 @@ _WRITE = {
 
 
 def may_fail(given: str, wanted: str) -> bool:
-    """Whether a cast from one type to another turns texts, also those within it, into what not every text can be."""
+    """Whether a cast from one type to another casts texts, also nested ones, to a type that not every text has."""
     fewer = len(_TEXT.findall(wanted)) < len(_TEXT.findall(given))
     return fewer and len(_NOT_ALL_TEXTS.findall(wanted)) > len(_NOT_ALL_TEXTS.findall(given))
 
 
 def never_casts(text: str, type_: str) -> bool:
-    """Whether a text certainly fails to be cast to a canonical type; False also where only Spark knows."""
+    """Whether the cast of a text to a canonical type always fails; False also where only Spark knows."""
     text = text.strip()
     if type_ in _RANGES:
         return not _WHOLE.fullmatch(text) or not -(1 << _RANGES[type_]) <= int(text) < 1 << _RANGES[type_]
@@ -55,32 +55,34 @@ def never_casts(text: str, type_: str) -> bool:
 
 
 def takes_the_clock(text: str) -> bool:
-    """Whether Spark takes a part of the timestamp that a text becomes from its clock: 'now', or '12:30' of today."""
+    """Whether the timestamp from a text depends on Spark's clock: 'now', or '12:30' of today."""
     return bool(_CLOCK.fullmatch(text.strip()))
 
 
 def _is_date(text: str) -> bool:
-    found = _DATE.fullmatch(text)
-    if found is None:
+    match = _DATE.fullmatch(text)
+    if match is None:
         return False
-    year, month, day = int(found[1]), int(found[2] or 1), int(found[3] or 1)
+    year, month, day = int(match[1]), int(match[2] or 1), int(match[3] or 1)
     # The calendar repeats itself every 400 years, and Python's has no years beyond 9999.
     return 1 <= month <= 12 and 1 <= day <= monthrange(2000 + year % 400, month)[1]
 
 
 def uncast(text: str, type_: str) -> tuple[str, str]:
-    """The message and the hint for a text, as the expression has it, that can never be cast to a type."""
+    """Message and hint for a text of an expression that can never be cast to a type."""
     return f"{_shown(text)} is no value of type {type_}: this always fails.", _WRITE.get(type_, "Write a number.")
 
 
 def silent_cast(sql: str, given: str, wanted: str, *, added: bool) -> tuple[str, str]:
-    """The message and the hint for SQL that Spark would cast from one type to another without being told.
+    """Message and hint for SQL that Spark would implicitly cast from one type to another.
 
-    `added`: whether it stands beside a `+`, which some languages join texts with.
+    `added`: whether it is an operand of `+`, which concatenates texts in some languages.
     """
-    what = _shown(sql)
-    message = f"'{what}' is of type {given}. Spark would cast it to {wanted} silently, and fail at a text that is none."
-    hint = f"Write `cast({what} as {wanted})`, or `try_cast`, which gives null; or make all values here texts."
+    shown = _shown(sql)
+    message = (
+        f"'{shown}' is of type {given}. Spark would cast it to {wanted} silently, and fail at a text that is none."
+    )
+    hint = f"Write `cast({shown} as {wanted})`, or `try_cast`, which gives null; or make all values here texts."
     return message, f"To join texts write `||`. {hint}" if added else hint
 
 

@@ -1,9 +1,9 @@
-"""The form of a dead letter: a record that a step could not process, kept as it came in a topic of its own.
+"""Dead letters: records that a step could not process, in a topic of their own.
 
-All topics of dead letters have the same columns (`topology.dead_letter_topic`), so that one topology can read several.
-Key and value are the JSON that `headwater read` shows, because the columns of the record are those of another topic. A
-record's time is a column too: the time of a dead letter is never before 1970, that of its record may be. A record from
-after 9999 has none there, as no column has one: its error tells it.
+All dead letter topics have the same columns (`topology.dead_letter_topic`), so one topology can read several of them.
+The columns of the record are those of another topic, so its key and value are the JSON that `headwater read` prints.
+Its time is a column too: the timestamp of a dead letter is never before 1970, that of the record may be. The column is
+null for a time after 9999, which no timestamp column can hold; the error message has it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,10 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 @dataclass(frozen=True)
 class DeadLetter:
-    """A record of `topic` that failed at `step` (`file:line`, empty if unknown). `order`: stream time of its task."""
+    """A record of `topic` that failed.
+
+    `step`: `file:line`, empty if unknown. `order`: stream time of its task, ms.
+    """
 
     topic: str
     record: Record
@@ -35,24 +38,31 @@ class DeadLetter:
 
 
 def letters_table(topic: Topic, letters: Sequence[DeadLetter]) -> pa.Table:
-    """The letters in the columns of their topic."""
+    """Dead letters as rows of their topic."""
     columns = [
-        [each.topic for each in letters],
-        [each.record.partition for each in letters],
-        [each.record.offset for each in letters],
-        [_time(each.record.timestamp) for each in letters],
-        [_json(each.record.key) for each in letters],
-        [_json(each.record.value) for each in letters],
-        [json.dumps(each.record.headers, ensure_ascii=False) for each in letters],
-        [each.step for each in letters],
-        [each.error for each in letters],
+        [letter.topic for letter in letters],
+        [letter.record.partition for letter in letters],
+        [letter.record.offset for letter in letters],
+        [_time(letter.record.timestamp) for letter in letters],
+        [_json(letter.record.key) for letter in letters],
+        [_json(letter.record.value) for letter in letters],
+        [json.dumps(letter.record.headers, ensure_ascii=False) for letter in letters],
+        [letter.step for letter in letters],
+        [letter.error for letter in letters],
         [Kind.VALUE] * len(letters),
-        [max(0, each.order if _time(each.record.timestamp) is None else each.record.timestamp) for each in letters],
-        [each.order for each in letters],
+        [
+            max(0, letter.order if _time(letter.record.timestamp) is None else letter.record.timestamp)
+            for letter in letters
+        ],
+        [letter.order for letter in letters],
     ]
     schema = topic_schema(topic)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)
+
+
+def _timestamp(letter: DeadLetter) -> int:
+    return letter.order if _time(letter.record.timestamp) is None else letter.record.timestamp
 
 
 def _time(milliseconds: int) -> datetime | None:
@@ -60,5 +70,5 @@ def _time(milliseconds: int) -> datetime | None:
 
 
 def _json(columns: dict[str, object] | None) -> str | None:
-    """None for a null key and for a tombstone."""
+    """Columns as JSON; None for a null key and for a tombstone."""
     return None if columns is None else json.dumps(columns, ensure_ascii=False, allow_nan=False)

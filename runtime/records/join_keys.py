@@ -1,4 +1,4 @@
-"""Keys of rows that wait in joins."""
+"""Keys of rows in the stores of stream-stream joins."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from . import window_keys as timed
 from .arrays import Int64s
 from .window_keys import first_window_key, window_keys
 
-# The layout of keys in the stores of a join of two streams, which keep each record by itself, also equal ones.
+# These stores keep every record as a row of its own, equal records too.
 #
-# A store of one side: the start of a segment of time, the encoded key, the record's time, its number. A segment is as
-# long as the times that fit to one record, so all records that one can find are in few segments, each of them a range
-# of keys; old segments lie together, and expiry removes them as one range.
+# The store of one side: the start of a segment of time, the encoded key, the record's time, its number. A segment is as
+# long as the times that match one record, so all matches of a record are in few segments, each of them a range of
+# keys. Old segments lie together and expire as one range.
 #
-# The store of records without a match: side, time, encoded key, number, encoded like the columns of any key. So those
-# of one side whose time has come are one range.
+# The store of records without a match: side, time, encoded key, number, encoded like the columns of any key. So the
+# rows of one side that are due form one range.
 #
-# Times are ms. Numbers tell records of one key and time apart, and grow in the order in which the records came.
+# Times are ms. Numbers distinguish records of one key and time, and grow in order of arrival.
 
 _WORD = 8
 _SIGN = np.int64(-(2**63))
@@ -33,12 +33,19 @@ _NOTHING = pa.scalar(b"", pa.binary())
 
 
 def segment_length(window: JoinWindow) -> int:
-    """The length of a segment, ms. It does not depend on the grace period, whose change is no change of the store."""
+    """The length of a segment, ms. The grace period is no part of it: its change is no change of the store."""
     return window.before_ms + window.after_ms + 1
 
 
 def side_keys(window: JoinWindow, keys: pa.BinaryArray, times: Int64s, numbers: Int64s) -> pa.BinaryArray:
-    """The keys of records in the store of their side."""
+    """The keys of records in the store of their side, for encoded keys, times (ms) and numbers.
+
+    segments of 10 ms; key b"k", time 25, number 3
+    8 bytes   the segment's start 20, sign bit flipped   80 00 00 00 00 00 00 14
+    1 byte    the encoded key                            6b
+    8 bytes   the time 25, sign bit flipped              80 00 00 00 00 00 00 19
+    8 bytes   the number 3                               00 00 00 00 00 00 00 03
+    """
     tail = np.empty((len(times), 2), ">i8")
     tail[:, 0] = times ^ _SIGN
     tail[:, 1] = numbers
@@ -58,7 +65,7 @@ def plain_key(key: bytes) -> bytes:
 
 
 def unmatched_keys(keys: pa.BinaryArray, times: Int64s, of_this: bool, numbers: Int64s) -> pa.BinaryArray:
-    """The keys of records of one side without a match."""
+    """The keys of records without a match. `of_this`: the side, True for the left one; `times`: ms."""
     head = np.ones((len(times), _HEAD), np.uint8)
     head[:, 1] = of_this
     head[:, 3:] = _big_endian(times * 1000)
@@ -69,40 +76,42 @@ def unmatched_keys(keys: pa.BinaryArray, times: Int64s, of_this: bool, numbers: 
 
 
 def unmatched_before(time: int, of_this: bool) -> tuple[bytes, bytes]:
-    """The range of keys of records of one side without a match whose times (ms) are before `time`."""
+    """The range of keys of records without a match, of one side, with times before `time` (ms)."""
     side = bytes([1, of_this])
     return side, side + b"\x01" + first_window_key(time * 1000)
 
 
 def split_unmatched_keys(keys: pa.BinaryArray) -> tuple[pa.BinaryArray, Int64s, Int64s]:
-    """Encoded keys, times and numbers."""
-    times, numbers = (_words(pc.binary_slice(keys, *of)) ^ _SIGN for of in ((_HEAD - _WORD, _HEAD), (-_WORD, None)))
+    """The inverse of `unmatched_keys`: encoded keys, times (ms) and numbers."""
+    times, numbers = (
+        _words(pc.binary_slice(keys, *bounds)) ^ _SIGN for bounds in ((_HEAD - _WORD, _HEAD), (-_WORD, None))
+    )
     return pc.binary_slice(keys, _HEAD, -_TAIL), times // 1000, numbers
 
 
 def _words(column: pa.BinaryArray) -> Int64s:
-    """The numbers of eight bytes each that the values of a new column are made of."""
+    """All bytes of a column as big-endian numbers of eight bytes. The column is no slice."""
     # The buffer of an empty column may be of any length.
     return np.frombuffer(column.buffers()[2] if len(column) else b"", ">i8").astype(np.int64)
 
 
 def _big_endian(numbers: Int64s) -> npt.NDArray[np.uint8]:
-    """Eight bytes of each number, in the order of the numbers."""
+    """Each number as a row of eight bytes; the order of the bytes is that of the numbers."""
     return (numbers ^ _SIGN).astype(">i8").view(np.uint8).reshape(-1, _WORD)
 
 
 def _binary(matrix: npt.NDArray[np.uint8]) -> pa.BinaryArray:
-    """A value for each row of bytes."""
+    """Each row of a matrix as a binary value."""
     width = matrix.shape[1]
     data = pa.py_buffer(np.ascontiguousarray(matrix))
     return pa.Array.from_buffers(pa.binary(width), len(matrix), [None, data]).cast(pa.binary())
 
 
-# How far apart the times lie with which the keys of rows begin, in stores of any layout that goes by time.
+# The step between the times at the start of keys, for all layouts with a time at the start.
 
 
 def row_step(store: Store) -> int:
-    """What the times are multiples of that the keys of a windowed store begin with, in ms."""
+    """The step of the times at the start of a windowed store's keys, ms: all are multiples of it."""
     if isinstance(store.window, JoinWindow):
         return segment_length(store.window)
     if store.keeps_given_windows and store.retention_ms is not None:
@@ -113,7 +122,7 @@ def row_step(store: Store) -> int:
 
 
 def first_row_key(store: Store, *bounds: int | None) -> bytes | None:
-    """The first key of the rows that may have something from the latest of these times (ms) on; None if all may."""
+    """The first key of rows that may contain something at or after the latest of `bounds` (ms); None without bounds."""
     times = [bound for bound in bounds if bound is not None]
-    # No time before this can be that of their segment, nor of a shorter one of an earlier version.
+    # No earlier segment contains it, also none of an earlier version with shorter segments.
     return first_window_key(max(times) - row_step(store) + 1) if times else None

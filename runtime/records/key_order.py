@@ -1,8 +1,14 @@
-"""Keys as numbers, which are sorted, and told apart, several times as fast as the keys themselves.
+"""Keys as numbers, which are sorted and compared several times as fast as the keys themselves.
 
-Keys are laid below each other as rows of a matrix, shorter ones filled up with zeros, with their lengths as the last
-column. Columns that are alike in all keys are left out. What remains is read as numbers of eight bytes, often a single
-one, and those are sorted.
+Keys become rows of a matrix of bytes, padded with zeros, with their lengths as the last column. Columns that are equal
+in all keys are dropped. Up to eight columns that remain form one 64-bit number, often the only one, for sorting:
+
+    keys                    b"ba", b"a", b"ba", b"c"
+    rows of the matrix      62 61 02, 61 00 01, 62 61 02, 63 00 01 (hexadecimal; the last byte is the length)
+    numbers                 0x626102, 0x610001, 0x626102, 0x630001
+    order by number         [1, 0, 2, 3]
+    differs from the last   [True, True, False, True]
+    last_in_order           [1, 2, 3]: the last of equal keys
 """
 
 from __future__ import annotations
@@ -16,10 +22,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 MOST_BYTES = 64
-"""Longer keys would make the matrix large. They are sorted by Arrow."""
+"""Arrow sorts longer keys: they would make the matrix large."""
 
 SHORT_BYTES = 16
-"""Up to this length it is quicker to read keys as numbers and to look these up than to look up the keys."""
+"""Up to this length, lookups of keys as numbers are faster than lookups of the keys, conversion included."""
 
 _WORD = 8
 
@@ -29,11 +35,11 @@ Numbers = npt.NDArray[np.uint64]
 
 
 def last_in_order(keys: pa.Array) -> Indices:
-    """Where each key comes for the last time, in the order of the keys' bytes. `keys` are binary, without nulls."""
+    """The index of the last row of each distinct key, in the order of the keys' bytes. `keys`: binary, no nulls."""
     words = _words(keys)
     if words is None:
         return _by_arrow(keys)
-    # One word is sorted several times as fast where equal ones may change places.
+    # An unstable sort is several times as fast, and the last of equal keys is taken below anyway.
     order = np.argsort(words[0]) if len(words) == 1 else np.lexsort(words[::-1])
     differs = np.zeros(len(order), bool)
     differs[:1] = True
@@ -47,9 +53,10 @@ def last_in_order(keys: pa.Array) -> Indices:
 
 
 def as_numbers(keys: pa.Array) -> Numbers | None:
-    """A number for each key, equal where the keys are: for short keys of one length that differ in up to eight places.
+    """A number for each key; equal keys have equal numbers.
 
-    None for other keys. `keys`: binary or texts, without nulls.
+    Only for short keys of one length that differ in up to eight bytes, else None. `keys`: binary or texts, no nulls.
+    The keys b"k1x", b"k2x" differ in one byte: their numbers are 0x31 and 0x32.
     """
     if not len(keys):
         return np.empty(0, np.uint64)
@@ -62,7 +69,7 @@ def as_numbers(keys: pa.Array) -> Numbers | None:
 
 
 def _words(keys: pa.Array) -> list[Numbers] | None:
-    """The keys as numbers, the most significant first; None if a key is too long."""
+    """The keys as arrays of numbers, most significant first; None if a key is too long."""
     if not len(keys):
         return [np.empty(0, np.uint64)]
     ends = _ends(keys)
@@ -82,7 +89,7 @@ def _words(keys: pa.Array) -> list[Numbers] | None:
 
 
 def _ends(keys: pa.Array) -> npt.NDArray[Any]:
-    """Where the first key begins and each one ends."""
+    """The offsets of keys in their bytes: the start of the first key, then the end of each."""
     large = pa.types.is_large_binary(keys.type) or pa.types.is_large_string(keys.type)
     offsets = np.frombuffer(keys.buffers()[1], np.int64 if large else np.int32)
     return offsets[keys.offset : keys.offset + len(keys) + 1]
@@ -93,12 +100,12 @@ def _flat(keys: pa.Array, ends: npt.NDArray[Any]) -> Column:
 
 
 def _varying(columns: Sequence[Column], keys: int) -> list[Column]:
-    """The columns that are not alike in all keys, at least one."""
+    """The columns that differ between keys; a column of zeros if none does."""
     return [column for column in columns if (column != column[0]).any()] or [np.zeros(keys, np.uint8)]
 
 
 def _number(columns: Sequence[Column]) -> Numbers:
-    """The bytes of these columns, row by row, as a number: the first is the highest."""
+    """Each row of these columns as a big-endian number."""
     number = columns[0].astype(np.uint64)
     for column in columns[1:]:
         number <<= np.uint64(8)
@@ -109,7 +116,7 @@ def _number(columns: Sequence[Column]) -> Numbers:
 def _by_arrow(keys: pa.Array) -> Indices:
     coded = keys.dictionary_encode()
     last = np.empty(len(coded.dictionary), np.int64)
-    # Of several assignments to one index, numpy keeps the last.
+    # Of several assignments to one index, NumPy keeps the last.
     last[coded.indices.to_numpy()] = np.arange(len(keys))
     ordered: Indices = last[pc.sort_indices(coded.dictionary).to_numpy()]
     return ordered

@@ -1,10 +1,10 @@
-"""Names of columns, and of types that nobody knows."""
+"""Names of columns in Spark SQL, and placeholders for types that are not known yet."""
 
 from __future__ import annotations
 
 import re
 
-# Names of columns in Spark SQL. This module needs no Arrow, so that the compiler can use it and start quickly.
+# This module needs no Arrow, so that the compiler starts quickly.
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
@@ -16,30 +16,30 @@ returning revoke rlike rollback select serdeproperties session_user tablesample 
 values when where with xor
 """
 SQL_WORDS = frozenset(_WORDS.split())
-"""Words that are no column where they stand without backticks, in Spark's parser or in sqlglot's (30.30)."""
+"""Keywords that name no column without backticks, in the parser of Spark or of sqlglot (30.30)."""
 
 
 def is_plain(name: str) -> bool:
-    """Whether a name is one word of letters, digits and underscores, and begins with no digit."""
+    """Whether a name consists of letters, digits and underscores, and does not start with a digit."""
     return _PLAIN.fullmatch(name) is not None
 
 
 def quote(name: str) -> str:
-    """A name as SQL and DDL write it: in backticks, unless it is plain."""
-    return name if is_plain(name) else ticked(name)
+    """A name for SQL and DDL: in backticks, unless it is plain."""
+    return name if is_plain(name) else backticked(name)
 
 
 def column_sql(name: str) -> str:
-    """A column as an expression reads it: a name that is a word of SQL has backticks too."""
-    return ticked(name) if name.lower() in SQL_WORDS else quote(name)
+    """A column for an expression: SQL keywords get backticks too."""
+    return backticked(name) if name.lower() in SQL_WORDS else quote(name)
 
 
-def ticked(name: str) -> str:
+def backticked(name: str) -> str:
     """The name in backticks."""
     return "`" + name.replace("`", "``") + "`"
 
 
-# Types that stand for those of expressions which Spark has not judged yet. No column of a project has them.
+# Placeholders for the types of expressions that Spark has not checked yet. No column of a project has them.
 
 UNKNOWN_NUMBER = "decimal(38,37)"
 UNKNOWN = "struct<`not judged`:boolean>"

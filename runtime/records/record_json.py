@@ -20,11 +20,11 @@ from .keys import normal_key
 from .schema import HEADERS, is_bound, key_columns, value_columns
 from .types import Kind
 
-# Values of columns as what JSON knows, a column at a time. `docs/log.md` has the table of types.
+# Columns as JSON values. `docs/log.md` has the table of types.
 
 
 def to_json(column: pa.Array) -> list[Any]:
-    """The column's values as `json` writes them; see the table of types."""
+    """The column's values as JSON values of Python; see the table of types."""
     data_type = column.type
     if pa.types.is_floating(data_type):
         return [_float_to_json(value) for value in _shortest(column)]
@@ -55,7 +55,7 @@ def _float_to_json(value: float | None) -> float | str | None:
 
 
 def _shortest(column: pa.Array) -> list[float | None]:
-    """Doubles as they are. For floats, the double with the shortest text: 0.1 and not 0.10000000149011612."""
+    """Doubles unchanged. For floats, the double with the shortest text: 0.1 and not 0.10000000149011612."""
     if pa.types.is_float64(column.type):
         return list(column.to_pylist())
     return [None if text is None else float(text) for text in column.cast(pa.string()).to_pylist()]
@@ -66,11 +66,12 @@ def _texts_to_json(column: pa.Array) -> list[str | None]:
     try:
         return list(column.to_pylist())
     except UnicodeDecodeError:
-        found = column.cast(pa.binary()).to_pylist()
-        return [None if value is None else value.decode(errors="replace") for value in found]
+        values = column.cast(pa.binary()).to_pylist()
+        return [None if value is None else value.decode(errors="replace") for value in values]
 
 
 def _lists(items: list[Any], lengths: list[int | None]) -> list[Any]:
+    """Lists of these lengths, cut from the items of all of them; None where the length is None."""
     bounds = pairwise(accumulate((length or 0 for length in lengths), initial=0))
     return [None if length is None else items[start:end] for length, (start, end) in zip(lengths, bounds, strict=True)]
 
@@ -91,23 +92,22 @@ def _maps_to_json(column: pa.Array) -> list[Any]:
     keys = to_json(pa.array([key for key, _ in pairs], column.type.key_type))
     items = to_json(pa.array([item for _, item in pairs], column.type.item_type))
     lengths = [None if row is None else len(row) for row in rows]
-    found = _lists(list(zip(keys, items, strict=True)), lengths)
+    maps = _lists(list(zip(keys, items, strict=True)), lengths)
     if pa.types.is_string(column.type.key_type):
-        return [None if row is None else dict(row) for row in found]
-    return [None if row is None else [{"key": key, "value": item} for key, item in row] for row in found]
+        return [None if row is None else dict(row) for row in maps]
+    return [None if row is None else [{"key": key, "value": item} for key, item in row] for row in maps]
 
 
-# The record form: one JSON object a record, the same whether `read` prints it or a seed is made of it.
-#
-# How it is read is told in `ingest.record_form`.
+# The record form: one JSON object for each record, as output of `read` and as a seed. `ingest.record_form` reads it.
 
 FIELDS = frozenset({"partition", "offset", "timestamp", "key", "value", "headers"})
 
 
 @dataclass(frozen=True)
 class Record:
-    """A committed record. `timestamp`: ms. `key`, `value`: columns in their JSON forms; None for a null key, a
-    tombstone. A windowed key has `window_start` and `window_end` in ms.
+    """A committed record. `timestamp`: ms. `key`, `value`: columns as JSON values.
+
+    `key` is None for a null key, `value` for a tombstone. A windowed key has `window_start` and `window_end` in ms.
     """
 
     partition: int
@@ -118,19 +118,19 @@ class Record:
     headers: dict[str, str]
 
     def to_json(self) -> str:
-        """The record as one line, without its end."""
+        """The record as one line, without a line end."""
         return json_text(asdict(self), allow_nan=False)
 
 
 def records_of(topic: Topic, partition: int, offsets: Int64s, batch: pa.RecordBatch) -> Iterator[Record]:
-    """The records of a batch, which stand at these offsets; it has all columns of `schema.topic_schema`."""
-    # Logs of earlier versions have keys that are equal and look different.
+    """The records of a batch with these offsets. `batch`: all columns of `schema.topic_schema`, headers optional."""
     keys = _objects({name: key_to_json(name, batch.column(f"key.{name}")) for name in key_columns(topic)}, batch)
     values = _objects({name: to_json(batch.column(f"value.{name}")) for name in value_columns(topic)}, batch)
     kinds = batch.column("_kind").to_pylist()
     timestamps = batch.column("_timestamp").to_pylist()
-    some = HEADERS in batch.schema.names
-    headers: list[str | None] = batch.column(HEADERS).to_pylist() if some else [None] * batch.num_rows
+    headers: list[str | None] = [None] * batch.num_rows
+    if HEADERS in batch.schema.names:
+        headers = batch.column(HEADERS).to_pylist()
     for row, (offset, key, value) in enumerate(zip(offsets.tolist(), keys, values, strict=True)):
         yield Record(
             partition=partition,
@@ -143,9 +143,10 @@ def records_of(topic: Topic, partition: int, offsets: Int64s, batch: pa.RecordBa
 
 
 def key_to_json(name: str, column: pa.Array) -> list[Any]:
-    """A column of keys in its JSON form. Keys that are equal look the same; bounds of windows are in ms."""
+    """A key column as JSON values. Equal keys have equal values; window bounds are in ms."""
     if is_bound(name, column.type):
         return [None if micros is None else micros // 1000 for micros in column.cast(pa.int64()).to_pylist()]
+    # Earlier versions wrote equal floats with different bytes.
     return to_json(normal_key(column))
 
 
@@ -156,11 +157,11 @@ def _objects(columns: dict[str, list[Any]], batch: pa.RecordBatch) -> Iterator[d
 
 
 def is_record(row: Mapping[str, Any], key: Mapping[str, pa.DataType], value: Mapping[str, pa.DataType]) -> bool:
-    """Whether an object is a record in record form, and not a row that names columns. `key`, `value`: the columns.
+    """Whether an object is a record in record form, and not a row by column names. `key`, `value`: the topic's columns.
 
-    Where a column has the name of one of a record's fields, a row that may be either is a row: `{value: null}` of a
-    column `value` is a null there. What only a record can be is one: with an `offset`, or with a `key` or `value` that
-    is an object and none that the column of that name can hold.
+    If columns have names of record fields, an object that may be either is a row: `{value: null}` for a column `value`
+    is a null there. It is a record if it can be nothing else: with an `offset`, or with a `key` or `value` that is an
+    object which the column of that name cannot hold.
     """
     roles = {"key": key, "value": value}
     if not row.keys() <= FIELDS or not all(isinstance(row.get(role), Mapping | None) for role in roles):

@@ -1,4 +1,4 @@
-"""Columns of topics, and how they may change."""
+"""Columns of topics, differences between column lists, and reading records with earlier columns."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ from .arrays import Bools, Int64s
 from .names import UNKNOWN_TYPES
 from .types import TIMESTAMP, parse_columns, split_columns
 
-# The columns of a topic's records in a log, derived from its declaration.
-
 WINDOW_COLUMNS = ("window_start", "window_end")
-"""The key columns that a windowed topic has besides those it declares."""
+"""The key columns that a windowed topic has after its declared ones."""
 
 HEADERS = "_headers"
-"""The column of a record's headers, as JSON; absent where no record of a file has any."""
+"""The column of headers, as JSON; absent from files without any headers."""
 
 LAST_TIMESTAMP = 253_402_300_799_999
-"""The last ms of the year 9999. A later time is in another unit, and would soon overflow microseconds."""
+"""The last ms of the year 9999. A later time is probably in another unit, and would soon overflow microseconds."""
 
 CHANGELOG = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("_timestamp", pa.int64())])
-"""A store's changelog: a null value deletes the key. A changelog's partitions have one lane each, their own task's."""
+"""A store's changelog. A null value deletes the key. Each partition has one lane, of its own task."""
 
 
-def no_timestamps(times: Int64s) -> Bools:
-    """Which of these no record has as its timestamp: as in Kafka those before 1970, and those after 9999."""
+def invalid_timestamps(times: Int64s) -> Bools:
+    """A mask of times (ms) that are no valid timestamps: before 1970, as in Kafka, or after 9999."""
     return (times < 0) | (times > LAST_TIMESTAMP)
 
 
-def no_timestamp(time: object) -> str | None:
-    """What is wrong with the timestamp of a record; None if nothing is."""
+def timestamp_error(time: object) -> str | None:
+    """Why a value is no valid timestamp, as the end of a sentence; None if it is valid."""
     if type(time) is not int:
         return "is no whole number of ms since 1970"
     if time < 0:
@@ -44,12 +42,12 @@ def no_timestamp(time: object) -> str | None:
 
 
 def is_bound(column: str, data_type: pa.DataType) -> bool:
-    """Whether a column of a key is a bound of its window, which people see in ms."""
+    """Whether a key column is a window bound, which is shown in ms."""
     return column in WINDOW_COLUMNS and data_type == TIMESTAMP
 
 
 def may_be_missing(column: str) -> bool:
-    """Whether records may lack a column, which is null then: one of the value, added to the topic later, or headers."""
+    """Whether a column is null in records without it: headers, and value columns, which a topic can get later."""
     return column == HEADERS or column.startswith("value.")
 
 
@@ -59,20 +57,20 @@ def changelog_topic(application: str, store: str) -> str:
 
 
 def key_columns(topic: Topic) -> dict[str, pa.DataType]:
-    """The key's columns by name, those of the window last."""
+    """The key columns by name; window bounds are last."""
     return parse_columns(topic.key) | (dict.fromkeys(WINDOW_COLUMNS, TIMESTAMP) if topic.windowed else {})
 
 
 def value_columns(topic: Topic) -> dict[str, pa.DataType]:
-    """The value's columns by name."""
+    """The value columns by name."""
     return parse_columns(topic.value)
 
 
 def topic_schema(topic: Topic, headers: bool = False) -> pa.Schema:
-    """The schema of the topic's records: `key.<column>`, `value.<column>`, then what each record has.
+    """The schema of a topic's records: `key.<column>`, `value.<column>`, `_kind`, `_timestamp`, `_order`.
 
-    `_kind`: see `Kind`; a record whose value is null has null value columns too. `_timestamp`: ms. `_order`: stream
-    time of the writing task when it made the record, ms; in a topic that is fed from outside, the timestamp.
+    `_kind`: see `Kind`; a tombstone has null value columns. `_timestamp`: ms. `_order`, ms: stream time of the writing
+    task when it wrote the record; in an external topic, the timestamp. `headers`: whether to add the column of headers.
     """
     fields = [pa.field(f"key.{name}", data_type) for name, data_type in key_columns(topic).items()]
     fields += [pa.field(f"value.{name}", data_type) for name, data_type in value_columns(topic).items()]
@@ -82,14 +80,14 @@ def topic_schema(topic: Topic, headers: bool = False) -> pa.Schema:
     return pa.schema(fields)
 
 
-# How a column list differs from an earlier one, as a diff that people read.
+# Differences between two column lists, as a diff for users.
 
 
 @dataclass(frozen=True)
 class ColumnChanges:
-    """The differences of two column lists. `added`, `dropped`: name and type. `retyped`: name, earlier type, type now.
+    """Differences between two column lists. `added`, `dropped`: name and type. `retyped`: name, old and new type.
 
-    `reordered`: whether columns that both have are in another order.
+    `reordered`: whether the common columns are in another order.
     """
 
     added: tuple[tuple[str, str], ...]
@@ -99,7 +97,7 @@ class ColumnChanges:
 
     @classmethod
     def between(cls, was: str, is_: str) -> ColumnChanges:
-        """Of two lists in Spark SQL DDL. Raises TypeSyntaxError."""
+        """The differences between two lists in Spark SQL DDL. Raises TypeSyntaxError."""
         old, new = dict(split_columns(was)), dict(split_columns(is_))
         kept = [name for name in old if name in new]
         return cls(
@@ -121,7 +119,7 @@ class ColumnChanges:
 
 
 def unknown_columns(columns: str) -> list[str]:
-    """The columns of a list whose types are not known yet."""
+    """Names of the columns with types that are not known yet."""
     return [name for name, type_ in split_columns(columns) if type_ in UNKNOWN_TYPES]
 
 
@@ -129,24 +127,27 @@ def _shown(type_: str) -> str:
     return "(its type is not known yet)" if type_ in UNKNOWN_TYPES else type_
 
 
-# Columns of records that were written when their topic had other columns: as which types they can be read, exactly.
+# Reading records that were written when their topic had other columns: the types as which a column can be read exactly.
 #
-# A value column that a record lacks is null. A type is widened where each of its values is one of the wider type, too:
-# a whole number to one with more bits, to a float with as many digits, or to a decimal; a float to a double; a decimal
-# to one with no fewer digits before and behind the point. So are the parts of lists and maps; the fields of a struct
-# are columns again. Nothing else is read as another type. Text, above all, is not: 7 as text may have been 07.
+# A missing value column is null. A type is widened if all of its values are values of the wider type: an integer to
+# one with more bits, to a float with enough digits, or to a decimal; a float to a double; a decimal to one with at
+# least as many digits before and after the point. The same holds for the elements of lists and maps, and for fields of
+# structs, which may also be missing. Nothing else is converted, above all no text: 7 as text may have been 07.
 #
 # Source: the up-casts of Spark SQL (`Cast.canUpCast`), without those that round (bigint to double) and those to text.
 
 _DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
-"""Bits of a whole number -> its decimal digits at most."""
+"""Bits of an integer type -> its greatest number of decimal digits."""
 
 _EXACT_BITS = {32: 24, 64: 53}
-"""Bits of a float -> those of the whole numbers that it holds exactly."""
+"""Bits of a float type -> bits of the integers that it can hold exactly."""
 
 
 def readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
-    """Whether stored values can be read as a type, each exactly. Fields of structs may be missing on either side."""
+    """Whether all values of a type can be read exactly as another type.
+
+    Fields of structs may be missing on either side.
+    """
     if stored == wanted or pa.types.is_null(stored):
         return True
     if pa.types.is_list(stored) and pa.types.is_list(wanted):
@@ -166,12 +167,12 @@ def readable(stored: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def all_readable(stored: Mapping[str, pa.DataType], wanted: Mapping[str, pa.DataType]) -> bool:
-    """Whether records with the columns `stored` can be read as ones with the columns `wanted`."""
+    """Whether records with the columns `stored` can be read as records with the columns `wanted`."""
     return all(readable(stored[name], kind) for name, kind in wanted.items() if name in stored)
 
 
 def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """The narrowest type as which values of both can be read, with all fields of structs; None if there is none."""
+    """The narrowest type as which values of both types can be read, with all fields of structs; None without one."""
     if one == other:
         return one
     if pa.types.is_list(one) and pa.types.is_list(other):
@@ -187,18 +188,18 @@ def common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
 
 
 def common_columns(one: Mapping[str, pa.DataType], other: Mapping[str, pa.DataType]) -> dict[str, pa.DataType] | None:
-    """The columns of both, each with the common type; None if one has none."""
-    found = {**one, **other}
+    """The columns of both lists with their common types; None if a column has no common type."""
+    columns = {**one, **other}
     for name in one.keys() & other.keys():
         kind = common(one[name], other[name])
         if kind is None:
             return None
-        found[name] = kind
-    return found
+        columns[name] = kind
+    return columns
 
 
 def schema_of_both(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
-    """The schema as which records of both can be read; None if a column has no common type. `one` gives the order."""
+    """The schema as which records of both can be read, in the order of `one`; None if a column has no common type."""
     if one == other:
         return one
     columns = common_columns(_fields(one), _fields(other))
@@ -206,7 +207,7 @@ def schema_of_both(one: pa.Schema, other: pa.Schema) -> pa.Schema | None:
 
 
 def widened(column: pa.Array, wanted: pa.DataType) -> pa.Array:
-    """A column as one of a type that can be read from its own."""
+    """The column as a column of the type `wanted`. Its own type is `readable` as that."""
     stored = column.type
     if stored == wanted:
         return column
@@ -216,7 +217,7 @@ def widened(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         items = widened(column.flatten(), wanted.value_type)
         return pa.ListArray.from_arrays(_offsets(column), items, type=wanted, mask=column.is_null())
     if pa.types.is_map(wanted):
-        whole = column.take(pa.array(np.arange(len(column))))  # a slice of a map has the keys of all of it
+        whole = column.take(pa.array(np.arange(len(column))))  # `keys` of a slice returns the keys of the whole array
         keys, items = widened(whole.keys, wanted.key_type), widened(whole.items, wanted.item_type)
         return pa.MapArray.from_arrays(whole.offsets, keys, items, type=wanted, mask=whole.is_null())
     if pa.types.is_struct(wanted):
@@ -227,26 +228,26 @@ def widened(column: pa.Array, wanted: pa.DataType) -> pa.Array:
 
 
 def as_column(column: pa.Array | None, rows: int, wanted: pa.DataType) -> pa.Array:
-    """The same of a column that may be missing: it is null then."""
+    """The `widened` column; nulls for a missing column."""
     return pa.nulls(rows, wanted) if column is None else widened(column, wanted)
 
 
 def as_schema(records: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """Records with the columns of a schema. They can be read as these: see `unreadable`."""
+    """Records with the columns of a schema, as which they can be read (see `unreadable`)."""
     if records.schema == schema:
         return records
-    have = dict(zip(records.schema.names, records.columns, strict=True))
-    columns = [as_column(have.get(field.name), records.num_rows, field.type) for field in schema]
+    stored = dict(zip(records.schema.names, records.columns, strict=True))
+    columns = [as_column(stored.get(field.name), records.num_rows, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
 def unreadable(stored: pa.Schema, wanted: Iterable[pa.Field]) -> list[tuple[str, pa.DataType, pa.DataType]]:
-    """Columns that records have in a type that cannot be read as the wanted one: name, stored and wanted type."""
-    have = _fields(stored)
+    """Columns that cannot be read as the wanted type: name, stored type and wanted type."""
+    types = _fields(stored)
     return [
-        (field.name, have[field.name], field.type)
+        (field.name, types[field.name], field.type)
         for field in wanted
-        if field.name in have and not readable(have[field.name], field.type)
+        if field.name in types and not readable(types[field.name], field.type)
     ]
 
 
@@ -263,6 +264,9 @@ def _fields(kind: pa.DataType | pa.Schema) -> dict[str, pa.DataType]:
 
 
 def _offsets(column: pa.Array) -> pa.Array:
-    """Where the items of each row begin, among those of all rows. Works for slices, and for nulls that have items."""
+    """Where the items of each row begin in `column.flatten()`, and the end.
+
+    Works for slices, and for nulls with hidden items: the slice [None, [3]] of [[1, 2], None, [3]] has [0, 0, 1].
+    """
     lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
     return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))

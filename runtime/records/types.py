@@ -1,4 +1,4 @@
-"""Types of columns, and kinds of records."""
+"""Types of columns, as Spark SQL DDL and as Arrow types, and kinds of records."""
 
 from __future__ import annotations
 
@@ -13,10 +13,9 @@ import pyarrow as pa
 from ...errors import HeadwaterError
 from .names import quote
 
-# Converts between Spark SQL column lists and Arrow types. No other module knows how they correspond.
-#
-# Column lists are DDL text (`"carrier string, delay double"`), as generated code writes them. The Arrow types are those
-# that Spark itself uses for the SQL types, so that nothing is cast between Python and the JVM.
+# Only this module converts between Spark SQL column lists and Arrow types. Column lists are DDL text
+# (`"carrier string, delay double"`), as in generated code. The Arrow types are those that Spark itself uses for the SQL
+# types, so that nothing is cast between Python and the JVM.
 
 TIMESTAMP = pa.timestamp("us", "UTC")
 """The Arrow type of a Spark SQL `timestamp`."""
@@ -61,7 +60,7 @@ class TypeSyntaxError(HeadwaterError):
         self.reason = reason
 
 
-# Every task asks in every epoch, always for the same few texts: here and below.
+# Cached, also below: every task parses the same few texts in every epoch.
 @lru_cache(maxsize=1024)
 def arrow_type(text: str) -> pa.DataType:
     """The Arrow type of a Spark SQL type (`array<int>`, `decimal(10,2)`). Raises TypeSyntaxError."""
@@ -72,7 +71,7 @@ def arrow_type(text: str) -> pa.DataType:
 
 
 def parse_columns(text: str) -> dict[str, pa.DataType]:
-    """The columns of a DDL list by name, in order. An empty text has none. Raises TypeSyntaxError."""
+    """The columns of a DDL list by name, in order; empty for an empty text. Raises TypeSyntaxError."""
     return dict(_parsed(text))
 
 
@@ -87,7 +86,7 @@ def _parsed(text: str) -> Mapping[str, pa.DataType]:
 
 
 def split_columns(text: str) -> list[tuple[str, str]]:
-    """The columns of a DDL list as texts of name and type. Raises TypeSyntaxError."""
+    """The columns of a DDL list as pairs of name and canonical type. Raises TypeSyntaxError."""
     return [(name, ddl(column)) for name, column in parse_columns(text).items()]
 
 
@@ -119,9 +118,8 @@ def column_names(
 ) -> tuple[dict[str, str], dict[str, str]]:
     """The names of key and value columns in a table that also has Headwater's columns `own`.
 
-    If names are equal, Headwater's column keeps its name, and a value column takes precedence over a key column. The
-    other column is called `key.<name>` or `value.<name>`, as in `append`. As in Spark, upper and lower case do not
-    differ.
+    Of equal names, Headwater's column has precedence, then the value column. The other column is called `key.<name>` or
+    `value.<name>`, as in `append`. As in Spark, names are not case-sensitive.
     """
     taken = {name.lower() for name in own}
     values = {name: f"value.{name}" if name.lower() in taken else name for name in value}
@@ -130,7 +128,7 @@ def column_names(
 
 
 class _Parser:
-    """A recursive-descent parser. Names and words are one kind of token, punctuation is the other."""
+    """A recursive-descent parser. A token is a name or a punctuation mark."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -145,21 +143,21 @@ class _Parser:
             self._fail("unexpected text")
 
     def fields(self, end: str | None) -> list[pa.Field]:
-        """`name type` or `name: type`, separated by commas, up to the token `end` (None: the text's end)."""
-        found: dict[str, pa.Field] = {}
+        """`name type` or `name: type`, separated by commas, up to the token `end` (None: the end of the text)."""
+        fields: dict[str, pa.Field] = {}
         while True:
             at = self._at
             name = self._word("a name")
-            if name in found:
+            if name in fields:
                 self._at = at
                 self._fail(f"{name!r} is there twice")
             self._take(":")
-            found[name] = pa.field(name, self.type())
+            fields[name] = pa.field(name, self.type())
             if not self._take(","):
                 break
         if end is not None:
             self._need(end)
-        return list(found.values())
+        return list(fields.values())
 
     def type(self) -> pa.DataType:
         at = self._at
@@ -246,9 +244,6 @@ class _Parser:
         raise TypeSyntaxError(self._text, self._at, reason)
 
 
-# The kinds of records and rows: a value, a deletion, a replaced row, or a row that only the pipe knows.
-
-
 class Kind(IntEnum):
     """The kind of a row.
 
@@ -256,10 +251,11 @@ class Kind(IntEnum):
     """
 
     FAILED = -2
-    """A row that a step could not process: the stage behind leaves its record out."""
+    """A row that a step could not process. The next stage skips its record."""
     CONTROL = -1
+    """The row after all rows of a task, with its results: see `pipe.send`."""
     TOMBSTONE = 0
     VALUE = 1
     OLD = 2
     OLD_SAME_GROUP = 3
-    """A replaced row whose new row follows in the same group: subtract it, and emit only with the new one."""
+    """A replaced row; its new row follows in the same group. Aggregates subtract it, and emit with the new row only."""

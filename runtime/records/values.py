@@ -1,4 +1,4 @@
-"""Values from texts."""
+"""Columns from texts and from JSON: the inverse of `record_json.to_json`."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from .arrays import BadValueError, located, no, valid_text
+from .arrays import BadValueError, cast_with_row, type_mismatch, valid_text
 from .record_json import to_json
 
-# Parses single values written as text, a column at a time: numbers, times, booleans.
+# Columns of numbers, times and booleans from texts.
 #
-# Arrow's parsers accept more forms than people mean, and convert some numbers wrongly. So the form is checked first.
+# Arrow's parsers accept more forms than users mean, and convert some numbers wrongly. So the form is checked first.
 
 _WHOLE = r"^\+?(-?[0-9]+)(\.0*)?$"
-"""Integers as text. A column of integers that had nulls is often written as 517.0."""
+"""Integers as text. Programs often write a column of integers with nulls as 517.0."""
 
 _NUMBER = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?$"
 _NOT_FINITE = r"^(NaN|nan|-?Infinity|-?inf)$"
-"""As Headwater writes them, and as Python, pandas and Arrow do."""
+"""The forms that Headwater, Python, pandas and Arrow write."""
 
 _DIGITS = 38
 _PLAIN_DECIMAL = r"^[+-]?[0-9]{0,38}(\.[0-9]{0,38})?$"
 """Decimals that Arrow's own parser reads correctly. It reads longer ones as 0."""
 
 _EARLIEST, _LATEST = -62_135_596_800_000_000, 253_402_300_799_999_999
-"""In microseconds: the years 1 to 9999, because the text forms of times have four digits for the year."""
+"""The years 1 to 9999 in microseconds: the text forms of times have four digits for the year."""
 
 _ZONE = r"(Z|[+-]\d\d:?\d\d)$"
 
@@ -45,7 +45,7 @@ _EXACT = Context(prec=1000)
 
 
 def cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """The values of a type that is not nested. Raises pa.ArrowInvalid, pa.ArrowNotImplementedError."""
+    """Texts as a column of a type that is not nested. Raises pa.ArrowInvalid, pa.ArrowNotImplementedError."""
     if pa.types.is_timestamp(data_type):
         text = pc.replace_substring_regex(text, _BEYOND_MICROSECONDS, r"\1\2")
         text = pc.if_else(pc.equal(pc.utf8_length(text), len("2013-01-01")), _join(text, "T00:00:00"), text)
@@ -62,7 +62,7 @@ def cast_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def in_years(column: pa.Array) -> pa.Array:
-    """The column. Raises pa.ArrowInvalid if it has times outside of the years 1 to 9999."""
+    """The column. Raises pa.ArrowInvalid for times outside of the years 1 to 9999."""
     if pa.types.is_temporal(column.type):
         times = column.cast(pa.timestamp("us")).cast(pa.int64())
         if pc.any(pc.or_(pc.less(times, _EARLIEST), pc.greater(times, _LATEST))).as_py():
@@ -71,13 +71,13 @@ def in_years(column: pa.Array) -> pa.Array:
 
 
 def _must_match(text: pa.Array, form: str) -> None:
-    """Raise pa.ArrowInvalid for texts of another form. Arrow's parser would read 0x10 as 16."""
+    """Raise pa.ArrowInvalid for a text that does not match the form. Arrow's parser would read 0x10 as 16."""
     if pc.any(pc.invert(pc.match_substring_regex(text, form))).as_py():
         raise pa.ArrowInvalid("not the form of a number")
 
 
 def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Floats. Raises pa.ArrowInvalid, also for a number too large to be finite."""
+    """Texts as floats. Raises pa.ArrowInvalid, also for a number too large to be finite."""
     not_finite = pc.match_substring_regex(text, _NOT_FINITE)
     if pc.any(pc.invert(pc.or_(not_finite, pc.match_substring_regex(text, _NUMBER)))).as_py():
         raise pa.ArrowInvalid("not the form of a number")
@@ -88,7 +88,7 @@ def _floats_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
 
 
 def _decimals_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Decimals. Raises pa.ArrowInvalid."""
+    """Texts as decimals. Raises pa.ArrowInvalid."""
     _must_match(text, _NUMBER)
     if not pc.any(pc.invert(pc.match_substring_regex(text, _PLAIN_DECIMAL))).as_py():
         return pc.cast(text, data_type)
@@ -110,34 +110,34 @@ def _join(text: pa.Array, end: str) -> pa.Array:
     return pc.binary_join_element_wise(text, end, "")
 
 
-# Values of columns from JSON and from text: the inverse of `json_values`, a column at a time.
+# Columns from JSON values and from text.
 #
-# It is strict: a value that is not one of the column's type is a `BadValueError` that tells which row, never a null and
-# never rounded.
+# Conversion is strict: a value that is not of the column's type raises `BadValueError` with its row. It never becomes
+# null and is never rounded.
 
 Convert = Callable[[Sequence[Any], pa.DataType], pa.Array]
 """A function that makes a column from values, such as `from_json`."""
 
 
 def parse_json(text: str) -> Any:
-    """A JSON text as Python values. Numbers with a fraction or an exponent are `Decimal`, with all of their digits.
+    """A JSON text as Python values. Numbers with a fraction or an exponent become `Decimal`, with all of their digits.
 
-    Raises ValueError, also for an object that has a name twice, and RecursionError.
+    Raises ValueError, also for an object with a repeated name, and RecursionError.
     """
     return json.loads(text, parse_float=exact_number, object_pairs_hook=_named_once)
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    unique = dict(pairs)
+    if len(unique) < len(pairs):
         counts = Counter(name for name, _ in pairs)
         twice = next(name for name, count in counts.items() if count > 1)
         raise ValueError(f"an object has the name {twice!r} more than once")
-    return found
+    return unique
 
 
 def exact_number(text: str) -> Decimal:
-    """A number as JSON and YAML write it, with all of its digits. Raises ValueError."""
+    """A number of JSON or YAML as a decimal with all of its digits. Raises ValueError."""
     try:
         return Decimal(text)
     except InvalidOperation:
@@ -145,9 +145,9 @@ def exact_number(text: str) -> Decimal:
 
 
 def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    """The inverse of `json_values.to_json`: values of `parse_json`, or of YAML, as a column. Raises BadValueError.
+    """Values of `parse_json`, or of YAML, as a column. Raises BadValueError.
 
-    Maps may also be objects whose keys are texts of the key type. A Decimal may be NaN or infinite, as in YAML.
+    A map may also be an object with texts of the key type as keys. A Decimal may be NaN or infinite, as in YAML.
     """
     if pa.types.is_nested(data_type):
         return nested(values, data_type, from_json)
@@ -158,13 +158,13 @@ def from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     if pa.types.is_floating(data_type):
         return _floats_from_json(values, data_type)
     if pa.types.is_decimal(data_type):
-        # A float is refused: its digits may not be those that were written.
+        # A float is an error: its digits may differ from those that were written.
         values = [str(value) if type(value) in (int, Decimal) else value for value in values]
     return parse_text(texts(_checked(values, data_type, str)), data_type)
 
 
 def nested(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
-    """A column of lists, structs or maps. `convert` makes the columns inside. Raises BadValueError."""
+    """A column of lists, structs or maps. `convert` makes their inner columns. Raises BadValueError."""
     if pa.types.is_list(data_type):
         return _lists_from_json(values, data_type, convert)
     if pa.types.is_struct(data_type):
@@ -173,42 +173,42 @@ def nested(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> p
 
 
 def texts(values: Sequence[str | None]) -> pa.Array:
-    """Strings as a column. Raises BadValueError for lone surrogates, which JSON can contain and UTF-8 cannot."""
+    """Strings as a column. Raises BadValueError for lone surrogates, which JSON allows and UTF-8 does not."""
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError:
         row = next(row for row, value in enumerate(values) if value is not None and not _is_unicode(value))
-        raise BadValueError(row, no(values[row], pa.string())) from None
+        raise BadValueError(row, type_mismatch(values[row], pa.string())) from None
 
 
 def parse_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Values written as text, as in a CSV file. A nested value is JSON. Raises BadValueError."""
+    """Texts, such as those of a CSV file, as a column. A nested value is JSON. Raises BadValueError."""
     if pa.types.is_string(data_type):
         return valid_text(text)
     if pa.types.is_binary(data_type):
         return _bytes_from_text(text, data_type)
     if pa.types.is_nested(data_type):
         return _nested_from_text(text, data_type)
-    return located(text, data_type, cast_text)
+    return cast_with_row(text, data_type, cast_text)
 
 
 _EXACT_IN_DOUBLES = 1 << 53
-"""Up to here each whole number is a double. A larger double may be another number than the one that was written."""
+"""Doubles are exact for all integers up to here. A larger double may differ from the number that was written."""
 
 _BIGINT_DIGITS = 19
 
 _FLOATS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
-_NOT_FINITE_IN_JSON = 'where it is meant, it is a text: "Infinity", "NaN"'
+_NOT_FINITE_IN_JSON = 'to write it, use a text: "Infinity", "NaN"'
 
 
 def _checked(values: Sequence[Any], data_type: pa.DataType, *classes: type) -> Sequence[Any]:
-    """The values, if each is None or exactly of one of the classes: True is no number, and 1 is no text."""
+    """The values, if all are None or exactly of one of the classes: True is no number, and 1 is no text."""
     # By exact class: `bool` is a subclass of `int`.
     allowed = {*classes, type(None)}
     if set(map(type, values)) <= allowed:
         return values
     row = next(row for row, value in enumerate(values) if type(value) not in allowed)
-    raise BadValueError(row, no(values[row], data_type))
+    raise BadValueError(row, type_mismatch(values[row], data_type))
 
 
 def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
@@ -218,12 +218,12 @@ def _integers_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Arr
     except (pa.ArrowInvalid, OverflowError):
         limit = 1 << (data_type.bit_width - 1)
         fits = (value is None or -limit <= value < limit for value in whole)
-        row = next(row for row, good in enumerate(fits) if not good)
-        raise BadValueError(row, no(values[row], data_type)) from None
+        row = next(row for row, value_fits in enumerate(fits) if not value_fits)
+        raise BadValueError(row, type_mismatch(values[row], data_type)) from None
 
 
 def _whole(value: float | Decimal) -> Any:
-    """A whole number that some programs write as a double, 517.0 for 517; another value stays as it is."""
+    """517 for 517.0, as some programs write integers; other values are returned unchanged."""
     if isinstance(value, Decimal):
         small = value.is_finite() and value.adjusted() < _BIGINT_DIGITS
         return int(value) if small and value == value.to_integral_value() else value
@@ -233,20 +233,22 @@ def _whole(value: float | Decimal) -> Any:
 def _floats_from_json(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     for row, value in enumerate(values):
         if type(value) is float and not math.isfinite(value):
-            # JSON has no such number; Python reads it where it stands without quotes.
-            raise BadValueError(row, f"{no(value, data_type)}; {_NOT_FINITE_IN_JSON}")
+            # Python's parser accepts NaN and Infinity without quotes, which JSON does not have.
+            raise BadValueError(row, f"{type_mismatch(value, data_type)}; {_NOT_FINITE_IN_JSON}")
     values = [_FLOATS.get(value, value) if type(value) is str else value for value in values]
     numbers: list[float | None] = []
     for row, value in enumerate(_checked(values, data_type, int, float, Decimal)):
         try:
             number = None if value is None else float(value)
         except OverflowError as error:
-            raise BadValueError(row, no(value, data_type)) from error
+            raise BadValueError(row, type_mismatch(value, data_type)) from error
         if number is not None and math.isinf(number) and type(value) is Decimal and value.is_finite():
-            raise BadValueError(row, f"{no(value, data_type)}; {_NOT_FINITE_IN_JSON}")
+            raise BadValueError(row, f"{type_mismatch(value, data_type)}; {_NOT_FINITE_IN_JSON}")
         numbers.append(number)
     doubles = pa.array(numbers, pa.float64())
-    return located(doubles, data_type, lambda some, _: narrow(some)) if pa.types.is_float32(data_type) else doubles
+    return (
+        cast_with_row(doubles, data_type, lambda part, _: narrow(part)) if pa.types.is_float32(data_type) else doubles
+    )
 
 
 def _lists_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Convert) -> pa.Array:
@@ -262,7 +264,7 @@ def _structs_from_json(values: Sequence[Any], data_type: pa.DataType, convert: C
     names = {field.name for field in data_type}
     for row, value in enumerate(rows):
         if value is not None and not value.keys() <= names:
-            raise BadValueError(row, no(value, data_type))
+            raise BadValueError(row, type_mismatch(value, data_type))
     fields = [
         convert([None if row is None else row.get(field.name) for row in rows], field.type) for field in data_type
     ]
@@ -275,23 +277,23 @@ def _maps_from_json(values: Sequence[Any], data_type: pa.DataType, convert: Conv
     if not text:
         rows = _entries(rows, data_type.key_type)
     offsets = _offsets(rows)
-    found = list(chain.from_iterable((row.items() if text else row) if row else () for row in rows))
+    entries = list(chain.from_iterable((row.items() if text else row) if row else () for row in rows))
     with _rows_of(offsets):
         if not text:
             entry = pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
-            keys, items = nested(found, entry, convert).flatten()
+            keys, items = nested(entries, entry, convert).flatten()
             if keys.null_count:
                 raise BadValueError(keys.is_null().index(True).as_py(), "the key of a map is null")
         else:
-            keys = texts([key for key, _ in found])
-            items = convert([item for _, item in found], data_type.item_type)
+            keys = texts([key for key, _ in entries])
+            items = convert([item for _, item in entries], data_type.item_type)
     if not text:
         _check_unique(keys, offsets)
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=data_type, mask=_nulls(rows))
 
 
 def _entries(rows: Sequence[Any], key_type: pa.DataType) -> list[Any]:
-    """Maps as lists of entries, `{"key": ..., "value": ...}`, also those that are objects, whose keys are texts."""
+    """Maps as lists of entries, `{"key": ..., "value": ...}`. In objects, keys are texts and are parsed."""
     objects = [row if isinstance(row, dict) else {} for row in rows]
     if not any(objects):
         return [[] if row == {} else row for row in rows]
@@ -303,7 +305,7 @@ def _entries(rows: Sequence[Any], key_type: pa.DataType) -> list[Any]:
 
 
 def _check_unique(keys: pa.Array, offsets: Sequence[int]) -> None:
-    """Raise BadValueError for a map in which a key is there twice."""
+    """Raise BadValueError for a map with a repeated key. `offsets`: where each map begins in `keys`, and the end."""
     if all(end - start < 2 for start, end in pairwise(offsets)):
         return
     written = to_json(keys)
@@ -316,6 +318,7 @@ def _check_unique(keys: pa.Array, offsets: Sequence[int]) -> None:
 
 
 def _offsets(rows: Sequence[Any]) -> list[int]:
+    """Where the items of each row begin among those of all rows, and the end: [0, 2, 2, 3] for [[7, 8], None, [9]]."""
     return list(accumulate((len(row) if row else 0 for row in rows), initial=0))
 
 
@@ -325,33 +328,36 @@ def _nulls(rows: Sequence[Any]) -> pa.Array:
 
 @contextmanager
 def _rows_of(offsets: list[int]) -> Iterator[None]:
-    """Turn a bad value among the items of lists into a bad value of the list that contains it."""
+    """Raise a BadValueError for an item of lists again, with the row of the list.
+
+    With the offsets [0, 2, 2, 3] of [[7, 8], None, [9]], the items 0 and 1 are in row 0, the item 2 in row 2.
+    """
     try:
         yield
     except BadValueError as error:
-        # The error counts items of all lists; the last list that starts at or before the item contains it.
+        # The error counts items of all lists. The last list that starts at or before the item contains it.
         raise BadValueError(bisect_right(offsets, error.row) - 1, error.cause) from error
 
 
 def _bytes_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    found = []
+    values: list[bytes | None] = []
     for row, value in enumerate(text.to_pylist()):
         try:
-            # Without `validate`, Python skips characters that are not of the alphabet.
-            found.append(None if value is None else base64.b64decode(value, validate=True))
+            # Without `validate`, Python skips characters outside of the alphabet.
+            values.append(None if value is None else base64.b64decode(value, validate=True))
         except ValueError as error:
-            raise BadValueError(row, no(value, data_type)) from error
-    return pa.array(found, data_type)
+            raise BadValueError(row, type_mismatch(value, data_type)) from error
+    return pa.array(values, data_type)
 
 
 def _nested_from_text(text: pa.Array, data_type: pa.DataType) -> pa.Array:
-    found = []
+    values: list[Any] = []
     for row, value in enumerate(text.to_pylist()):
         try:
-            found.append(None if value is None else parse_json(value))
+            values.append(None if value is None else parse_json(value))
         except (ValueError, RecursionError) as error:
-            raise BadValueError(row, no(value, data_type)) from error
-    return from_json(found, data_type)
+            raise BadValueError(row, type_mismatch(value, data_type)) from error
+    return from_json(values, data_type)
 
 
 def _is_unicode(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Keys of windows."""
+"""Keys of rows in window stores."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SIGN = np.int64(-(2**63))
 
 
 def window_keys(starts: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
-    """Window starts (ms), put before encoded keys."""
+    """The keys of windows: window starts (ms) before encoded keys."""
     prefix = pa.py_buffer((starts ^ _SIGN).astype(">i8"))
     joined: pa.BinaryArray = pc.binary_join_element_wise(
         pa.Array.from_buffers(pa.binary(_BYTES), len(starts), [None, prefix]).cast(pa.binary()),
@@ -43,20 +43,21 @@ def without_window(key: bytes) -> bytes:
 
 def first_window_key(start: int) -> bytes:
     """The smallest key of windows that start at `start` (ms) or later; empty if all windows do."""
-    place = start + 2**63
-    return place.to_bytes(_BYTES, "big") if place > 0 else b""
+    unsigned = start + 2**63
+    return unsigned.to_bytes(_BYTES, "big") if unsigned > 0 else b""
 
 
 def range_in_segment(segment: int, key: bytes, first: int, last: int) -> tuple[bytes, bytes]:
-    """The range of keys with the rows of a key from the time `first` to `last`, where keys begin with the start of a
-    segment of time, the encoded key, and a time. All ms.
+    """The range of keys with the rows of one key in a segment, from the time `first` to `last`, both included (ms).
+
+    Keys begin with the segment's start, the encoded key and a time.
     """
-    before = first_window_key(segment) + key
-    return before + first_window_key(first), before + first_window_key(last + 1)
+    prefix = first_window_key(segment) + key
+    return prefix + first_window_key(first), prefix + first_window_key(last + 1)
 
 
 def first_kept_key(clock: int, retention: int, step: int = 1) -> bytes:
-    """The smallest key that has not expired at `clock` (ms). `step`: what starts of rows are multiples of, ms."""
+    """The smallest key that has not expired at `clock` (ms). `step`: starts of rows are multiples of it, ms."""
     start = first_visible_start(clock, retention)
     return first_window_key(start - start % step)
 
@@ -66,12 +67,12 @@ def first_visible_start(clock: int, retention: int) -> int:
     return clock - retention + 1
 
 
-# The layout of keys in window and session stores of processors, whose rows are asked for by key and time.
+# The layout of keys in window and session stores of processors, which read rows by key and time.
 #
 # The start of a segment of time, the encoded key, then the window's start, or the session's end and start. A segment
-# has the rows whose window starts, or whose session ends, in it, and is as long as in Kafka Streams' persistent stores:
-# half as long as rows are kept, and at least a minute. So ranges over keys have Kafka's order; the rows of a key in
-# some span of time are a few ranges of keys, and old segments lie together, which expiry removes as one range.
+# has the rows with a window start, or a session end, in it. It is as long as in Kafka Streams' persistent stores: half
+# the retention, and at least a minute. So ranges over keys have Kafka's order. The rows of a key in a span of time are
+# a few ranges of keys, and old segments lie together, so they expire as one range.
 #
 # Times are ms.
 
@@ -80,17 +81,17 @@ _WORD = 8
 
 
 def segment_length(retention: int) -> int:
-    """The length of a segment, ms."""
+    """The length of a segment, ms. `retention`: ms."""
     return max(retention // 2, LEAST_SEGMENT_MS)
 
 
 def segment_of(time: int, length: int) -> int:
-    """The start of the segment that a time is in."""
+    """The start of the segment that contains a time."""
     return time - time % length
 
 
 def timed_key(length: int, key: bytes, *times: int) -> bytes:
-    """The key of a row; the first of its times decides its segment."""
+    """The key of a row with these times; the first one decides the segment."""
     return first_window_key(segment_of(times[0], length)) + key + b"".join(map(first_window_key, times))
 
 
@@ -99,21 +100,21 @@ def segment_start(key: bytes) -> int:
     return _time(key[:_WORD])
 
 
-def plain_key(key: bytes, words: int) -> bytes:
-    """The encoded key of a row that has so many times."""
-    return key[_WORD : -words * _WORD]
+def plain_key(key: bytes, times: int) -> bytes:
+    """The encoded key within the key of a row with this number of times."""
+    return key[_WORD : -times * _WORD]
 
 
-def times_of(key: bytes, words: int) -> tuple[int, ...]:
-    """The times of a row that has so many of them."""
-    tail = key[-words * _WORD :]
-    return tuple(_time(tail[place : place + _WORD]) for place in range(0, len(tail), _WORD))
+def times_of(key: bytes, times: int) -> tuple[int, ...]:
+    """The times of a row with this number of times."""
+    tail = key[-times * _WORD :]
+    return tuple(_time(tail[start : start + _WORD]) for start in range(0, len(tail), _WORD))
 
 
-def split_timed_keys(keys: Sequence[bytes], words: int) -> tuple[list[bytes], Int64s]:
-    """Encoded keys, and a row of so many times for each."""
-    tails = np.frombuffer(b"".join([key[-words * _WORD :] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
-    return [plain_key(key, words) for key in keys], tails.reshape(-1, words)
+def split_timed_keys(keys: Sequence[bytes], times: int) -> tuple[list[bytes], Int64s]:
+    """Encoded keys, and a matrix of times (ms) with a row for each key and `times` columns."""
+    tails = np.frombuffer(b"".join([key[-times * _WORD :] for key in keys]), ">i8").astype(np.int64) ^ _SIGN
+    return [plain_key(key, times) for key in keys], tails.reshape(-1, times)
 
 
 def _time(word: bytes) -> int:

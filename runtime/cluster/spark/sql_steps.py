@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ...engine import pipe
 from ...engine.pipe import NUMBER
-from ...records.names import ticked
+from ...records.names import backticked
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -279,7 +279,7 @@ def _close(rows: DataFrame, flow: str | None, columns: Sequence[str], tags: Sequ
     """The rows with the columns of `flow` back in its struct."""
     if flow is None:
         return rows
-    fields = ", ".join(ticked(name) for name in columns)
+    fields = ", ".join(backticked(name) for name in columns)
     struct = _expr(f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))").alias(f"@{flow}")
     return rows.select(*_meta(rows), *(struct if name == f"@{flow}" else _column(name) for name in tags))
 
@@ -288,7 +288,7 @@ def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
     """The pipe with its flow as a struct column, and the flow's name."""
     if flow is not None:
         return rows, flow
-    fields = ", ".join(ticked(name) for name in _data(rows, None))
+    fields = ", ".join(backticked(name) for name in _data(rows, None))
     struct = _expr(f"IF(_kind < 0, NULL, struct({fields}))").alias(f"@{_ONLY}")
     return rows.select(*_meta(rows), struct), _ONLY
 
@@ -302,7 +302,7 @@ def _flattened(rows: DataFrame) -> DataFrame:
 def _trimmed(flow: str, keep: Sequence[str] | None) -> str:
     if keep is None:
         return _tag(flow)
-    fields = ", ".join(f"{_tag(flow)}.{ticked(name)} AS {ticked(name)}" for name in keep)
+    fields = ", ".join(f"{_tag(flow)}.{backticked(name)} AS {backticked(name)}" for name in keep)
     return f"IF({_tag(flow)} IS NULL, NULL, struct({fields}))"
 
 
@@ -329,11 +329,11 @@ def _columns(rows: DataFrame) -> list[Column]:
 
 
 def _tag(flow: str) -> str:
-    return ticked(f"@{flow}")
+    return backticked(f"@{flow}")
 
 
 def _column(name: str) -> Column:
-    return _expr(ticked(name))
+    return _expr(backticked(name))
 
 
 def _expr(sql: str) -> Column:

@@ -16,7 +16,7 @@ from ...records.join_keys import row_step
 from ...records.key_order import last_in_order
 from ...records.keys import decode_keys
 from ...records.schema import WINDOW_COLUMNS
-from ...records.session_keys import has_segments, unpacked
+from ...records.session_keys import has_segments, unpack_segment
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from .keyed.groups import bytes_of, group_codes, last_rows, window_column
@@ -139,7 +139,7 @@ def _held_in_segments(store: Store, opened: EpochStore, after: int, upto: int) -
         if int.from_bytes(segment[:8], "little", signed=True) <= after:
             continue
         plain = without_window(key)
-        for end, start, row in unpacked(segment):
+        for end, start, row in unpack_segment(segment):
             if after < end <= upto:
                 place = first_window_key(start) + plain
                 yield first_window_key(end) + place if store.type == "session" else place, row

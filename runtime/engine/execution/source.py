@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ...ir import declarations
 from ...ir.topology import Topic
 from ...log.log import Log
-from ...records.arrays import Int64s, to_numpy, typed
+from ...records.arrays import Int64s, cast_to, to_numpy
 from ...records.keys import encode_keys, partition_of
 from ...records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ...records.types import Kind
@@ -124,8 +124,8 @@ def _conform(rows: Rows, topic: Topic) -> Rows:
     """The rows with exactly the topic's columns, by name."""
     keys, values = rows.keys, rows.values
     return rows.with_columns(
-        {name: typed(keys[name], data_type) for name, data_type in key_columns(topic).items()},
-        {name: typed(values[name], data_type) for name, data_type in value_columns(topic).items()},
+        {name: cast_to(keys[name], data_type) for name, data_type in key_columns(topic).items()},
+        {name: cast_to(values[name], data_type) for name, data_type in value_columns(topic).items()},
     )
 
 

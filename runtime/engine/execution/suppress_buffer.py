@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...ir.topology import Store
-from ...records.arrays import Bools, Int64s, choose, concat_some, to_numpy, typed
+from ...records.arrays import Bools, Int64s, cast_to, choose, concat_some, to_numpy
 from ...records.keys import decode_keys, encode_keys
 from ...records.schema import WINDOW_COLUMNS
 from ...records.types import Kind, parse_columns
@@ -383,14 +383,14 @@ def pooled(store: Store, waiting: Waiting, arriving: Arriving) -> Pool:
     if not count:
         return Pool(code, keys, rows.keys, changes, 0)
     before, have = decoded_keys(store, waiting.keys), rows.keys
-    columns = {name: pa.concat_arrays([typed(before[name], have[name].type), have[name]]) for name in have}
+    columns = {name: pa.concat_arrays([cast_to(before[name], have[name].type), have[name]]) for name in have}
     return Pool(code, keys, columns, waiting.changes.then(changes), count)
 
 
 def _changes(store: Store, arriving: Arriving) -> Changes:
     everything, rows = arriving.everything, arriving.rows
     types, have = parse_columns(store.value), rows.values
-    values = {name: typed(have[name], kind) for name, kind in types.items()}
+    values = {name: cast_to(have[name], kind) for name, kind in types.items()}
     old = None
     if store.type == "changes":
         follows = after_old(everything.kind)[~is_old(everything.kind)]
@@ -398,7 +398,7 @@ def _changes(store: Store, arriving: Arriving) -> Changes:
         replaced = pa.array(place, mask=~follows)
         columns = everything.values
         old = Replaced(
-            {name: typed(columns[name], kind).take(replaced) for name, kind in types.items()},
+            {name: cast_to(columns[name], kind).take(replaced) for name, kind in types.items()},
             follows,
             everything.timestamp[np.maximum(place, 0)],
         )

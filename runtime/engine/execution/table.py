@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ...ir import declarations
 from ...ir.topology import Store
-from ...records.arrays import Bools, Int64s, typed
+from ...records.arrays import Bools, Int64s, cast_to
 from ...records.join_keys import row_step
 from ...records.session_keys import has_segments
 from ...records.types import Kind
@@ -46,7 +46,7 @@ class Table(declarations.Table):
         store = RowStore(epoch.store(self.store), types)
         stored = store.get(encoded)
         have = rows.values
-        values = {name: typed(have[name], data_type) for name, data_type in types.items()}
+        values = {name: cast_to(have[name], data_type) for name, data_type in types.items()}
         groups = Groups(code, len(first), self.emit == "each_update", stored.exists)
         exists = rows.kind == Kind.VALUE
         last = groups.last
@@ -86,7 +86,7 @@ class Materialize(declarations.Materialize):
         columns = decoded_state(self.store, [None] * len(rows) if rows.state is None else rows.state.to_pylist())
         types = stored_columns(self.store)
         have = rows.values
-        columns |= {name: typed(have[name], kind) for name, kind in types.items() if name not in columns}
+        columns |= {name: cast_to(have[name], kind) for name, kind in types.items() if name not in columns}
         exists = rows.kind == Kind.VALUE
         if has_segments(self.store):
             self._put_in_segments(rows, columns, exists, SessionStore(epoch.store(self.store), row_step(self.store)))

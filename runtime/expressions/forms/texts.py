@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ...records.arrays import unbroken
+from ...records.arrays import check_overflow
 from ..functions.texts import cut, joined, lower, of_like, of_rlike, padded, piece, position, repeated, up_to, upper
 from ..misread import name_of
 from ..nodes import BOOLEAN, Call, Constant, Node
@@ -134,7 +134,7 @@ def _replace(reader: Reader, tree: exp.Replace) -> Node:
 
 def _replaced(text: Any, pattern: str, replacement: str) -> Any:
     found = pc.replace_substring(text, pattern=pattern, replacement=replacement)
-    return unbroken(found) if isinstance(found, pa.Array) else found
+    return check_overflow(found) if isinstance(found, pa.Array) else found
 
 
 def _concat_ws(reader: Reader, tree: exp.ConcatWs) -> Node:

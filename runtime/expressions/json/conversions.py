@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pj
 
-from ...records.arrays import Bools, Int64s, to_numpy, unbroken
+from ...records.arrays import Bools, Int64s, check_overflow, to_numpy
 from ..kernels import Batch, Value
 from ..nodes import Node
 from .tokens import MOST_LEVELS, Kind, LostError, PartlyError, Tokens, characters, double, written
@@ -381,7 +381,7 @@ def _completed(read: Plain, texts: pa.Array, data_type: pa.StructType) -> pa.Arr
     if unquoted is None:
         found = one_by_one(others, data_type)
     else:
-        quoted = unbroken(pc.replace_substring_regex(others, pattern=unquoted, replacement=r'\1"\2"\3'))
+        quoted = check_overflow(pc.replace_substring_regex(others, pattern=unquoted, replacement=r'\1"\2"\3'))
         again = read_plain(quoted, pattern_of(data_type), data_type)
         left = one_by_one(others.take(pa.array(again.places)), data_type)
         found = _put(again.values, again.places, left)

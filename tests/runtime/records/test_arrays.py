@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.expressions.kernels import Value
-from headwater.runtime.records.arrays import pieces_in_order, repeated, row_bytes, too_large, unbroken
+from headwater.runtime.records.arrays import check_overflow, pieces_in_order, repeat, row_bytes, too_large
 
 TEXTS = ["", "abc", None, "x" * 40]
 
@@ -58,22 +58,22 @@ def test_no_rows_are_no_pieces() -> None:
 
 def test_more_bytes_than_an_array_holds_are_refused_where_arrow_would_make_a_broken_one() -> None:
     text = pa.scalar("x" * (1 << 20))
-    for making in (lambda: repeated(text, 3000), lambda: Value(text).array(3000)):
+    for making in (lambda: repeat(text, 3000), lambda: Value(text).array(3000)):
         with pytest.raises(pa.ArrowCapacityError) as raised:
             making()
         assert too_large(raised.value)
-    assert repeated(text, 2).to_pylist() == [text.as_py()] * 2
-    assert repeated(pa.scalar(None), 3).to_pylist() == [None] * 3
-    assert repeated(pa.scalar(["a", None]), 2).to_pylist() == [["a", None]] * 2
+    assert repeat(text, 2).to_pylist() == [text.as_py()] * 2
+    assert repeat(pa.scalar(None), 3).to_pylist() == [None] * 3
+    assert repeat(pa.scalar(["a", None]), 2).to_pylist() == [["a", None]] * 2
 
 
 def test_column_whose_texts_have_outgrown_it_is_refused() -> None:
     texts = pa.array(["abc", None, "", "de"])
-    assert unbroken(texts[1:]).to_pylist() == [None, "", "de"]
-    assert unbroken(pa.array([], pa.string())).to_pylist() == []
+    assert check_overflow(texts[1:]).to_pylist() == [None, "", "de"]
+    assert check_overflow(pa.array([], pa.string())).to_pylist() == []
     offsets = pa.py_buffer(np.array([0, 9, 5], np.int32).tobytes())
     with pytest.raises(pa.ArrowCapacityError):
-        unbroken(pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"x" * 9)))
+        check_overflow(pa.StringArray.from_buffers(2, offsets, pa.py_buffer(b"x" * 9)))
 
 
 def test_only_errors_of_more_than_an_array_holds_say_that_fewer_rows_may_do() -> None:

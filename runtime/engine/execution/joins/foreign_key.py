@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from ....ir import declarations
 from ....ir.topology import Store
-from ....records.arrays import Bools, Int64s, to_numpy, typed
+from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.keys import decode_keys, encode_keys
 from ....records.types import Kind, parse_columns
 from ....state.codec import RowCodec
@@ -172,8 +172,8 @@ _TIME = 8
 def row_hashes(store: Store, columns: Mapping[str, pa.Array], rows: int) -> list[bytes]:
     """The hash of each row of a table. `store`: the table's, which says the order of its value columns."""
     types = parse_columns(store.value)
-    typed = [columns[name].cast(kind) if columns[name].type != kind else columns[name] for name, kind in types.items()]
-    encoded = RowCodec(types).encode(typed, np.zeros(rows, np.int64))
+    values = [columns[name].cast(kind) if columns[name].type != kind else columns[name] for name, kind in types.items()]
+    encoded = RowCodec(types).encode(values, np.zeros(rows, np.int64))
     return [blake2b(row[_TIME:], digest_size=_BYTES).digest() for row in encoded]
 
 
@@ -348,10 +348,10 @@ class ForeignKeyJoin(declarations.ForeignKeyJoin):
         places = pa.array(np.arange(len(rows)), mask=~exists)
         mine = rows.values
         values = {
-            name: typed(mine[name].take(places), column.type) if name in mine else pa.nulls(len(rows), column.type)
+            name: cast_to(mine[name].take(places), column.type) if name in mine else pa.nulls(len(rows), column.type)
             for name, column in joined.values.items()
         }
-        keys = {name: typed(rows.keys[name], column.type) for name, column in joined.keys.items()}
+        keys = {name: cast_to(rows.keys[name], column.type) for name, column in joined.keys.items()}
         kind = np.where(exists, Kind.VALUE, Kind.TOMBSTONE).astype(np.int8)
         return replace(rows, kind=kind, state=None).with_columns(keys, values)
 

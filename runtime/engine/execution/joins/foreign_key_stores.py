@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ....ir import declarations
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow, SessionWindow
-from ....records.arrays import Bools, Int64s, to_numpy, typed
+from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.keys import decode_keys
 from ....records.types import Kind, parse_columns
 from ....state.codec import RowCodec
@@ -174,7 +174,7 @@ class RowsAt:
         exists = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index]
         exists &= keys.is_valid().to_numpy(zero_copy_only=False)
         now = changed.values
-        columns = {name: pa.concat_arrays([before[name], typed(now[name], before[name].type)]) for name in names}
+        columns = {name: pa.concat_arrays([before[name], cast_to(now[name], before[name].type)]) for name in names}
         return cls(columns, np.concatenate([stored.timestamp, changed.timestamp]), index, exists)
 
     def taken(self, rows: Bools) -> dict[str, pa.Array]:
@@ -195,7 +195,7 @@ def _also_expired(store: Store, expired: Store, keys: pa.BinaryArray, epoch: Tas
     return StoredRows(
         np.concatenate([inside.exists, outside.exists])[picked],
         {
-            name: pa.concat_arrays([typed(there[name], column.type), column]).take(pa.array(picked))
+            name: pa.concat_arrays([cast_to(there[name], column.type), column]).take(pa.array(picked))
             for name, column in outside.columns.items()
         },
         np.concatenate([inside.timestamp, outside.timestamp])[picked],

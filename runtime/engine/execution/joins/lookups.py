@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....ir import declarations
-from ....records.arrays import Bools, Int64s, typed
+from ....records.arrays import Bools, Int64s, cast_to
 from ....records.keys import encode_keys
 from ....records.types import Kind, parse_columns
 from ....state.codec import RowCodec
@@ -97,7 +97,7 @@ class StreamTableJoin(declarations.StreamTableJoin):
         columns = changed.values
         before = visible_columns(self.store, stored)
         values = {
-            new: pa.concat_arrays([before[name], typed(columns[name], before[name].type)])
+            new: pa.concat_arrays([before[name], cast_to(columns[name], before[name].type)])
             for new, name in self.values.items()
         }
         edges[self.flow] = _joined(rows, values, index, found, null, self, epoch)
@@ -117,7 +117,7 @@ class GlobalJoin(declarations.GlobalJoin):
         """See `Node`."""
         store = self.table.store
         looked_up = [
-            typed(edges[self.flow].columns[self.by[name]], data_type)
+            cast_to(edges[self.flow].columns[self.by[name]], data_type)
             for name, data_type in parse_columns(store.key).items()
         ]
         null = null_keys(looked_up, len(edges[self.flow]))

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow
-from ....records.arrays import Bools, Int64s, to_numpy, typed
+from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.join_keys import (
     plain_key,
     segment_length,
@@ -135,7 +135,7 @@ class Events:
         columns = zip(this.keys.items(), other.keys.values(), strict=True)
         nobody = sum(map(len, passing))
         key = {
-            name: pa.concat_arrays([mine, typed(theirs, mine.type), pa.nulls(nobody, mine.type)])
+            name: pa.concat_arrays([mine, cast_to(theirs, mine.type), pa.nulls(nobody, mine.type)])
             for (name, mine), theirs in columns
         }
         time, bare = rows.timestamp[row], row >= len(this) + len(other)
@@ -230,7 +230,7 @@ def _taken(columns: Mapping[str, pa.Array], places: Int64s) -> dict[str, pa.Arra
 
 def stacked(parts: Sequence[pa.Array]) -> pa.Array:
     """Columns one after another, of the type of the first."""
-    return pa.concat_arrays([typed(part, parts[0].type) for part in parts])
+    return pa.concat_arrays([cast_to(part, parts[0].type) for part in parts])
 
 
 # The records of a left or outer join that have found no match so far, and when they come out without one.

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from ....ir import declarations
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow
-from ....records.arrays import Bools, Int64s, to_numpy, typed
+from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.join_keys import unmatched_keys
 from ....records.keys import decode_keys
 from ..keyed.groups import by_key, bytes_of, group_codes
@@ -122,7 +122,7 @@ class Side:
     def values(self, events: Events, event: Int64s) -> list[pa.Array]:
         """The columns that the store has of these records."""
         at, columns = pa.array(events.row[event] - self.start), self.rows.values
-        return [typed(columns[name].take(at), kind) for name, kind in self.store.types.items()]
+        return [cast_to(columns[name].take(at), kind) for name, kind in self.store.types.items()]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ....ir import declarations
 from ....ir.topology import Store
-from ....records.arrays import Bools, Int64s, typed
+from ....records.arrays import Bools, Int64s, cast_to
 from ....records.types import Kind
 from ..aggregate import look_up, row_keys
 from ..keyed.groups import Groups, by_key, group_codes
@@ -38,7 +38,7 @@ class TableTableJoin(declarations.TableTableJoin):
         this, other = (_new_rows(edges[name]) for name in (self.flow, self.table))
         theirs = zip(this.keys, other.keys.values(), strict=True)
         both = {name: (this.keys[name], column) for name, column in theirs}
-        columns = {name: pa.concat_arrays([mine, typed(its, mine.type)]) for name, (mine, its) in both.items()}
+        columns = {name: pa.concat_arrays([mine, cast_to(its, mine.type)]) for name, (mine, its) in both.items()}
         keys = row_keys(self.store, columns)
         code, first = group_codes(keys)
         # Stores are read fastest in the order of their keys.
@@ -221,7 +221,7 @@ def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows
     types = {name: before[name].type for name in names}
     return Versions(
         {
-            name: pa.concat_arrays([before[name], typed(after[name], kind), pa.nulls(1, kind)])
+            name: pa.concat_arrays([before[name], cast_to(after[name], kind), pa.nulls(1, kind)])
             for name, kind in types.items()
         },
         np.concatenate([stored.timestamp, rows.timestamp, [-1]]),

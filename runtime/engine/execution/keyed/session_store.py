@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Int64s
-from ....records.session_keys import Session, packed, packed_each, segments_of, unpacked
+from ....records.session_keys import Session, pack_segment, pack_segments, segments_of, unpack_segment
 from ....records.window_keys import first_window_key, window_keys, without_window
 from ..node import EpochStore
 from .groups import bytes_of
@@ -60,7 +60,7 @@ class ChangedSegments:
         `before`: the sessions of each one so far.
         """
         sessions, begin = self.sessions, self.begin
-        values: list[bytes | None] = [*packed_each(sessions.start, sessions.end, sessions.row, begin)]
+        values: list[bytes | None] = [*pack_segments(sessions.start, sessions.end, sessions.row, begin)]
         last: Int64s = sessions.end[begin[1:] - 1]
         # Most segments are new, and none of their sessions is gone: that is all of them.
         others = np.fromiter(map(bool, before), np.bool_, len(before))
@@ -69,7 +69,7 @@ class ChangedSegments:
         for place in np.flatnonzero(others).tolist():
             rows = {(end, start): row for end, start, row in before[place]} | self._changes(place)
             after = sorted((*bounds, row) for bounds, row in rows.items() if row is not None)
-            values[place] = packed(after) if after else None
+            values[place] = pack_segment(after) if after else None
             if after or before[place]:
                 last[place] = (after or before[place])[-1][0]
         return values, last
@@ -143,7 +143,7 @@ class SessionStore:
         for key, value in self._store.range(first_window_key(first_start), first_window_key(last_start + 1)):
             number = numbers.get(without_window(key))
             if number is not None:
-                self._read[key] = unpacked(value)
+                self._read[key] = unpack_segment(value)
                 found.append((number, self._read[key]))
         # Those of one key stay in the order of time.
         return sorted(found, key=itemgetter(0))
@@ -183,5 +183,5 @@ class SessionStore:
         """The segments with these keys, each of which is read once in an epoch."""
         missing = sorted({key for key in keys if key not in self._read})
         for key, value in zip(missing, self._store.get_many(missing), strict=True):
-            self._read[key] = [] if value is None else unpacked(value)
+            self._read[key] = [] if value is None else unpack_segment(value)
         return [self._read[key] for key in keys]

@@ -14,7 +14,7 @@ from ....ir.declarations import Flow
 from ....ir.topology import Topic
 from ....log.ranges import Fetched, LogRange, RangeReader
 from ....records.arrays import Int64s, to_numpy
-from ....records.schema import no_timestamp, no_timestamps
+from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import Kind, parse_columns
 from ....tasks.plan import LaneInput, SkippedRecord, TaskPlan, TopicInput, TrialRecords
 from ....timed_parts import timed
@@ -114,7 +114,7 @@ class TimestampError(HeadwaterError):
 
     def __init__(self, record: RecordId, offset: int, timestamp: int, numbers: Sequence[int] = ()) -> None:
         where = f"record {offset} of {record.topic}-{record.partition}"
-        super().__init__(f"{where} has the timestamp {timestamp}, which {no_timestamp(timestamp)}")
+        super().__init__(f"{where} has the timestamp {timestamp}, which {timestamp_error(timestamp)}")
         self.record = record
         self.offset = offset
         self.timestamp = timestamp
@@ -202,7 +202,7 @@ def read_task(
         if chunk is not None:
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
             if not inputs[reading.topic.name].responses:
-                moving[places] = np.where(no_timestamps(timestamps[places]), plan.stream_time, timestamps[places])
+                moving[places] = np.where(invalid_timestamps(timestamps[places]), plan.stream_time, timestamps[places])
     # The stream time after each record: it becomes `_order` of the records that this task makes. When answers come
     # depends on where epochs end, so they do not move it.
     order = np.maximum(np.maximum.accumulate(moving), plan.stream_time)
@@ -224,7 +224,7 @@ def read_task(
     )
     taken = replace(taken, left_out=_left_out(taken, plan.skipped), trial_records=plan.trial_records)
     # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
-    wrong = np.flatnonzero(no_timestamps(timestamps)).tolist() if refuse_times else []
+    wrong = np.flatnonzero(invalid_timestamps(timestamps)).tolist() if refuse_times else []
     wrong = [number for number in wrong if number not in taken.left_out]
     if wrong:
         record = taken.record(wrong[0])

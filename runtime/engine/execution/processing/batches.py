@@ -17,7 +17,7 @@ from .....suggestions import closest, guess
 from ....dataclass_json import parsed
 from ....python_functions.results import UnfitValueError, fitted
 from ....records.arrays import Bools, Int8s, Int64s, to_numpy
-from ....records.schema import no_timestamp, no_timestamps
+from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import Kind
 from ..node import RowFailedError
 from ..rows import Rows, physical_key
@@ -48,11 +48,11 @@ def times_of(rows: Columns, name: str, what: str) -> Int64s:
     if column.null_count:
         raise UnfitValueError(f"the column {name!r} of a batch for {what!r} cannot be null")
     times: Int64s = to_numpy(column)
-    wrong = np.flatnonzero(no_timestamps(times))
+    wrong = np.flatnonzero(invalid_timestamps(times))
     if len(wrong):
         found = int(times[wrong[0]])
         where = f"row {wrong[0]} of the column {name!r} of a batch for {what!r}"
-        raise UnfitValueError(f"{where}: the timestamp {no_timestamp(found)}: {found}")
+        raise UnfitValueError(f"{where}: the timestamp {timestamp_error(found)}: {found}")
     return times
 
 

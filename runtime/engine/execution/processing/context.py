@@ -14,7 +14,7 @@ from ....ir.declarations import Flow
 from ....python_functions.objects import Row, RowType
 from ....python_functions.results import UnfitValueError
 from ....records.arrays import Int64s
-from ....records.schema import no_timestamp
+from ....records.schema import timestamp_error
 from ....records.types import Kind, parse_columns
 from ..order.origins import Origins
 from ..rows import Rows, concat
@@ -80,7 +80,7 @@ class Forwarded:
             raise UnfitValueError(f"{what}, and perhaps the name of a flow, not {record!r:.100}") from None
         output = self._only if flow is None and self._only is not None else self._named_output(flow)
         moment = self._moment
-        if (wrong := no_timestamp(timestamp)) is not None:
+        if (wrong := timestamp_error(timestamp)) is not None:
             raise UnfitValueError(f"the timestamp of a forwarded record {wrong}: {timestamp!r:.100}")
         key = None if key is None else _row(output.key, key, "key")
         value = None if value is None else _row(output.value, value, "value")

@@ -14,7 +14,7 @@ from ....ir.topology import Store
 from ....python_functions.objects import Row
 from ....python_functions.results import UnfitValueError
 from ....records.arrays import Int64s, to_numpy
-from ....records.schema import no_timestamp, no_timestamps
+from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import parse_columns
 from ....records.window_keys import (
     first_visible_start,
@@ -69,7 +69,7 @@ class TimedRows:
         """
         self._moment.refuse_outside()
         for time in times:
-            if no_timestamp(time) is not None:
+            if timestamp_error(time) is not None:
                 self._refuse_time(time)
         encoded, row = self._keys.encoded(key), self._rows.row(value)
         self.clock = max(self.clock, times[0])
@@ -174,7 +174,7 @@ class TimedRows:
         """Those of some rows to change that have not expired, and their times. Notes their segments."""
         times = self._times(rows, names)
         self._moment.refuse_outside()
-        wrong = times[no_timestamps(times)]
+        wrong = times[invalid_timestamps(times)]
         if len(wrong):
             self._refuse_time(int(wrong[0]))
         # As if they were changed one after another.
@@ -198,7 +198,7 @@ class TimedRows:
 
     def _refuse_time(self, time: Any) -> NoReturn:
         what = f"a time in a key of the store {self._name!r}"
-        raise UnfitValueError(f"{what} {no_timestamp(time)}: {time!r:.100}")
+        raise UnfitValueError(f"{what} {timestamp_error(time)}: {time!r:.100}")
 
     def _open(self, time: int) -> None:
         """Note that the segment of a time has rows."""
