@@ -21,6 +21,7 @@ _OTHERS: Mapping[str, str] = {
     "first_epoch_size": "the first epoch by a later one",
     "memory": "a backlog of 32 million records, beside one of 8 million",
     "epoch_bytes": "epochs of large records, by their bytes",
+    "epoch_bytes_of_two": "the same of two tasks at once",
     "assignors": "10,000 tasks on 200 clients, from nothing",
 }
 _GROWTH: Mapping[str, str] = {

@@ -1,7 +1,8 @@
 """A process that takes large records with a topology in it, without Spark, and says how much memory that took.
 
-`python -m headwater.benchmarks.suite.sides.large_records FOLDER COUNT SIZE MAX_BYTES` gives a line of JSON. Linux only:
-elsewhere a process cannot forget its highest memory.
+`python -m headwater.benchmarks.suite.sides.large_records FOLDER KEYS COUNT SIZE MAX_BYTES` gives a line of JSON. KEYS:
+`kept` for one subtopology, `changed` for two, whose tasks run at once. Linux only: elsewhere a process cannot forget
+its highest memory.
 """
 
 from __future__ import annotations
@@ -32,16 +33,16 @@ flows:
   measured:
     from: texts
     steps:
-      - key_by: {k: k}
       - aggregate: {values: {n: count(*), most: max(length(text))}}
     to: longest
 """
+CHANGED_KEYS = TOPOLOGY.replace("- aggregate", "- key_by: {k: k}\n      - aggregate")
 FILES = {
     "headwater.yml": "name: large\nversion: '1'\nprofile: large\n",
     "profiles.yml": "large: {target: t, targets: {t: {log: {type: embedded, path: log}}}}\n",
     "topics/inputs.yml": "topics:\n  texts: {partitions: 1, key: {id: string}, value: {k: string, text: string}}\n",
-    "topologies/case.yml": TOPOLOGY,
 }
+TOPOLOGIES = {"kept": TOPOLOGY, "changed": CHANGED_KEYS}
 
 
 class NoSpark:
@@ -52,13 +53,13 @@ class NoSpark:
         raise AssertionError(f"only Spark knows the types of {requests}")
 
 
-def measured(root: Path, count: int, size: int, max_bytes: int) -> Mapping[str, Any]:
-    """Take `count` texts of `size` bytes in epochs of `max_bytes`.
+def measured(root: Path, keys: str, count: int, size: int, max_bytes: int) -> Mapping[str, Any]:
+    """Take `count` texts of `size` bytes in epochs of `max_bytes`. `keys`: one of TOPOLOGIES.
 
     Gives the bytes of memory beyond those at the start, at the highest, of the append (`appended`) and of the epochs
     (`taken`), and the last two rows of the aggregation (`longest`).
     """
-    for name, content in FILES.items():
+    for name, content in {**FILES, "topologies/case.yml": TOPOLOGIES[keys]}.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(content)
     spark: Any = NoSpark()
@@ -71,7 +72,7 @@ def measured(root: Path, count: int, size: int, max_bytes: int) -> Mapping[str, 
 
     def records() -> Iterator[Incoming]:
         for number in range(count):
-            columns = {"id": [str(number)], "k": [str(number % 2)], "text": [text]}
+            columns = {"id": [str(number % 2)], "k": [str(number % 2)], "text": [text]}
             yield from_table(topic, pa.table(columns), number)
 
     try:
@@ -80,7 +81,7 @@ def measured(root: Path, count: int, size: int, max_bytes: int) -> Mapping[str, 
         rows = topology.records(surface.written["longest"])[-2:]
     finally:
         topology.close()
-    longest = [[each.key and each.key["k"], each.value and [each.value["n"], each.value["most"]]] for each in rows]
+    longest = [[*(row.key or {}).values(), *(row.value or {}).values()] for row in rows]
     return {"appended": appended, "taken": taken, "longest": longest}
 
 
@@ -97,4 +98,4 @@ def _memory(name: str) -> int:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measured(Path(sys.argv[1]), *map(int, sys.argv[2:5]))))
+    print(json.dumps(measured(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:]))))
