@@ -437,7 +437,7 @@ EXPRESSIONS: dict[str, Code] = {
     "HW405": Code(
         "an unknown SQL function",
         "The function is not in the list of functions that expressions may use.",
-        "Fix the name; `docs/language.md` has the list.",
+        "Fix the name; `docs/language/expressions.md` has the list.",
     ),
     "HW406": Code(
         "a function that is not deterministic",
@@ -458,7 +458,7 @@ EXPRESSIONS: dict[str, Code] = {
     "HW409": Code(
         "an aggregate that is not supported",
         "This aggregate, or this form of it, cannot be kept up record by record here.",
-        "Use one of those listed in `docs/language.md`.",
+        "Use one of those listed in `docs/language/windows-and-aggregates.md`.",
     ),
     "HW410": Code(
         "a value of `aggregate` that is not aggregated",

@@ -229,5 +229,5 @@ def _check_options(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> None
         if not is_allowed(text, name.text):
             position = parsed.sql.position(name.start, name.end + 1)
             known = OPTIONS[text]
-            hint = did_you_mean(name.text, known) or "Leave it out; `docs/language.md` lists those that are."
+            hint = did_you_mean(name.text, known) or "Remove it; `docs/language/expressions.md` lists the options."
             diagnostics.add("HW419", position, f"The option '{name.text[:40]}' is not allowed.", hint)

@@ -55,7 +55,7 @@ FAMILIES = (
     ("Records that fail", codes.FAILING_RECORDS, "Which records can be left out, and where they are kept."),
     ("Renames", codes.RENAMES, "What `was` says: [renaming](changing.md#renaming)."),
     ("Tests", codes.TESTS, "What `headwater test` finds wrong in [the files of tests](testing.md)."),
-    ("Starts", codes.STARTS, "Where a new reader of a topic begins: [start](language.md#where-a-new-reader-begins)."),
+    ("Starts", codes.STARTS, "Where a new reader begins: [start](language/index.md#where-a-new-reader-begins)."),
 )
 
 

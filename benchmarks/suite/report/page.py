@@ -157,7 +157,7 @@ _HOW = """How it is measured:
   and write the rows that are updated. Headwater's time is from planning an epoch to its commit, Spark's is
   `triggerExecution` of a batch.
 - Headwater computes expressions with `engine: task`, see [who computes
-  expressions](language.md#who-computes-expressions); what it cannot do itself there goes to Spark SQL.
+  expressions](language/expressions.md#who-computes-expressions); what it cannot do itself there goes to Spark SQL.
 - The bare loop is the same work over Arrow files and LMDB in one process, with nothing around it: no offsets, no
   changelogs, no commits (`python -m benchmarks.bare_loop`). It has one core for most of its work, and we have two.
 - Where other processes use more than 0.3 cores meanwhile, there is no ratio, and the figure is not kept."""

@@ -74,7 +74,7 @@ def whole(block: dict[str, Any]) -> tuple[str, Any]:
 
 
 def blocks() -> list[Any]:
-    pages = [*sorted((ROOT / "docs").glob("*.md")), ROOT / "README.md"]
+    pages = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md"]
     return [
         pytest.param(block, id=f"{page.name}-{number}")
         for page in pages
