@@ -18,7 +18,7 @@ from ..runtime.log.inspection.repair import Repair, plan_repair, repair
 from ..runtime.log.inspection.verification import Progress, Verification, VerifiedApplication
 from ..runtime.progress.resets import forget_state, held
 from ..runtime.records.schema import changelog_topic
-from ..runtime.state.directory import StateDirectory, found_with_beside
+from ..runtime.state.directory import StateDirectory, find_with_rebuilds
 from ..suggestions import guess
 from .arguments import check_names
 from .files import CheckedFiles, Selection
@@ -201,5 +201,5 @@ class Cleaning:
             directory
             for here in ([] if state_dir is None else [state_dir])
             for topology in topologies
-            for directory in found_with_beside(here, f"{project}-{topology}")
+            for directory in find_with_rebuilds(here, f"{project}-{topology}")
         ]

@@ -20,7 +20,7 @@ from ..runtime.changes.plan import Made, Orphan, Plan
 from ..runtime.changes.planning import Planned, plan_against, plan_on
 from ..runtime.ingest.seeds import SeedSpec
 from ..runtime.ir.topology import Topic, Topology
-from ..runtime.state.directory import place_of
+from ..runtime.state.directory import log_location
 from .files import CheckedFiles, Selection
 from .target import Target
 
@@ -110,7 +110,7 @@ class Plans:
 
     def _place(self) -> str:
         log = self._target.settings_to_read().log
-        return place_of(log.name, log.options)
+        return log_location(log.name, log.options)
 
     def _judged(self) -> CheckedProject:
         found: CheckedProject = vars(self._files).get("typed") or self._files.judged

@@ -13,7 +13,7 @@ from ..runtime.cluster.spark.job import local_state
 from ..runtime.generated_code import load_runner
 from ..runtime.ir.topology import Settings, Topology
 from ..runtime.log.placed_log import PlacedLog
-from ..runtime.state.directory import check_known_by, place_of
+from ..runtime.state.directory import check_same_log_for, log_location
 from .files import CheckedFiles, Selection
 
 # The chosen target of profiles.yml: its settings, its log, and the place of its stores.
@@ -50,7 +50,7 @@ class Target:
     def log_place(self) -> str:
         """The log's folder or URI, for messages. Raises InvalidProjectError."""
         log = self.settings_to_read().log
-        return place_of(log.name, log.options)
+        return log_location(log.name, log.options)
 
     def state_dir(self) -> Path | None:
         """The folder of the stores, see `local_state`. Raises InvalidProjectError."""
@@ -64,7 +64,7 @@ class Target:
         """Raises OtherLogError if stores on this machine were made of another log."""
         log, state_dir = log_of(settings), local_state(settings)
         if state_dir is not None:
-            check_known_by(state_dir, self._files.applications(), log.identity(), self.log_place())
+            check_same_log_for(state_dir, self._files.applications(), log.identity(), self.log_place())
         return log
 
 

@@ -32,7 +32,7 @@ from headwater.runtime.placing.place import Client, Member, place
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer
+from headwater.runtime.restore.requests import StateLocation, StateRequest, StateResponse, StoreResponse
 from headwater.runtime.restore.store_changelog_reader import Errors, StoreChangelogReader
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
@@ -47,9 +47,9 @@ class AtOnce:
 
     threads = 2
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         return [
-            StateAnswer(stores=tuple(StoreAnswer(each.input.store, each.partition, 0) for each in request.stores))
+            StateResponse(stores=tuple(StoreResponse(each.input.store, each.partition, 0) for each in request.stores))
             for request in requests
         ]
 

@@ -44,7 +44,7 @@ from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.links import InDriver, StateLink, hold
+from headwater.runtime.restore.links import InDriver, StateLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.restore.strategies import SnapshotRestore
@@ -124,7 +124,7 @@ def restore(root: Path, folder: str, links: Sequence[StateLink], backend: str = 
                 stores=(replace(STORE, backend=backend),),
             )
             (root / folder / location.folder / TOPOLOGY.application).mkdir(parents=True)
-            held = hold(link, replace(location, folder=""))
+            held = claim_stores(link, replace(location, folder=""))
             if held.failure is not None:
                 raise SystemExit(held.failure.message)
             location = replace(location, folder=held.folder, process_id=held.process_id)

@@ -38,11 +38,11 @@ def test_log_state_memory_and_target_are_for_their_owner_whatever_the_umask(tmp_
     commits.fold(2, commits.identity(2) or "")
     assert commits.first() == 2
     log.write("p-t", "c", "a", pa.table({"_timestamp": [1]}), 0, 0)
-    owner = Owner.of(os.getpid())
+    owner = Owner.from_pid(os.getpid())
     assert owner is not None
     state = tmp_path / "all" / "state"
     directory = StateDirectory(state, claim(state, "p-t", owner), "p-t")
-    with directory.locked():
+    with directory.lock():
         ProcessFile.take(directory.path, owner)
         for path, opened in (
             (directory.store_path(StoreId("s", 0)), LmdbStore),

@@ -33,12 +33,12 @@ def circle(path: Path) -> None:
 
 
 def lock(root: Path) -> None:
-    with StateDirectory(root / "state", "c", "p-t").locked():
+    with StateDirectory(root / "state", "c", "p-t").lock():
         pass
 
 
 def take(root: Path) -> None:
-    owner = Owner.of(os.getpid())
+    owner = Owner.from_pid(os.getpid())
     assert owner is not None
     ProcessFile.take(root / "state/c/p-t", owner)
 

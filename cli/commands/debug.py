@@ -78,23 +78,23 @@ def _profile(project: Project) -> str:
 
 def _log(project: Project) -> str:
     from ...runtime.driver.event_texts import counted
-    from ...runtime.state.directory import place_of
+    from ...runtime.state.directory import log_location
 
     settings, log = project.settings(), project.log()
     held = counted(len(log.applications()), "application")
-    return f"{settings.log.name} at {place_of(settings.log.name, settings.log.options)}, {held}"
+    return f"{settings.log.name} at {log_location(settings.log.name, settings.log.options)}, {held}"
 
 
 def _state(project: Project) -> str:
     from ...runtime.cluster.spark.job import local_state
-    from ...runtime.state.machine import refuse_network_file_system
+    from ...runtime.state.machine import reject_network_file_system
 
     settings = project.settings()
     path = local_state(settings)
     if path is None:
         return f"{settings.state_dir} on the executors' machines, which a run looks at"
     there = next(each for each in (path, *path.parents) if each.exists())
-    refuse_network_file_system(there)
+    reject_network_file_system(there)
     try:
         make_folder(there)  # it is there, unless it is a file
         with tempfile.TemporaryDirectory(prefix=".headwater-", dir=there) as folder:

@@ -14,7 +14,7 @@ from ...errors import HeadwaterError
 from ..dataclass_json import from_plain
 from ..log.inspection.contents import contents_of
 from ..log.placed_log import PlacedLog
-from ..state.directory import StateDirectory, state_dir_beside
+from ..state.directory import StateDirectory, rebuild_state_dir
 from .model import Change, Verdict, worst
 
 # How much room results take that are computed again, beside those that are there.
@@ -44,7 +44,7 @@ def space_of(log: PlacedLog, applications: Sequence[str], place: str, state_dir:
     in_log = sum(_size(log, name) for name in applications) - sum(_size(new, name) for name in begun)
     folders: list[tuple[str, Path | None, int]] = [(place, Path(place) if Path(place).is_dir() else None, in_log)]
     if state_dir is not None:
-        present, there = (sum(_taken(each, applications)) for each in (state_dir, state_dir_beside(state_dir)))
+        present, there = (sum(_taken(each, applications)) for each in (state_dir, rebuild_state_dir(state_dir)))
         folders.append((str(state_dir), state_dir if state_dir.is_dir() else None, present - there))
     needed: dict[int, int] = {}
     for _, folder, size in folders:
@@ -68,7 +68,7 @@ def _size(log: PlacedLog, application: str) -> int:
 def _taken(state_dir: Path, applications: Sequence[str]) -> Iterator[int]:
     """What the files of stores take on the disk: those of LMDB have holes."""
     for application in applications:
-        for directory in StateDirectory.found(state_dir, application):
+        for directory in StateDirectory.find_all(state_dir, application):
             for path in directory.path.rglob("*"):
                 yield path.lstat().st_blocks * _BLOCK
 

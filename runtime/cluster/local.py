@@ -219,7 +219,7 @@ class LocalCluster:
 
     def owner(self) -> Owner | None:
         """This process."""
-        return Owner.of(os.getpid())
+        return Owner.from_pid(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
         """The state directory of the settings."""

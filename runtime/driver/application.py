@@ -24,7 +24,7 @@ from ..progress.committed import Committed
 from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedError
 from ..progress.planner import Planner, beginnings
 from ..progress.positions import GlobalTask
-from ..state.directory import check_known_by, place_of, take_over_beside
+from ..state.directory import check_same_log_for, log_location, take_over_rebuild
 from ..task_id import TaskKey
 from .cluster import Cluster
 from .counters import Counters
@@ -74,10 +74,10 @@ def check_log(topologies: Iterable[Topology], settings: Settings, state_dir: Pat
     `state_dir`: the folder of the stores; None if clients keep theirs on other machines.
     """
     if state_dir is not None:
-        place, known = place_of(settings.log.name, settings.log.options), log_of(settings).identity()
+        place, known = log_location(settings.log.name, settings.log.options), log_of(settings).identity()
         names = [topology.application for topology in topologies]
         names += [former for name in names for former in settings.former_names.get(name, ())]
-        check_known_by(state_dir, names, known, place)
+        check_same_log_for(state_dir, names, known, place)
 
 
 class LogGoneError(HeadwaterError):
@@ -98,7 +98,7 @@ def gone(begun: Begun, topology: Topology, settings: Settings) -> HeadwaterError
     """
     try:
         if begun.log.identity() != begun.identity:
-            return LogGoneError(topology.application, place_of(settings.log.name, settings.log.options))
+            return LogGoneError(topology.application, log_location(settings.log.name, settings.log.options))
         begun.log.commits(topology.application).latest()
     except HeadwaterError as error:
         return error
@@ -262,7 +262,7 @@ class ApplicationRun:
         committed = Committed(begun.log, self._topology, begun.own)
         state_dir = self._cluster.state_dir(self._settings)
         if state_dir is not None:  # the run that computed them again may have ended just then
-            take_over_beside(state_dir, self._topology.application, committed.own.incarnation)
+            take_over_rebuild(state_dir, self._topology.application, committed.own.incarnation)
         removal = FileRemoval(begun.log, committed.own, self._settings.file_delete_delay_ms / 1000)
         with (
             Upkeep(committed.own, removal, self._observer) as upkeep,

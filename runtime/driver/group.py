@@ -66,7 +66,7 @@ class ClientDirectories:
             take_over_renamed(self._state_dir, own.application, own.former, own.incarnation, client.folder)
             directory = StateDirectory(self._state_dir, client.folder, own.application)
             with ExitStack() as stack:
-                stack.enter_context(directory.locked())
+                stack.enter_context(directory.lock())
                 ProcessFile.take_over(directory.path, self._owner)
                 self._locks[client.name] = stack.pop_all()
 

@@ -15,8 +15,8 @@ from ..progress.committed import Committed
 from ..progress.planner import Planner
 from ..restore.copies import Snapshots
 from ..restore.linked_stores import StateError
-from ..restore.links import StateLink, StoreByStore, hold
-from ..restore.requests import TABLE, StateLocation, StoreAnswer
+from ..restore.links import IsolatingLink, StateLink, claim_stores
+from ..restore.requests import TABLE, StateLocation, StoreResponse
 from ..restore.store_changelog_reader import Listeners
 from ..restore.store_saver import StoreCleaner, StoreSaver
 from ..restore.strategies import checked
@@ -108,7 +108,7 @@ class Joining:
 
         Raises ClientLostError, StateJobError, StateError.
         """
-        link = StoreByStore(self._cluster.link(client, self._topology.application))
+        link = IsolatingLink(self._cluster.link(client, self._topology.application))
         return Newcomer(self._held(client, link), link)
 
     def admit(self, found: Sequence[Newcomer], here: Sequence[Client]) -> list[GroupMember]:
@@ -159,7 +159,7 @@ class Joining:
             assignment=self._committed.own.number,
             fenced=self._fenced.get(client.name, ""),
         )
-        answer = hold(link, location)
+        answer = claim_stores(link, location)
         if answer.failure is not None:
             raise StateError(client.name, answer.failure)
         if answer.foreign_stores:
@@ -174,7 +174,7 @@ class Joining:
             answer.unopened,
         )
 
-    def _tell(self, client: str, answer: StoreAnswer) -> None:
+    def _tell(self, client: str, answer: StoreResponse) -> None:
         """Of a store that was damaged, has lost its rows, begins again, or has a snapshot that cannot be loaded."""
         at = self._topology.application, client, answer.store, answer.partition
         if answer.damage:

@@ -13,7 +13,7 @@ from ..progress.planner import Planner
 from ..restore.copies import Snapshots
 from ..restore.linked_stores import LinkedStores, StateError
 from ..restore.links import StateLink
-from ..restore.requests import StateLocation, StoreAnswer
+from ..restore.requests import StateLocation, StoreResponse
 from ..restore.store_changelog_reader import STANDBY_REST, ReaderMode, StoreChangelogReader, Submit
 from ..restore.store_saver import StoreCleaner, StoreSaver
 from ..state.restore_listener import RestoreListener
@@ -39,7 +39,7 @@ class GroupMember:
         planner: Planner,
         commits: Commits,
         submit: Submit,
-        report: Callable[[StoreAnswer], None],
+        report: Callable[[StoreResponse], None],
         listener: RestoreListener,
         strategy: RestoreStrategy | None = None,
         snapshots: Snapshots | None = None,
@@ -120,7 +120,7 @@ class GroupMember:
 
     def release(self) -> None:
         """Note where the client is that it has closed all. Raises StateError."""
-        (answer,) = self._link.ask([self._stores.released()])
+        (answer,) = self._link.send([self._stores.released()])
         if answer.failure is not None:
             raise StateError(self.client.name, answer.failure)
 

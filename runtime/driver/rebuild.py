@@ -26,7 +26,7 @@ from ..log.state import LogState
 from ..progress.committed import Committed
 from ..progress.committer import Committer, FencedError
 from ..progress.resets import forget_state, remove_topic
-from ..state.directory import StateDirectory, forget_beside, state_dir_beside, take_over_beside
+from ..state.directory import StateDirectory, delete_rebuild, rebuild_state_dir, take_over_rebuild
 from ..task_id import TaskKey
 from ..tasks.errors import LockError
 from .events import Observer, RecomputationBegun, RecomputationUnfinished, ResultSwitched
@@ -164,7 +164,7 @@ class Recomputing:
                     self._log.pause(name)
         for each in self.members:
             self._tell(each)
-        state_dir = str(state_dir_beside(Path(self._settings.state_dir)))
+        state_dir = str(rebuild_state_dir(Path(self._settings.state_dir)))
         return replace(self._settings, beside=self._places, state_dir=state_dir) if names else self._settings
 
     def fence(self) -> None:
@@ -265,18 +265,18 @@ class Recomputing:
         if self._state_dir is not None:
             state = LogState.load(log_of(self._settings).commits(application))
             with suppress(LockError):  # the next run takes them over
-                take_over_beside(self._state_dir, application, state.incarnation)
+                take_over_rebuild(self._state_dir, application, state.incarnation)
 
     def _forget_stores(self, application: str) -> None:
         if self._state_dir is not None:
             with suppress(LockError):  # somebody still works on what is left of it, and ends at its next commit
-                forget_state(StateDirectory.found(self._state_dir, application))
+                forget_state(StateDirectory.find_all(self._state_dir, application))
 
     def _forget_dropped(self, before: Places, after: Places) -> None:
         for name, each in before.recomputed.items():
             if self._state_dir is not None and after.recomputed.get(name) != each:
                 with suppress(LockError):  # of another incarnation: who takes the directory over removes them
-                    forget_beside(self._state_dir, name)
+                    delete_rebuild(self._state_dir, name)
 
     def _tell(self, topology: Topology) -> None:
         again = [

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..state.restore_listener import Suspended
+from ..state.restore_listener import SuspendReason
 from ..task_id import StoreId
 from ..tasks.state import TaskType
 from . import events
@@ -142,7 +142,7 @@ class RestoreEvents:
         if role is TaskType.ACTIVE and records:
             self._observer.on(StoreRestored(self._application, self._client, store.store, store.partition, records))
 
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: SuspendReason) -> None:
         """Say nothing: whatever moved the task is told."""
 
     def _restoring(self, role: TaskType, store: StoreId, position: int, end: int) -> None:

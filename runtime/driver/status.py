@@ -207,7 +207,7 @@ class RunStatus:
 
 def this_process() -> tuple[str, Owner | None]:
     """The host and the process that this code runs in."""
-    return socket.gethostname(), Owner.of(os.getpid())
+    return socket.gethostname(), Owner.from_pid(os.getpid())
 
 
 # The numbers of a run as JSON: in `run_results.json`, and from `headwater tasks --format json`.

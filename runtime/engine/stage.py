@@ -141,7 +141,7 @@ class Worker(Protocol):
     log: Log
     writer: Writer
 
-    def refuse_others(self) -> None:
+    def fence(self) -> None:
         """Raise TaskMigratedError where the plan is for another client than this one, or for an older assignment."""
 
     def store(self, task: TaskPlan, store: Store) -> StateStore:
@@ -267,7 +267,7 @@ class Stage:
         work = arrived
         try:
             with stopwatch.tracing():
-                worker.refuse_others()
+                worker.fence()
                 work = work or self._taken(task, worker, stopwatch)
                 commit, failed = self._run(task, work, worker, stopwatch)
             measured = stopwatch.added_to(work.outcome.measured)

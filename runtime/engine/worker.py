@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..ir.topology import GlobalTable, Store
 from ..log.log import Log, Writer
-from ..state.process_file import refuse_others
+from ..state.process_file import fence
 from ..state.processor_state_manager import TaskStores
 from ..state.store import StateStore, StoreBackend
 from ..tasks.plan import EpochPlan, TaskPlan
@@ -21,9 +21,9 @@ class PlannedWorker:
         self.writer = writer
         self._stores = TaskStores(plan, log, backend)
 
-    def refuse_others(self) -> None:
+    def fence(self) -> None:
         """Go on only where the plan is for the client that has the state directory now, and for its assignment."""
-        refuse_others(self._stores.directory, self.plan.process_id, self.plan.assignment)
+        fence(self._stores.directory, self.plan.process_id, self.plan.assignment)
 
     def store(self, task: TaskPlan, store: Store) -> StateStore:
         """The task's partition of a store, caught up to its planned position."""

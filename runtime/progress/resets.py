@@ -19,7 +19,7 @@ from ..log.log import Log
 from ..log.placed_log import PlacedLog
 from ..log.places import is_beside
 from ..log.state import LogState
-from ..state.directory import StateDirectory, found_with_beside
+from ..state.directory import StateDirectory, find_with_rebuilds
 from .committed import Committed
 
 # `--full-refresh`: removes what applications have committed, and the stores made of it, so that they start again.
@@ -105,7 +105,7 @@ def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list
         directory
         for here in ([] if state_dir is None else [state_dir])
         for application in applications
-        for directory in found_with_beside(here, application)
+        for directory in find_with_rebuilds(here, application)
     ]
     with _locked(directories):
         yield directories
@@ -115,7 +115,7 @@ def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list
 def _locked(directories: Iterable[StateDirectory]) -> Iterator[None]:
     with ExitStack() as stack:
         for directory in directories:
-            stack.enter_context(directory.locked())
+            stack.enter_context(directory.lock())
         yield
 
 
@@ -143,7 +143,7 @@ def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
 
 def _remove(directories: Collection[StateDirectory]) -> None:
     for directory in directories:
-        directory.forget()
+        directory.delete()
 
 
 # What is removed for good with applications and topics: told first, then done.

@@ -38,7 +38,7 @@ from ..records.window_keys import (
 from ..state.catch_up import changes, slices
 from ..state.codec import RowCodec, timestamp_of
 from ..state.directory import StateDirectory
-from ..state.offset_checkpoint import is_of
+from ..state.offset_checkpoint import belongs_to_log
 from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..task_id import StoreId, TaskKey
@@ -254,7 +254,7 @@ class StoreQuery:
         copies: list[tuple[int, StateStore]] = []
         for directory in directories:
             path = directory.store_path(store)
-            if path.is_dir() and _incarnation(directory) in ("", state.incarnation) and is_of(self.log, path):
+            if path.is_dir() and _incarnation(directory) in ("", state.incarnation) and belongs_to_log(self.log, path):
                 try:
                     copy = self.open_store(path)
                     if (at := copy.position) >= horizon:

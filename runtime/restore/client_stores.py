@@ -18,12 +18,12 @@ from ..chosen_plugins import ChosenPlugins
 from ..ir.topology import PluginRef, Store
 from ..log.commit.records import StoreSnapshot
 from ..log.errors import CorruptSegmentError, RangeMissingError
-from ..state.catch_up import Pace
-from ..state.closed_stores import DeletionsMissedError, closed_at, note_closed
-from ..state.directory import StateDirectory, check_known, place_of, take_over_beside, wipe_other_copy
+from ..state.catch_up import TimeBudget
+from ..state.closed_stores import DeletionsMissedError, read_closed_positions, write_closed_positions
+from ..state.directory import StateDirectory, check_same_log, log_location, take_over_rebuild, wipe_outdated_copy
 from ..state.directory_claim import claim, executor_process
-from ..state.offset_checkpoint import note_sync
-from ..state.process_file import Owner, ProcessFile, changing
+from ..state.offset_checkpoint import write_commit_mark
+from ..state.process_file import Owner, ProcessFile, update_lock
 from ..state.processor_state_manager import GLOBAL, ProcessorStateManager, catch_up_global, positions_of
 from ..state.store import StoreBackend, StoreDamagedError
 from ..task_id import StoreId, TaskKey
@@ -33,13 +33,13 @@ from .copies import UnusableSnapshotError, give_up, load, save
 from .requests import (
     TABLE,
     UNKNOWN,
-    StateAnswer,
     StateLocation,
     StateRequest,
-    StoreAnswer,
+    StateResponse,
     StoreFailure,
+    StoreResponse,
     StoreTarget,
-    TableAnswer,
+    TableResponse,
     TableTarget,
 )
 
@@ -59,35 +59,37 @@ class WrongDirectoryError(HeadwaterError):
         self.process_id = process_id
 
 
-def answer(request: StateRequest) -> StateAnswer:
+def handle(request: StateRequest) -> StateResponse:
     """Answer a request."""
     try:
-        if request.what == "hold":
+        if request.what == "claim":
             return _held(request.location)
         stores = ClientStores(request.location)
         return stores.released(request) if request.what == "release" else stores.answer(request)
     except HeadwaterError as error:
-        return StateAnswer(failure=_failure(error))
+        return StateResponse(failure=_failure(error))
     except OSError as error:
         told = MachineError.from_error(error, Path(request.location.state_dir))
-        return StateAnswer(failure=StoreFailure("failed", f"its state cannot be used: {told.message}", told.hint or ""))
+        return StateResponse(
+            failure=StoreFailure("failed", f"its state cannot be used: {told.message}", told.hint or "")
+        )
 
 
-def _held(location: StateLocation) -> StateAnswer:
+def _held(location: StateLocation) -> StateResponse:
     """Take the directory, and remove what was made of commits that are not in the log. No store is opened."""
     folder = location.folder
     if not folder:
-        owner = executor_process(os.getpid()) or Owner.of(os.getpid())
+        owner = executor_process(os.getpid()) or Owner.from_pid(os.getpid())
         if owner is None:  # this process is there, unless the system does not tell
             raise HeadwaterError("the process of this executor cannot be found")
-        take_over_beside(Path(location.state_dir), location.application, location.incarnation, of_the_gone=True)
+        take_over_rebuild(Path(location.state_dir), location.application, location.incarnation, without_owner=True)
         folder = claim(Path(location.state_dir), location.application, owner, location.incarnation, location.former)
     directory = StateDirectory(Path(location.state_dir), folder, location.application)
     found = ProcessFile.read(directory.path)
     if found is None:
         raise WrongDirectoryError(directory.path, location.process_id)
-    check_known(directory.path, location.log_identity, place_of(*location.log))
-    with changing(directory.path):
+    check_same_log(directory.path, location.log_identity, log_location(*location.log))
+    with update_lock(directory.path):
         now = replace(
             found,
             process_id=str(uuid.uuid4()) if found.process_id == location.fenced else found.process_id,
@@ -100,19 +102,19 @@ def _held(location: StateLocation) -> StateAnswer:
             # Before the new incarnation is written: after a kill in between, old stores would pass for the new ones.
             directory.remove_all()
         if now != found:
-            now.written(directory.path)
+            now.write(directory.path)
         directory.rename(location.renamed)
         directory.remove_abandoned()
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
     for table in location.tables:
-        wipe_other_copy(directory, directory.path / GLOBAL / table.store.name, table)
+        wipe_outdated_copy(directory, directory.path / GLOBAL / table.store.name, table)
     declared = {store.name for store in location.stores}
     there = [each for each in directory.stores() if each.store in declared]
-    at = closed_at(directory.path, there, directory.store_path) if found.closed else {}
+    at = read_closed_positions(directory.path, there, directory.store_path) if found.closed else {}
     tables = [each.store.name for each in location.tables]
     there += [StoreId(name, TABLE) for name in tables if (directory.path / GLOBAL / name).is_dir()]
-    stores = tuple(StoreAnswer(each.store, each.partition, at.get(each, UNKNOWN)) for each in there)
-    return StateAnswer(folder, now.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
+    stores = tuple(StoreResponse(each.store, each.partition, at.get(each, UNKNOWN)) for each in there)
+    return StateResponse(folder, now.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
 
 
 class ClientStores:
@@ -133,66 +135,66 @@ class ClientStores:
         self._fetched: dict[StoreId, int] = {}
         self._sizes: dict[StoreId, StoreSize | None] = {}
         """Of stores that have been closed."""
-        self._pace = Pace(SLICE_SECONDS)
+        self._budget = TimeBudget(SLICE_SECONDS)
         self._begun = False
 
-    def answer(self, request: StateRequest) -> StateAnswer:
+    def answer(self, request: StateRequest) -> StateResponse:
         """Process each store of the request, or each global table."""
-        answer = StateAnswer(self._location.folder, self._location.process_id)
+        answer = StateResponse(self._location.folder, self._location.process_id)
         if request.what == "load":
             return replace(answer, tables=tuple(map(self._load, request.tables)))
         if request.what == "clean":
             return replace(answer, stores=tuple(self._cleaned(request)))
         work: dict[str, Callable[[StoreTarget], int]] = {
             "open": self._position,
-            "look": self._look,
+            "verify": self._look,
             "restore": self._restore,
             "save": self._save,
             "close": self._close,
             "wipe": self._wipe,
         }
-        sized = request.what in ("look", "restore")
+        sized = request.what in ("verify", "restore")
         return replace(answer, stores=tuple(self._store(work[request.what], each, sized) for each in request.stores))
 
-    def _cleaned(self, request: StateRequest) -> Iterator[StoreAnswer]:
+    def _cleaned(self, request: StateRequest) -> Iterator[StoreResponse]:
         """Remove stores, but for those that were touched lately."""
         removed = set(self._directory.clean([self._id(target) for target in request.stores], request.idle_s))
         for each in request.stores:
-            yield StoreAnswer(each.input.store, each.partition, each.input.applied, removed=self._id(each) in removed)
+            yield StoreResponse(each.input.store, each.partition, each.input.applied, removed=self._id(each) in removed)
 
-    def _load(self, target: TableTarget) -> TableAnswer:
+    def _load(self, target: TableTarget) -> TableResponse:
         """Bring a global table forward, as far as there is time. A damaged one begins again from nothing."""
         path = self._directory.path / GLOBAL / target.table.store.name
         backend = self._plugins.backend(target.table.store)
         try:
             store = backend.open(path)
             for topic in target.topics[:1]:  # all partitions are of one commit
-                note_sync(path, topic.commit)
-            catch_up_global(store, target.table, target.topics, self._log, lambda: not self._pace.is_over())
-            return TableAnswer(target.table.name, positions_of(store))
+                write_commit_mark(path, topic.commit)
+            catch_up_global(store, target.table, target.topics, self._log, lambda: not self._budget.is_over())
+            return TableResponse(target.table.name, positions_of(store))
         except StoreDamagedError as error:
-            return TableAnswer(target.table.name, positions_of(backend.open(path)), damage=error.cause)
+            return TableResponse(target.table.name, positions_of(backend.open(path)), damage=error.cause)
         except TaskCorruptedError:
             # Rows were lost that the driver takes for known: it is told what there is, and plans again.
-            return TableAnswer(target.table.name, positions_of(backend.open(path)))
+            return TableResponse(target.table.name, positions_of(backend.open(path)))
         except HeadwaterError as error:
-            return TableAnswer(target.table.name, {}, _failure(error))
+            return TableResponse(target.table.name, {}, _failure(error))
 
-    def released(self, request: StateRequest) -> StateAnswer:
+    def released(self, request: StateRequest) -> StateResponse:
         """Note that all stores are closed, and where, so that the next owner need not open them to know."""
         positions = {self._id(target): target.input.position for target in request.stores}
-        note_closed(self._directory.path, positions, self._directory.store_path)
+        write_closed_positions(self._directory.path, positions, self._directory.store_path)
         found = ProcessFile.read(self._directory.path)
         if found is not None:
-            replace(found, closed=True).written(self._directory.path)
-        return StateAnswer(self._location.folder, self._location.process_id)
+            replace(found, closed=True).write(self._directory.path)
+        return StateResponse(self._location.folder, self._location.process_id)
 
-    def _store(self, work: Callable[[StoreTarget], int], target: StoreTarget, sized: bool = False) -> StoreAnswer:
+    def _store(self, work: Callable[[StoreTarget], int], target: StoreTarget, sized: bool = False) -> StoreResponse:
         """Process one store. A damaged one is at position 0 afterwards, which is no failure: it is restored.
 
         `sized`: whether the answer says how large it is, for which it has to be open.
         """
-        answer = StoreAnswer(target.input.store, target.partition, target.input.applied)
+        answer = StoreResponse(target.input.store, target.partition, target.input.applied)
         try:
             answer = replace(answer, position=work(target))
             manager = self._managers.get(self._task(target))
@@ -230,17 +232,17 @@ class ClientStores:
         """Apply the changelog up to the target. A lost store whose changelog is not kept starts empty."""
         if target.given_up is not None:
             give_up(self._path(target), target.given_up)
-        if self._begun and self._pace.is_over():
+        if self._begun and self._budget.is_over():
             return target.input.applied
         self._begun = True
         manager, snapshot = self._manager(target), target.load
         if snapshot is not None:
-            put = partial(load, snapshot=snapshot, log=self._log, pace=self._pace)
+            put = partial(load, snapshot=snapshot, log=self._log, budget=self._budget)
             size = manager.load(target.input, snapshot.position, put)
             if size is not None and size < snapshot.size:
                 self._fetched[self._id(target)] = size
                 return self._position(target)
-        return manager.restore(target.input, target.slice_records, self._pace)
+        return manager.restore(target.input, target.slice_records, self._budget)
 
     def _close(self, target: StoreTarget) -> int:
         """Apply everything committed and remove expired rows, so that the file does not show where epochs ended.

@@ -15,8 +15,8 @@ from ..log.errors import SavedFileError
 from ..log.log import Log, snapshot_name, snapshot_path
 from ..log.state import LogState
 from ..records.schema import changelog_topic
-from ..state.catch_up import Pace
-from ..state.directory import shared_beside
+from ..state.catch_up import TimeBudget
+from ..state.directory import shared_work_folder
 from ..state.machine import boot_id
 from ..state.offset_checkpoint import write_whole
 from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend
@@ -66,7 +66,7 @@ def save(backend: StoreBackend, directory: Path, store: StoreId, log: Log, path:
     )
 
 
-def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log: Log, pace: Pace) -> int:
+def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log: Log, budget: TimeBudget) -> int:
     """Put a snapshot in the place of the store of a directory, as far as there is time. Returns how many bytes of it
     are here by now; at the last one it is the store. Raises UnusableSnapshotError, MachineError.
     """
@@ -76,7 +76,7 @@ def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log
     make_folder(folder)
     size = 0
     try:
-        size = _fetch(snapshot, folder, log, pace)
+        size = _fetch(snapshot, folder, log, budget)
         if size < snapshot.size:
             return size
         backend.load_copy(directory, snapshot.position, folder / _COPY)
@@ -95,7 +95,7 @@ def give_up(directory: Path, snapshot: StoreSnapshot) -> None:
     shutil.rmtree(_folder(directory, snapshot), ignore_errors=True)
 
 
-def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, pace: Pace) -> int:
+def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, budget: TimeBudget) -> int:
     """Copy the next pieces of a snapshot; how many bytes are here. What is known of them is noted for the next time."""
     size, checksum = _fetched(folder)
     with open(folder / _COPY, "ab", buffering=0, opener=opener) as file:
@@ -104,7 +104,7 @@ def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, pace: Pace) -> int:
             size, checksum = size + len(piece), crc32(piece, checksum)
             while piece:  # an unbuffered write may take a part only
                 piece = piece[file.write(piece) :]
-            if pace.is_over() and size < snapshot.size:
+            if budget.is_over() and size < snapshot.size:
                 write_whole(folder / _NOTE, f"{size} {checksum} {boot_id()}")
                 return size
     if size != snapshot.size:
@@ -129,7 +129,7 @@ def _fetched(folder: Path) -> tuple[int, int]:
 
 def _folder(directory: Path, snapshot: StoreSnapshot) -> Path:
     """Where a snapshot is until all of it is here: each slice may be another process."""
-    return shared_beside(directory, f"{snapshot.checksum:08x}")
+    return shared_work_folder(directory, f"{snapshot.checksum:08x}")
 
 
 # What the driver knows of an application's snapshots: those that commits list, and those that could not be loaded.

@@ -18,7 +18,7 @@ from ..tasks.state import TaskType
 from .linked_stores import LinkedStores, Loaded
 from .requests import TableTarget
 
-MOST_RANGES = 1024
+MAX_RANGES = 1024
 """Ranges of a partition in one request: each travels with it."""
 
 _Ends = Mapping[int, Mapping[int, int]]
@@ -139,7 +139,7 @@ def _left_of_lane(lane: LaneInput, held: int) -> LaneInput:
 
 
 def _first(topic: TopicInput) -> TopicInput:
-    """The first records of a partition, by offset: MOST_RANGES, and those that reach among them.
+    """The first records of a partition, by offset: MAX_RANGES, and those that reach among them.
 
     Records of several lanes are applied in the order of their offsets. So none that is left out may come before the
     end of one that is taken.
@@ -147,7 +147,7 @@ def _first(topic: TopicInput) -> TopicInput:
     ranges = sorted((each for lane in topic.lanes for each in lane.ranges), key=lambda each: each.start_offset)
     kept, reached = set[tuple[int, int]](), 0
     for number, each in enumerate(ranges):
-        if number >= MOST_RANGES and each.start_offset >= reached:
+        if number >= MAX_RANGES and each.start_offset >= reached:
             break
         kept.add((each.lane, each.start))
         reached = max(reached, each.end_offset)

@@ -21,19 +21,19 @@ from .copies import Snapshots
 from .links import StateLink
 from .requests import (
     TABLE,
-    StateAnswer,
     StateLocation,
     StateRequest,
-    StoreAnswer,
+    StateResponse,
     StoreFailure,
+    StoreResponse,
     StoreTarget,
-    TableAnswer,
+    TableResponse,
     TableTarget,
     What,
 )
 from .strategies import ChangelogRestore
 
-MOST_AT_CLOSE = 1_000_000
+MAX_RECORDS_AT_CLOSE = 1_000_000
 """Changelog records that are applied to a store that is closed: some seconds. The next start applies the others."""
 
 
@@ -68,7 +68,7 @@ class LinkedStores:
         planner: Planner,
         parts: Sequence[Subtopology],
         held: Mapping[StoreId, int],
-        report: Callable[[StoreAnswer], None] = lambda _: None,
+        report: Callable[[StoreResponse], None] = lambda _: None,
         strategy: RestoreStrategy | None = None,
         snapshots: Snapshots | None = None,
         unopened: Collection[StoreId] = (),
@@ -110,12 +110,12 @@ class LinkedStores:
         Raises StateError where anything else fails.
         """
         with self._asking:
-            (answer,) = self._link.ask([StateRequest("load", self._location, tables=tuple(targets))])
+            (answer,) = self._link.send([StateRequest("load", self._location, tables=tuple(targets))])
         if answer.failure is not None:
             raise StateError(self.client, answer.failure)
         for each in answer.tables:
             if each.damage:
-                self._report(StoreAnswer(each.table, TABLE, 0, damage=each.damage))
+                self._report(StoreResponse(each.table, TABLE, 0, damage=each.damage))
         return {each.table: self._loaded(each) for each in answer.tables}
 
     def replaced(self, error: Exception) -> bool:
@@ -170,7 +170,7 @@ class LinkedStores:
             return {}  # whoever has files open keeps them so, and sees by itself when others take their place
         ids = [task.id for task in tasks]
         shares = [[_near(each) for each in share if not self._is_closed(each)] for share in self._dealt(ids)]
-        errors = self.ask("close", shares)
+        errors = self.send("close", shares)
         return {task: error for task in ids if (error := self.first_error(task, errors))}
 
     def examine(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:
@@ -179,7 +179,7 @@ class LinkedStores:
         Only those are wiped: another store of the same task may have no changelog to be restored from.
         """
         before, self._damaged = self.held(), set()
-        errors = self.ask("look", self._dealt(tasks))
+        errors = self.send("verify", self._dealt(tasks))
         self._tell_emptied(tasks, before)
         ahead = [
             target
@@ -187,7 +187,7 @@ class LinkedStores:
             for target in share
             if self.position(target.input.store, target.partition) > target.input.position
         ]
-        return {**errors, **self.ask("wipe", [ahead])}
+        return {**errors, **self.send("wipe", [ahead])}
 
     def unused(self, tasks: Collection[TaskId]) -> list[StoreId]:
         """The stores that are here of other tasks than these, and could be made again from their changelogs."""
@@ -221,7 +221,7 @@ class LinkedStores:
             raise StateError(self.client, failure)
         return removed
 
-    def ask(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
+    def send(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
         """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
         requests = [StateRequest(what, self._location, tuple(share)) for share in shares if share]
         errors: dict[StoreId, Exception] = {}
@@ -237,7 +237,7 @@ class LinkedStores:
                     errors[store] = TaskCorruptedError(each.damage, store=store.store)
         return errors
 
-    def take(self, answer: StoreAnswer, load: StoreSnapshot | None = None) -> None:
+    def take(self, answer: StoreResponse, load: StoreSnapshot | None = None) -> None:
         """Note where a store stands, and tell what has happened to it. `load`: the snapshot that was to be loaded."""
         store = StoreId(answer.store, answer.partition)
         self._unopened.pop(store, None)
@@ -295,7 +295,7 @@ class LinkedStores:
                 return replace(target, input=to, slice_records=slice_records)
         return replace(target, input=replace(to, position=to.applied, ranges=()))
 
-    def save(self, task: TaskId, store: Store, path: str) -> StoreAnswer:
+    def save(self, task: TaskId, store: Store, path: str) -> StoreResponse:
         """Have a store copied to a path of the log. One that was found damaged is wiped instead, see `take`.
 
         Raises StateError, ClientLostError, StateJobError.
@@ -304,7 +304,7 @@ class LinkedStores:
         target = replace(self.target(task, store, 1), save_to=path)
         target = replace(target, input=replace(target.input, position=at, ranges=()))
         # Beside other requests, whose turn would come after the whole copy.
-        (answer,) = self._link.ask([StateRequest("save", self._location, (target,))])
+        (answer,) = self._link.send([StateRequest("save", self._location, (target,))])
         failure = answer.failure or answer.stores[0].failure
         if failure is not None:
             raise StateError(self.client, failure)
@@ -320,7 +320,7 @@ class LinkedStores:
         everything = [self.target(task, store) for task in tasks for store in self.declared(task)]
         return [everything[thread :: self.threads] for thread in range(self.threads)]
 
-    def _note_snapshot(self, store: StoreId, load: StoreSnapshot | None, answer: StoreAnswer) -> None:
+    def _note_snapshot(self, store: StoreId, load: StoreSnapshot | None, answer: StoreResponse) -> None:
         """Go on with a snapshot that is partly here. Leave one alone that could not be loaded, and all of a store that
         is damaged after one was loaded."""
         if self._snapshots is None:
@@ -339,9 +339,9 @@ class LinkedStores:
             self._from_snapshots.discard(store)
             self._snapshots.give_up(store)
 
-    def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateAnswer]:
+    def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateResponse]:
         with self._asking:
-            return self._link.ask(requests) if requests else []
+            return self._link.send(requests) if requests else []
 
     def _is_closed(self, target: StoreTarget) -> bool:
         """Whether a store needs no close, as nothing has become of it since the last one."""
@@ -368,11 +368,11 @@ class LinkedStores:
         for store in [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]:
             position = self._positions.get(store, 0)
             if position < before.get(store, 0) and store not in self._damaged:
-                emptied = StoreAnswer(store.store, store.partition, position, damage="it has lost what it had")
+                emptied = StoreResponse(store.store, store.partition, position, damage="it has lost what it had")
                 self._note_snapshot(store, None, emptied)
                 self._report(emptied)
 
-    def _loaded(self, answer: TableAnswer) -> Loaded:
+    def _loaded(self, answer: TableResponse) -> Loaded:
         failure = answer.failure
         if failure is None:
             return {number: dict(of) for number, of in answer.positions.items()}
@@ -405,6 +405,6 @@ def _unreadable(what: str, store: str, failure: StoreFailure) -> TaskCorruptedEr
 def _near(target: StoreTarget) -> StoreTarget:
     """The work on a store that is closed: none, where there would be much."""
     to = target.input
-    if to.position - to.applied <= MOST_AT_CLOSE:
+    if to.position - to.applied <= MAX_RECORDS_AT_CLOSE:
         return target
     return replace(target, input=replace(to, position=to.applied, ranges=()))

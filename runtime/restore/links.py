@@ -9,22 +9,22 @@ from typing import Protocol
 from ...errors import HeadwaterError
 from ..task_id import StoreId
 from ..tasks.plan import StoreInput
-from .client_stores import answer
+from .client_stores import handle
 from .requests import (
     TABLE,
     UNKNOWN,
-    StateAnswer,
     StateLocation,
     StateRequest,
-    StoreAnswer,
+    StateResponse,
+    StoreResponse,
     StoreTarget,
-    TableAnswer,
+    TableResponse,
     TableTarget,
 )
 
 # Links to a client's stores: the protocol, the link for stores in this process, and what outlives dying workers.
 
-MOST_KILLED = 3
+MAX_KILLED = 3
 """How often in a row the worker of a request may be killed by somebody: by the system where memory is short."""
 
 
@@ -58,7 +58,7 @@ class StateLink(Protocol):
         """How many requests are processed at once."""
         ...
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         """One answer for each request, in the same order. Threads may ask at once.
 
         Raises ClientLostError, StateJobError.
@@ -71,12 +71,12 @@ class InDriver:
 
     threads = 1
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         """Process the requests one after another."""
-        return [answer(request) for request in requests]
+        return [handle(request) for request in requests]
 
 
-class StoreByStore:
+class IsolatingLink:
     """A link that goes on where a store kills its reader: LMDB's pages have no checksum, and a bad one is read anyway.
 
     Nobody knows then which of a job's stores it was. So each is asked for alone, and one at which the worker dies again
@@ -92,30 +92,30 @@ class StoreByStore:
         """See `StateLink.threads`."""
         return self._link.threads
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         """One answer for each request, in the same order. Raises ClientLostError, StateJobError."""
         try:
             return self._asked(requests)
         except WorkerCrashedError:
             return [self._each(request) for request in requests]
 
-    def _asked(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def _asked(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         """The answers, also where the worker is killed now and then. Raises WorkerCrashedError for a crash."""
-        for _ in range(MOST_KILLED):
+        for _ in range(MAX_KILLED):
             try:
-                return self._link.ask(requests)
+                return self._link.send(requests)
             except WorkerKilledError:
                 continue
-        return self._link.ask(requests)
+        return self._link.send(requests)
 
-    def _each(self, request: StateRequest) -> StateAnswer:
+    def _each(self, request: StateRequest) -> StateResponse:
         if request.tables:
             answers = [self._table(replace(request, tables=(table,)), table) for table in request.tables]
             failed = next((each for each in answers if each.failure is not None), answers[-1])
             return replace(failed, tables=tuple(table for each in answers for table in each.tables))
         if not request.stores:
             return self._asked([request])[0]
-        found: list[StoreAnswer] = []
+        found: list[StoreResponse] = []
         for target in request.stores:
             alone = self._alone(replace(request, stores=(target,)))
             if alone.failure is not None:
@@ -123,17 +123,17 @@ class StoreByStore:
             found += alone.stores
         return replace(alone, stores=tuple(found))
 
-    def _table(self, request: StateRequest, target: TableTarget) -> StateAnswer:
+    def _table(self, request: StateRequest, target: TableTarget) -> StateResponse:
         """A global table has all of its rows from its topic: where it was wiped, it is loaded from nothing."""
         try:
             return self._asked([request])[0]
         except WorkerCrashedError as died:
             store = StoreTarget(TABLE, StoreInput(target.table.store.name, 0, 0, ()))
             (found,) = self._asked([replace(request, what="wipe", stores=(store,), tables=())])
-            wiped = TableAnswer(target.table.name, {}, damage=_damage(died))
+            wiped = TableResponse(target.table.name, {}, damage=_damage(died))
             return replace(found, stores=(), tables=() if found.failure else (wiped,))
 
-    def _alone(self, request: StateRequest) -> StateAnswer:
+    def _alone(self, request: StateRequest) -> StateResponse:
         try:
             (found,) = self._asked([request])
         except WorkerCrashedError as died:
@@ -149,14 +149,14 @@ def _damage(died: WorkerCrashedError) -> str:
 # How a client is taken hold of: its directory, and where its stores stand.
 
 
-def hold(link: StateLink, location: StateLocation) -> StateAnswer:
+def claim_stores(link: StateLink, location: StateLocation) -> StateResponse:
     """Have a client take its directory, and report where its stores stand: of global tables only what was damaged.
 
     Stores that are as they were when they were closed need not be opened. Those that were not closed are read whole.
     Most of LMDB's damage shows as soon as a row is read, but not all of it, and an epoch should not come upon it.
     Raises ClientLostError, StateJobError.
     """
-    (held,) = link.ask([StateRequest("hold", location)])
+    (held,) = link.send([StateRequest("claim", location)])
     if held.failure is not None:
         return held
     here = replace(location, folder=held.folder, process_id=held.process_id)
@@ -167,7 +167,7 @@ def hold(link: StateLink, location: StateLocation) -> StateAnswer:
         if each.position == UNKNOWN and not (held.closed and each.partition == TABLE)
     ]
     shares = [share for thread in range(link.threads) if (share := tuple(targets[thread :: link.threads]))]
-    answers = link.ask([StateRequest("open" if held.closed else "look", here, share) for share in shares])
+    answers = link.send([StateRequest("open" if held.closed else "verify", here, share) for share in shares])
     if failed := next((each for each in answers if each.failure is not None), None):
         return failed
     opened = [store for each in answers for store in each.stores if store.partition != TABLE or store.damage]

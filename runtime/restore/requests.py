@@ -18,7 +18,7 @@ from ..task_id import StoreId
 from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput, TopicInput
 
-What = Literal["hold", "open", "look", "load", "restore", "save", "close", "wipe", "clean", "release"]
+What = Literal["claim", "open", "verify", "load", "restore", "save", "close", "wipe", "clean", "release"]
 """What a request does.
 
 `hold`: become the owner of the state directory and list its stores. `open`: report the stores' positions. `look`: the
@@ -28,7 +28,7 @@ durable and close the files. `wipe`: remove stores. `clean`: the same, unless th
 that all stores are closed.
 """
 
-OPENING_NO_STORE: Collection[What] = ("hold", "wipe", "clean", "release")
+WITHOUT_OPENING: Collection[What] = ("claim", "wipe", "clean", "release")
 """What any process may do: a damaged store kills only those that open it."""
 
 UNKNOWN = -1
@@ -121,7 +121,7 @@ class StoreFailure:
 
 
 @dataclass(frozen=True)
-class StoreAnswer:
+class StoreResponse:
     """The answer about one partition of a store. `position`: up to which its changelog is applied.
 
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
@@ -148,7 +148,7 @@ class StoreAnswer:
 
 
 @dataclass(frozen=True)
-class TableAnswer:
+class TableResponse:
     """The answer about a global table. `positions`: partition -> lane -> position of the topic that the copy has.
 
     `damage`: why the copy was wiped; empty if it was not.
@@ -161,7 +161,7 @@ class TableAnswer:
 
 
 @dataclass(frozen=True)
-class StateAnswer:
+class StateResponse:
     """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request. `closed`: to
     `hold`, whether the last owner has closed all stores.
 
@@ -173,9 +173,9 @@ class StateAnswer:
 
     folder: str = ""
     process_id: str = ""
-    stores: tuple[StoreAnswer, ...] = field(default=())
+    stores: tuple[StoreResponse, ...] = field(default=())
     failure: StoreFailure | None = None
     closed: bool = True
     unopened: tuple[StoreId, ...] = ()
     foreign_stores: Mapping[str, int] = field(default_factory=dict)
-    tables: tuple[TableAnswer, ...] = ()
+    tables: tuple[TableResponse, ...] = ()

@@ -12,7 +12,7 @@ from functools import partial
 from ...errors import HeadwaterError
 from ...plugins.errors import PluginError, error_text_with_line, wrapping_errors
 from ..log.ranges import LogRange
-from ..state.restore_listener import NoListener, RestoreListener, Suspended
+from ..state.restore_listener import NoListener, RestoreListener, SuspendReason
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
@@ -72,14 +72,14 @@ class Changelog:
 # Source: `StoreChangelogReader` of Kafka Streams 4.0. What it decides is here, on the driver; a slice is done where the
 # stores are. Active tasks that restore come first: as long as there is one, standby tasks wait.
 
-WORK_PER_REQUEST = 4_194_304
+RECORDS_PER_REQUEST = 4_194_304
 """Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, but it should not run
 out of work before: of a hot changelog it reads millions of records a second."""
 
-MOST_STORES = 64
+MAX_STORES = 64
 """Stores in one request: each takes a step at least."""
 
-MOST_STALLS = 3
+MAX_STALLS = 3
 """Slices in a row that bring no store forward, until the restore strategy is taken for broken."""
 
 STANDBY_REST = 0.5
@@ -180,8 +180,8 @@ class StoreChangelogReader:
             if each.verify:
                 self._suspects.add(each.task.id)
             if each.state is ChangelogState.RESTORING:
-                active = each.task.type is TaskType.ACTIVE
-                reason = Suspended.PROMOTED if not active and each.task.state is State.RUNNING else Suspended.MIGRATED
+                promoted = each.task.type is TaskType.STANDBY and each.task.state is State.RUNNING
+                reason = SuspendReason.PROMOTED if promoted else SuspendReason.MIGRATED
                 self._listener.suspended(each.task.type, store, each.records, reason)
 
     def has(self, task: TaskId) -> bool:
@@ -230,7 +230,7 @@ class StoreChangelogReader:
             worked = {
                 StoreId(each.input.store, each.partition): each.input.applied for share in shares for each in share
             }
-            self._begin(worked, lambda: self._stores.ask("restore", shares))
+            self._begin(worked, lambda: self._stores.send("restore", shares))
         elif targets := self.tables.next_targets():
             self._load(targets)
         return {}
@@ -279,7 +279,7 @@ class StoreChangelogReader:
                 each.records += position - before
                 self._listener.batch(each.task.type, store, position, self._stores.end(store), position - before)
         self._stalls = 0 if moved or errors else self._stalls + 1
-        if self._stalls >= MOST_STALLS:
+        if self._stalls >= MAX_STALLS:
             of = [each.task.id for store in worked if (each := self._changelogs.get(store)) is not None]
             raise RestoreStalledError(self._stores.client, worked.keys(), of)
         failed: dict[TaskId, Exception] = {}
@@ -335,11 +335,11 @@ class StoreChangelogReader:
             return []
         threads = max(1, self._stores.threads - 1) if self._runs() else self._stores.threads
         turn = self._turn % len(waiting)
-        chosen = (waiting[turn:] + waiting[:turn])[: threads * MOST_STORES]
+        chosen = (waiting[turn:] + waiting[:turn])[: threads * MAX_STORES]
         shares: list[list[StoreTarget]] = [[] for _ in range(min(threads, len(chosen)))]
         self._turn += len(shares)
         for number, store in enumerate(chosen):
-            room = WORK_PER_REQUEST * len(shares) // len(chosen)
+            room = RECORDS_PER_REQUEST * len(shares) // len(chosen)
             shares[number % len(shares)].append(self._part(store, room))
         return shares
 
@@ -408,7 +408,7 @@ class Listeners:
         """See `RestoreListener`."""
         self._tell("ended", lambda each: each.ended(role, store, records))
 
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: SuspendReason) -> None:
         """See `RestoreListener`."""
         self._tell("suspended", lambda each: each.suspended(role, store, records, reason))
 

@@ -21,16 +21,16 @@ from ..tasks.state import State
 from ..tasks.stream_task import StreamTask
 from .copies import Snapshots
 from .linked_stores import LinkedStores
-from .requests import StoreAnswer
+from .requests import StoreResponse
 
 # Has the stores of one client's running tasks copied into the log, as a restore strategy says, beside their epochs.
 #
 # What is due follows from the commits alone, so that a run goes on where the last one has ended. The work is done where
 # the stores are, one store at a time. A copy exists once a commit lists it.
 
-Saved = Future[StoreAnswer]
+Saved = Future[StoreResponse]
 
-MOST_LOOKED_AT = 500
+MAX_STORES_PER_ROUND = 500
 """Stores that one round of the loop looks at: it takes about a millisecond."""
 
 
@@ -49,7 +49,7 @@ class SnapshotCommits(Protocol):
 class Submit(Protocol):
     """Runs work somewhere else."""
 
-    def __call__(self, work: Callable[[], StoreAnswer], /) -> Saved:
+    def __call__(self, work: Callable[[], StoreResponse], /) -> Saved:
         """Begin with it."""
         ...
 
@@ -123,7 +123,7 @@ class StoreSaver:
                 return True
             self._seen = seen
             self._left = [(task, store) for task in running for store in self._stores.declared(task.id)]
-        for _ in range(min(MOST_LOOKED_AT, len(self._left))):
+        for _ in range(min(MAX_STORES_PER_ROUND, len(self._left))):
             if self._begun(*self._left.pop()):
                 break
         return False

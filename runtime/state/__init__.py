@@ -1,1 +1,1 @@
-"""The local state of tasks: stores, their rows as bytes, their changelogs, and their directories."""
+"""The local state of tasks: stores, the encoding of rows, catching up from changelogs, and state directories."""

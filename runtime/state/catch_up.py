@@ -1,4 +1,4 @@
-"""How far a store is behind."""
+"""Brings stores forward by their changelogs."""
 
 from __future__ import annotations
 
@@ -17,38 +17,38 @@ from ..tasks.plan import StoreInput
 from ..timed_parts import timed
 from .store import Changes, StateStore
 
-# For how long a slice of work on stores may go on: epochs of the same client wait meanwhile.
+# How long one request may work on stores: epochs of the same client wait meanwhile.
 
 
-class Pace:
-    """`seconds` from now on."""
+class TimeBudget:
+    """A budget of `seconds`, from now on."""
 
     def __init__(self, seconds: float = math.inf) -> None:
         self._until = time.monotonic() + seconds
 
     def is_over(self) -> bool:
-        """Whether the time is over. What is begun is still finished."""
+        """Whether the time is used up. A transaction that has begun is still finished."""
         return time.monotonic() >= self._until
 
     def may_read(self) -> Callable[[], bool]:
-        """Whether to read on before what was read is written: for half of the time that there is now."""
+        """Whether to read more before writing: for half of the time that is left now."""
         until = (time.monotonic() + self._until) / 2
         return lambda: time.monotonic() < until
 
 
-# The last change of each key, out of records that follow one another: what a store has to be told of them.
+# The last change of each key in a sequence of records. A store needs only these.
 
 _COLUMNS = pa.schema([("key", pa.large_binary()), ("value", pa.large_binary())])
-"""Large: the values of a step may take more than 2 GB together."""
+"""With 64-bit offsets: the values of one transaction may exceed 2 GB."""
 
 FOLD_RECORDS = 131_072
 FOLD_BYTES = 32 << 20
 
 
 class LastChanges:
-    """Takes in records in their order. What it holds grows with the keys, not with the records.
+    """Collects records in order and keeps the last change of each key. Its size grows with the keys, not the records.
 
-    `fold_records`: after so many, or after FOLD_BYTES, changes are left out that later ones replace.
+    `fold_records`: after so many records, or after FOLD_BYTES, it drops changes that later ones replace.
     """
 
     def __init__(self, fold_records: int = FOLD_RECORDS) -> None:
@@ -61,16 +61,16 @@ class LastChanges:
 
     @property
     def keys(self) -> int:
-        """How many keys there are, or somewhat more."""
+        """An upper bound of the number of keys."""
         return int(self._folded.num_rows) + self._new_records
 
     @property
     def size(self) -> int:
-        """Bytes that are held, about."""
+        """The approximate size in memory, in bytes."""
         return self._folded_bytes + self._new_bytes
 
     def add(self, records: pa.RecordBatch) -> None:
-        """Take in records with the columns `key` and `value`; a null value deletes the key."""
+        """Add records with the columns `key` and `value`. A null value deletes the key."""
         self._new.append(records.cast(_COLUMNS))
         self._new_records += records.num_rows
         self._new_bytes += records.nbytes
@@ -78,41 +78,41 @@ class LastChanges:
             self._fold()
 
     def changes(self) -> Changes:
-        """The last change of each key, in the order of the keys' bytes, in which stores write fastest."""
+        """The last change of each key, sorted by the keys' bytes, which is the fastest order for a store to write."""
         self._fold()
-        # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
+        # Through numpy: pyarrow's `to_pylist` is slower for bytes.
         keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in self._folded.columns)
         return keys, values
 
     def _fold(self) -> None:
         if self._new:
-            together = pa.concat_batches([self._folded, *self._new])
-            self._folded = together.take(pa.array(last_in_order(together["key"])))
+            records = pa.concat_batches([self._folded, *self._new])
+            self._folded = records.take(pa.array(last_in_order(records["key"])))
             self._folded_bytes = self._folded.nbytes
             self._new, self._new_records, self._new_bytes = [], 0, 0
 
 
-# Brings a store forward by its changelog.
+# Applies a changelog to a store.
 #
-# Catching up after a commit, restoring an empty store and keeping a copy warm are the same code: it applies committed
-# changelog records in order, from the store's position on. A position is one of the changelog partition.
+# The same code catches up after a commit, restores an empty store and updates a standby store: it applies committed
+# changelog records in order, from the store's position on. Positions are those of the changelog partition.
 
-_BEYOND = b"\xff"
-"""No key of a row begins with this byte. Only a global table's store has such a key, for its positions."""
+_ABOVE_ALL_KEYS = b"\xff"
+"""A bound above the keys of all rows. Only a global table's store has a key from here on, for its positions."""
 
 RECORDS_PER_SLICE = 65_536
-"""The most records of a slice: read in some hundredths of a second."""
+"""The most records of a slice. They are read in some hundredths of a second."""
 
-MOST_KEYS = 131_072
-"""Slices go into one transaction until it changes so many keys, which takes a tenth of a second to write."""
+MAX_KEYS_PER_TRANSACTION = 131_072
+"""A transaction takes further slices until it changes so many keys. They are written in a tenth of a second."""
 
-MOST_BYTES = 64 << 20
-"""Or until the changes take so many bytes."""
+MAX_BYTES_PER_TRANSACTION = 64 << 20
+"""The same limit in bytes."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The records of a range from position `start` up to `end`."""
+    """The records of a range from position `start` to `end`, exclusive."""
 
     within: LogRange
     start: int
@@ -121,7 +121,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Slice:
-    """Adjacent records of a changelog that bring a store from one position to another."""
+    """Adjacent records of a changelog that bring a store from `from_position` to `position`."""
 
     from_position: int
     position: int
@@ -135,17 +135,17 @@ def catch_up(
     expire_below: bytes | None = None,
     position: int | None = None,
 ) -> None:
-    """Bring `store` to the planned position, and delete the keys below `expire_below`. `position`: where it stands, if
-    that was read just now.
+    """Bring `store` to the planned position, and delete the keys below `expire_below`. `position`: the store's current
+    one, if the caller has just read it.
 
-    Raises TaskMigratedError if the store is beyond the plan, because another owner has advanced it, and
+    Raises TaskMigratedError if the store is ahead of the plan, because another owner has advanced it, and
     TaskCorruptedError if the plan's ranges begin after the store's position.
     """
-    found = store.position if position is None else position
-    if found > planned.position:
-        raise TaskMigratedError(f"store {planned.store}", planned.position, found)
-    steps = slices(planned.store, planned.ranges, found, planned.position)
-    while apply_slices(store, steps, log, expire_below=expire_below):
+    start = store.position if position is None else position
+    if start > planned.position:
+        raise TaskMigratedError(f"store {planned.store}", planned.position, start)
+    remaining = slices(planned.store, planned.ranges, start, planned.position)
+    while apply_slices(store, remaining, log, expire_below=expire_below):
         pass
     if expire_below is not None and next(store.range(None, expire_below), None) is not None:
         store.apply((), planned.position, planned.position, expire_below)
@@ -156,15 +156,17 @@ def slices(
 ) -> Iterator[Slice]:
     """The records of `ranges` from `position` to `target`, in slices of at most `most` records.
 
-    Raises TaskCorruptedError when records are missing.
+    Ranges 0-5 and 5-12, position 3, target 10 and most 4 give two slices: 3-7 (parts 3-5 and 5-7) and 7-10 (part 7-10).
+
+    Raises TaskCorruptedError if records are missing.
     """
     start, at, parts = position, position, list[Part]()
-    for each in sorted(ranges, key=lambda each: each.start):
-        while at < min(target, each.end):
-            if each.start > at:
-                raise _missing(store, at, each.start)
-            end = min(target, each.end, start + most)
-            parts.append(Part(each, at, end))
+    for log_range in sorted(ranges, key=lambda log_range: log_range.start):
+        while at < min(target, log_range.end):
+            if log_range.start > at:
+                raise _missing(store, at, log_range.start)
+            end = min(target, log_range.end, start + most)
+            parts.append(Part(log_range, at, end))
             at = end
             if at - start >= most:
                 yield Slice(start, at, tuple(parts))
@@ -177,28 +179,27 @@ def slices(
 
 def apply_slices(
     store: StateStore,
-    steps: Iterable[Slice],
+    remaining: Iterable[Slice],
     log: RangeReader,
     may_read: Callable[[], bool] = lambda: True,
     expire_below: bytes | None = None,
 ) -> int:
-    """Apply adjacent slices in one transaction: the first, and more as long as `may_read`; how many.
+    """Apply adjacent slices in one transaction: the first one, and more while `may_read`. Returns their number.
 
-    Of the changes of a key only the last one is written, and none of a key below `expire_below`; rows of such keys are
-    deleted. Raises TaskMigratedError if the store is not at the start of the first slice, or a slice is not at the end
-    of the one before.
+    Only the last change of a key is written. Keys below `expire_below` are not written, and their rows are deleted.
+    Raises TaskMigratedError if the store is not at the start of the first slice, or if slices are not adjacent.
     """
     last, done = LastChanges(), list[Slice]()
-    for step in steps:
-        if done and step.from_position != done[-1].position:
-            raise TaskMigratedError("a slice of a store", step.from_position, done[-1].position)
+    for next_slice in remaining:
+        if done and next_slice.from_position != done[-1].position:
+            raise TaskMigratedError("a slice of a store", next_slice.from_position, done[-1].position)
         with timed("read changelog"):
-            for records in _records(step, log):
+            for records in _records(next_slice, log):
                 last.add(records)
-        done.append(step)
-        if last.keys >= MOST_KEYS or last.size >= MOST_BYTES or not may_read():
+        done.append(next_slice)
+        if last.keys >= MAX_KEYS_PER_TRANSACTION or last.size >= MAX_BYTES_PER_TRANSACTION or not may_read():
             break
-    if done:  # the store itself holds its position against that of the first one, in the same transaction
+    if done:  # in the same transaction the store compares its position with the start of the first slice
         changes = _not_expired(last.changes(), expire_below)
         with timed("write rows"):
             store.apply([changes], done[0].from_position, done[-1].position, expire_below)
@@ -206,23 +207,23 @@ def apply_slices(
 
 
 def _not_expired(changes: Changes, below: bytes | None) -> Changes:
-    """Without those that would be deleted at once. The keys are in order."""
+    """The changes of keys from `below` on. The keys are sorted."""
     keys, values = changes
     first = 0 if below is None else bisect_left(keys, below)
     return keys[first:], values[first:]
 
 
-def changes(step: Slice, log: RangeReader) -> Iterator[Changes]:
-    """The records of a slice, in pieces: keys, and their values or None."""
-    for records in _records(step, log):
-        # Through numpy, as pyarrow's own `to_pylist` is slower for bytes.
-        keys, values = (each.to_numpy(zero_copy_only=False).tolist() for each in records.columns)
+def changes(records_slice: Slice, log: RangeReader) -> Iterator[Changes]:
+    """The records of a slice, in batches of keys and values. None: the key is deleted."""
+    for records in _records(records_slice, log):
+        # Through numpy: pyarrow's `to_pylist` is slower for bytes.
+        keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in records.columns)
         yield keys, values
 
 
-def _records(step: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
-    reader = log.ahead((part.within, part.start) for part in step.parts)
-    for part in step.parts:
+def _records(records_slice: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
+    reader = log.ahead((part.within, part.start) for part in records_slice.parts)
+    for part in records_slice.parts:
         for fetched in reader.read(part.within, part.start, ("key", "value")):
             yield fetched.before(part.end)
             if fetched.end >= part.end:
@@ -230,15 +231,15 @@ def _records(step: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
 
 
 def start_empty(store: StateStore, planned: StoreInput) -> bool:
-    """Empty a store without a kept changelog if the remaining changelog begins after the store's position.
+    """Empty a store without a kept changelog if what is left of the changelog begins after the store's position.
 
-    The store then has the planned position and no rows. Returns whether this was done.
+    The store is then at the planned position, without rows. Returns whether it was emptied.
     """
-    found = store.position
-    first = min((each.start for each in planned.ranges), default=planned.position)
-    if found >= first:
+    position = store.position
+    first = min((log_range.start for log_range in planned.ranges), default=planned.position)
+    if position >= first:
         return False
-    store.apply((), found, planned.position, _BEYOND)
+    store.apply((), position, planned.position, _ABOVE_ALL_KEYS)
     return True
 
 

@@ -1,4 +1,4 @@
-"""Stores that no task has open."""
+"""Metadata beside closed stores: their positions, and delete horizons."""
 
 from __future__ import annotations
 
@@ -15,36 +15,39 @@ from ..dataclass_json import parsed
 from ..task_id import StoreId
 from ..tasks.errors import TaskCorruptedError
 from .machine import boot_id
-from .offset_checkpoint import half_written, write_whole
+from .offset_checkpoint import leftover_files, write_whole
 
-# A note of where stores stood when a client closed them, so that the next run need not open them to know.
+# A file with the positions of stores as a client closed them, so that the next run need not open the stores.
 #
-# It holds for a store as long as its files are the same: their names, sizes, times and inodes. Another copy that was
-# put in its place, or a file that somebody has changed, is opened and looked at. Files with locks do not count: whoever
-# only reads a store may change them.
+# An entry is valid while the store's files are the same: names, sizes, times and inodes. If a file was changed, or the
+# store was replaced by a copy, the store is opened instead. Lock files do not count, because readers change them too.
 
 _NAME = ".closed.json"
 _LOCKS = "lock"
 
 
-def note_closed(directory: Path, positions: Mapping[StoreId, int], place: Callable[[StoreId], Path]) -> None:
-    """Note these positions in an application's directory. `place`: where a store is."""
-    noted = [[*_named(store), position, _files(place(store))] for store, position in positions.items()]
-    write_whole(directory / _NAME, json.dumps(noted))
+def write_closed_positions(
+    directory: Path, positions: Mapping[StoreId, int], store_path: Callable[[StoreId], Path]
+) -> None:
+    """Write these positions to an application's directory. `store_path`: the directory of a store."""
+    entries = [[*_named(store), position, _files(store_path(store))] for store, position in positions.items()]
+    write_whole(directory / _NAME, json.dumps(entries))
 
 
-def closed_at(directory: Path, stores: Iterable[StoreId], place: Callable[[StoreId], Path]) -> dict[StoreId, int]:
-    """The positions of those of the stores that are as they were when they were closed."""
+def read_closed_positions(
+    directory: Path, stores: Iterable[StoreId], store_path: Callable[[StoreId], Path]
+) -> dict[StoreId, int]:
+    """The positions of the stores that have not changed since they were closed."""
     try:
-        noted = {(name, partition): (at, files) for name, partition, at, files in parsed(_read(directory))}
+        entries = {(name, partition): (at, files) for name, partition, at, files in parsed(_read(directory))}
     except (OSError, ValueError, TypeError):
         return {}
-    found: dict[StoreId, int] = {}
+    positions: dict[StoreId, int] = {}
     for store in stores:
-        position, files = noted.get(_named(store), (None, None))
-        if isinstance(position, int) and files and files == _files(place(store)):
-            found[store] = position
-    return found
+        position, files = entries.get(_named(store), (None, None))
+        if isinstance(position, int) and files and files == _files(store_path(store)):
+            positions[store] = position
+    return positions
 
 
 def _read(directory: Path) -> str:
@@ -56,7 +59,7 @@ def _named(store: StoreId) -> tuple[str, int]:
 
 
 def _files(store: Path) -> list[list[Any]]:
-    """What tells whether the files of a store are the same; empty if they cannot be looked at."""
+    """Name, size, time (ns) and inode of each file of a store; empty if they cannot be read."""
     with suppress(OSError):
         return sorted(
             [entry.name, stat.st_size, stat.st_mtime_ns, stat.st_ino]
@@ -67,24 +70,24 @@ def _files(store: Path) -> list[list[Any]]:
     return []
 
 
-# Whether a store can be brought forward by a changelog of which deletions were dropped.
+# Whether a store can be brought forward by a changelog from which deletions were dropped.
 #
-# A store that stands before the changelog's horizon (`log.segments.segment.Deletions`) may have rows whose deletions
-# are gone. It is wiped, and begins again. One that has begun since they were dropped never gets such rows, so it may
-# take many steps to the horizon, also over several runs. That is what is noted beside a store when it begins: the
-# horizon of that moment. Other deletions may be dropped while it is on its way; then the horizon is another one.
+# A store before the changelog's delete horizon (`log.segments.segment.Deletions`) may have rows with deletions that are
+# gone. It is wiped and restored from the start. A store that was empty when the deletions were dropped never gets such
+# rows, so it may reach the horizon in many steps, also over several runs. So the horizon at the start of a restore is
+# written to a file beside the store. If more deletions are dropped during the restore, the horizon is another one.
 #
-# The note counts during one boot of the machine: afterwards the store may be another one than the note is about, as
-# neither is synced.
+# The file is valid during one boot of the machine only: neither it nor the store is synced, so after another boot it
+# may belong to another state of the store.
 
 _SUFFIX = ".horizon"
 
 
 class DeletionsMissedError(TaskCorruptedError):
-    """A store stands at `position` of its changelog, and deletions before `horizon` are dropped by now."""
+    """A store is at `position` of its changelog, from which deletions before `horizon` were dropped."""
 
     def __init__(self, store: str, position: int, horizon: int) -> None:
-        cause = f"it stands at position {position} of its changelog, of which deletions before {horizon} are dropped"
+        cause = f"it is at position {position} of its changelog, from which deletions before {horizon} were dropped"
         super().__init__(f"store {store} may have rows that are deleted: {cause}", store=store)
         self.position = position
         self.horizon = horizon
@@ -92,43 +95,43 @@ class DeletionsMissedError(TaskCorruptedError):
 
 @raises_machine_errors
 def check_horizon(store: Path, position: int, horizon: int) -> None:
-    """Check that the store of a directory can be brought forward from its position. One that begins is noted.
+    """Check that a store can be brought forward from its position. `store`: its directory.
 
-    Raises DeletionsMissedError.
+    The horizon of an empty store is written to its file. Raises DeletionsMissedError.
     """
     if not position:
-        _note(store, horizon)
-    elif position < horizon and _noted(store) != f"{horizon} {boot_id()}":
+        _write_horizon(store, horizon)
+    elif position < horizon and _read_horizon(store) != f"{horizon} {boot_id()}":
         raise DeletionsMissedError(store.parent.name, position, horizon)
 
 
-def forget_horizon(store: Path) -> None:
-    """Remove the note: the store of a directory is removed, or becomes another one."""
-    note = horizon_note_of(store)
-    if note.exists():  # hardly ever: only of a store that begins while deletions are gone
-        note.unlink(missing_ok=True)
+def delete_horizon(store: Path) -> None:
+    """Remove the horizon file of a store that is removed or replaced. `store`: its directory."""
+    path = horizon_path(store)
+    if path.exists():  # rare: only if the restore started after deletions were dropped
+        path.unlink(missing_ok=True)
 
 
-def half_noted_horizons(directory: Path) -> Iterator[Path]:
-    """Files that processes left behind which were killed while writing notes below an application's directory."""
-    return half_written(directory, f"*/.*{_SUFFIX}")
+def leftover_horizon_files(directory: Path) -> Iterator[Path]:
+    """Temporary horizon files of killed processes, below an application's directory."""
+    return leftover_files(directory, f"*/.*{_SUFFIX}")
 
 
-def horizon_note_of(store: Path) -> Path:
-    """The file of the note, beside the store."""
+def horizon_path(store: Path) -> Path:
+    """The horizon file of a store, beside its directory."""
     return store.with_name(f".{store.name}{_SUFFIX}")
 
 
-def _note(store: Path, horizon: int) -> None:
+def _write_horizon(store: Path, horizon: int) -> None:
     if horizon:
         make_folder(store.parent)
-        write_whole(horizon_note_of(store), f"{horizon} {boot_id()}")
+        write_whole(horizon_path(store), f"{horizon} {boot_id()}")
     else:
-        forget_horizon(store)  # of a store that was here before
+        delete_horizon(store)  # of an earlier store
 
 
-def _noted(store: Path) -> str:
+def _read_horizon(store: Path) -> str:
     try:
-        return horizon_note_of(store).read_text()
+        return horizon_path(store).read_text()
     except FileNotFoundError:
         return ""

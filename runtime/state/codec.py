@@ -6,9 +6,16 @@ A value is the row's timestamp (ms, 8 bytes little endian), then the body. Two b
   bytes), then each column little endian without gaps. Nulls are zero bytes, so equal rows are equal bytes.
 - *packed* otherwise: one msgpack array with an element for each column.
 
-Times are stored as Arrow stores them (microseconds since 1970, days since 1970), decimals as 16 bytes of the unscaled
-number, structs as arrays by field position, maps as arrays of pairs. Neither form names columns or types: the store's
-declaration does, and a change of it is a change of the store.
+Times are stored as in Arrow (microseconds since 1970, days since 1970), decimals as 16 bytes of the unscaled number,
+structs as arrays by field position, maps as arrays of pairs. Neither body names columns or types: the store's
+declaration does, so a change of the declaration changes the store.
+
+A fixed example with the columns `a: int16 = 258` and `b: bool = null`, and timestamp 1:
+
+    01 00 00 00 00 00 00 00   timestamp
+    02                        null bitmap: bit 1 is set, so `b` is null
+    02 01                     a
+    00                        b: a null is zero bytes
 """
 
 from __future__ import annotations
@@ -32,7 +39,7 @@ _TIME = 8
 
 
 def timestamp_of(value: bytes) -> int:
-    """The timestamp of a row (ms), without decoding the rest of it."""
+    """The timestamp of an encoded row (ms), without decoding its columns."""
     return int.from_bytes(value[:_TIME], "little", signed=True)
 
 
@@ -123,6 +130,6 @@ class _Packed:
 
 
 def _array_head(elements: int) -> bytes:
-    """What stands before the elements of a msgpack array."""
+    """The header of a msgpack array."""
     head: bytes = msgpack.Packer(autoreset=True).pack_array_header(elements)
     return head

@@ -1,4 +1,4 @@
-"""The state directory of a client."""
+"""The state directory of a client: its layout, locks, cleaning and renames."""
 
 from __future__ import annotations
 
@@ -23,55 +23,62 @@ from ..log.commit.records import CommitMark
 from ..log.log import Log
 from ..task_id import StoreId
 from ..tasks.errors import LockError
-from .closed_stores import forget_horizon, half_noted_horizons
-from .machine import refuse_network_file_system, started_at
-from .offset_checkpoint import half_noted, has, note_of, noted, synced_with, write_whole
+from .closed_stores import delete_horizon, leftover_horizon_files
+from .machine import reject_network_file_system, started_at
+from .offset_checkpoint import (
+    commit_mark_path,
+    leftover_commit_marks,
+    log_has_commit,
+    read_commit_mark,
+    stores_with_commit_mark,
+    write_whole,
+)
 from .process_file import ProcessFile
 
-# Folders beside a store in which it is made or removed: `.<folder of the store>_<what>-<process id>`.
+# Work folders beside a store, in which it is created or removed: `.<folder of the store>_<what>-<process id>`.
 #
-# A store comes and goes by a rename, so that a crash leaves all of it or nothing. It leaves such a folder, which is
-# removed once its process is gone.
+# A store appears and disappears by a rename, so a crash leaves the whole store or nothing of it. The work folder that a
+# crash leaves is removed once its process is gone.
 
 _NAME = re.compile(r"\.\w+-(?P<pid>\d{1,9})")
 
-_NOBODY = 0
-"""Instead of a process id: no process has it."""
+_NO_PROCESS = 0
+"""The process id in the name of a folder that belongs to no process."""
 
 
-def beside(store: Path, what: str = "") -> Path:
-    """This process's own folder beside a store.
+def work_folder(store: Path, what: str = "") -> Path:
+    """This process's own work folder for a store.
 
-    It may be there, left by a killed process with the same id, which is common in containers.
+    It may exist: a killed process may have had the same id, which is common in containers.
     """
     return _folder(store, what, os.getpid())
 
 
-def shared_beside(store: Path, what: str) -> Path:
-    """A folder beside a store that one process after the other works on, until the client takes its directory again."""
-    return _folder(store, what, _NOBODY)
+def shared_work_folder(store: Path, what: str) -> Path:
+    """A work folder that several processes use one after the other, until the client claims its directory again."""
+    return _folder(store, what, _NO_PROCESS)
 
 
-def remove_shared(store: Path) -> None:
-    """Remove what several processes have begun to make of a store."""
-    for path in store.parent.glob(f".{store.name}_*-{_NOBODY}"):
+def remove_shared_work_folders(store: Path) -> None:
+    """Remove the shared work folders of a store."""
+    for path in store.parent.glob(f".{store.name}_*-{_NO_PROCESS}"):
         shutil.rmtree(path, ignore_errors=True)
 
 
 def wipe(store: Path) -> None:
-    """Remove the folder of a store, if it is there. Only one of two processes does it."""
-    doomed = beside(store)
+    """Remove the folder of a store, if it exists. Of two concurrent processes only one removes it."""
+    doomed = work_folder(store)
     shutil.rmtree(doomed, ignore_errors=True)
     with suppress(FileNotFoundError):
         store.rename(doomed)
         shutil.rmtree(doomed)
 
 
-def abandoned(stores: Path) -> Iterator[Path]:
-    """The folders that nobody works on, beside all stores below a directory."""
+def abandoned_work_folders(stores: Path) -> Iterator[Path]:
+    """The work folders of ended processes, for all stores below a directory."""
     for path in stores.glob("*/.*-*"):
-        found = _NAME.fullmatch(path.name)
-        if found is not None and started_at(int(found["pid"])) is None:
+        match = _NAME.fullmatch(path.name)
+        if match is not None and started_at(int(match["pid"])) is None:
             yield path
 
 
@@ -81,18 +88,18 @@ def _folder(store: Path, what: str, number: int) -> Path:
 
 # The directories of stores on a client: `<state_dir>/<client>/<application>/<store>/<partition>/`.
 #
-# They have names and no numbers, so that a store is found even if a new version of the topology numbers its
-# subtopologies differently. Beside an application's stores lie its lock file and its process file (see `process_file`).
+# The path has the store's name and not the subtopology's number, because a new version of the topology may number its
+# subtopologies differently. The application's directory also has its lock file and its process file (`process_file`).
 
 LOCK = ".lock"
 
 
 class LostLockError(MachineError):
-    """The lock file of a directory is a symbolic link to `target`, which is not there and cannot be made."""
+    """The lock file of a directory is a symbolic link to `target`, which is missing and cannot be created."""
 
     def __init__(self, path: Path, target: str) -> None:
         super().__init__(str(path), errno.ENOENT, f"it is a symbolic link to {target}, whose folder is not there")
-        self.hint = "remove the link: a lock file is made when it is needed"
+        self.hint = "remove the link: a lock file is created when it is needed"
         self.target = target
 
 
@@ -105,38 +112,38 @@ class StateDirectory:
         self.application = application
 
     @classmethod
-    def found(cls, state_dir: Path, application: str) -> list[Self]:
+    def find_all(cls, state_dir: Path, application: str) -> list[Self]:
         """The directories of an application on all clients below `state_dir`.
 
-        `application`: a name, or a pattern of `Path.glob`. Only folders with a lock file or process file of Headwater
-        count. Other folders with such a name are not Headwater's.
+        `application`: a name, or a pattern of `Path.glob`. A folder without a lock file and a process file does not
+        belong to Headwater and is ignored.
         """
         paths = sorted(state_dir.glob(f"*/{application}"))
         return [
             cls(state_dir, path.parent.name, path.name)
             for path in paths
-            if (path / LOCK).is_file() or ProcessFile.is_in(path)
+            if (path / LOCK).is_file() or ProcessFile.exists_in(path)
         ]
 
     def store_path(self, store: StoreId) -> Path:
-        """The store's own directory, which may not exist."""
+        """The directory of a store. It may not exist."""
         return self.path / store.store / str(store.partition)
 
     def stores(self) -> list[StoreId]:
-        """The stores that have a directory, sorted. Other files are ignored."""
-        found = [
+        """The stores with a directory, sorted. Other files are ignored."""
+        stores = [
             StoreId(partition.parent.name, int(partition.name))
             for partition in self.path.glob("*/*")
             if partition.name.isdecimal() and partition.is_dir()
         ]
-        return sorted(found)
+        return sorted(stores)
 
     @contextmanager
-    def locked(self) -> Iterator[None]:
-        """Hold the lock of the application's directory. The operating system releases it when the process dies.
+    def lock(self) -> Iterator[None]:
+        """Lock the application's directory. The operating system releases the lock when the process ends.
 
-        Raises LockError, which names the holder, NetworkFileSystemError if locks are not reliable there, and
-        MachineError for what lies in the place of the lock file.
+        Raises LockError with the process that has the lock, NetworkFileSystemError if locks are not reliable there, and
+        MachineError if the lock file cannot be used.
         """
         with self._lock_file() as file:
             try:
@@ -145,7 +152,7 @@ class StateDirectory:
                 file.seek(0)
                 holder = file.read().strip()
                 raise LockError(str(self.path), int(holder) if holder.isdecimal() else None) from None
-            # Only now: the file still named the holder for the error above.
+            # Not before: the file names the other process for the error above.
             with naming_path(self.path / LOCK):
                 os.ftruncate(file.fileno(), 0)
                 os.write(file.fileno(), str(os.getpid()).encode())  # a buffer would be written again as it is closed
@@ -155,7 +162,7 @@ class StateDirectory:
     @raises_machine_errors
     def _lock_file(self) -> TextIO:
         make_folder(self.path)
-        refuse_network_file_system(self.path)
+        reject_network_file_system(self.path)
         path = self.path / LOCK
         try:
             return open(path, "a+", opener=opener)
@@ -169,60 +176,58 @@ class StateDirectory:
         self.remove_at(self.store_path(store))
 
     def remove_at(self, path: Path) -> None:
-        """Wipe the store in a directory, which may be a global table's.
+        """Wipe the store in a directory. It may be a global table's.
 
-        A crash leaves either the store or nothing. The note of its commit is removed last (see `synced_commit`).
+        A crash leaves the whole store or nothing of it. Its commit mark is removed last (see `offset_checkpoint`).
         """
         wipe(path)
-        remove_shared(path)
-        forget_horizon(path)
-        note_of(path).unlink(missing_ok=True)
+        remove_shared_work_folders(path)
+        delete_horizon(path)
+        commit_mark_path(path).unlink(missing_ok=True)
 
     def rename(self, stores: Mapping[str, str]) -> None:
-        """Give the directories of stores their new names, with the notes of their commits: a rename for each."""
+        """Rename the directories of stores, with their commit marks. `stores`: old name -> new name."""
         for old, new in stores.items():
             if not (self.path / new).exists():
                 with suppress(FileNotFoundError):
                     (self.path / old).rename(self.path / new)
 
     def remove_foreign(self, log: Log) -> dict[str, int]:
-        """Wipe the stores that were made with commits which `log` does not have.
+        """Wipe the stores with commits that `log` does not have.
 
-        Returns `<store>/<partition>` of each, with the number of that commit.
+        Returns the numbers of these commits by `<store>/<partition>`.
         """
-        known: dict[CommitMark, bool] = {}
+        in_log: dict[CommitMark, bool] = {}
         removed: dict[str, int] = {}
-        for path in noted(self.path):
-            commit = synced_with(path)
+        for path in stores_with_commit_mark(self.path):
+            commit = read_commit_mark(path)
             if commit is None:
                 continue
-            if commit not in known:
-                known[commit] = has(log, commit)
-            if not known[commit]:
+            if commit not in in_log:
+                in_log[commit] = log_has_commit(log, commit)
+            if not in_log[commit]:
                 if path.exists():
                     removed[f"{path.parent.name}/{path.name}"] = commit.number
                 self.remove_at(path)
         return removed
 
     def remove_abandoned(self) -> None:
-        """Remove what processes that are gone began to wipe, to copy or to load, and notes that they had only begun to
-        write.
-        """
-        for path in abandoned(self.path):
+        """Remove work folders and temporary files of ended processes."""
+        for path in abandoned_work_folders(self.path):
             shutil.rmtree(path, ignore_errors=True)
-        for path in (*half_noted(self.path), *half_noted_horizons(self.path)):
+        for path in (*leftover_commit_marks(self.path), *leftover_horizon_files(self.path)):
             path.unlink(missing_ok=True)
 
     def remove_all(self) -> None:
-        """Wipe all stores of the application, including global tables. Its lock file and process file stay."""
+        """Wipe all stores of the application, global tables too. Its lock file and process file stay."""
         for store in self.stores():
             self.remove(store)
         for path in self.path.iterdir() if self.path.is_dir() else ():
             if path.is_dir():
                 shutil.rmtree(path)
 
-    def forget(self) -> None:
-        """Remove the directory, and the client's folder if nothing else is in it.
+    def delete(self) -> None:
+        """Remove the directory, and the client's folder if it is empty then.
 
         If the application's folder is a link, its target is emptied, and the link stays for the next run.
         """
@@ -231,17 +236,17 @@ class StateDirectory:
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
             return
         shutil.rmtree(self.path)
-        with suppress(OSError):  # it has other applications, or is a link
+        with suppress(OSError):  # it is not empty, or a link
             self.client_path.rmdir()
 
     def clean(self, unused: Iterable[StoreId], delay_s: float, now: float | None = None) -> list[StoreId]:
-        """Remove those of the stores that were not touched for `delay_s` seconds, and empty folders. What was removed.
+        """Remove the `unused` stores that were not touched for `delay_s` seconds, and empty folders.
 
-        `now`: seconds since 1970.
+        `now`: seconds since 1970. Returns the removed stores. Source: `cleanRemovedTasks` of Kafka Streams.
         """
         now = time.time() if now is None else now
-        there = set(self.stores())
-        removed = [store for store in unused if store in there and self._touched(store) < now - delay_s]
+        existing = set(self.stores())
+        removed = [store for store in unused if store in existing and self._touched_at(store) < now - delay_s]
         for store in removed:
             self.remove(store)
         for folder in self.path.iterdir() if self.path.is_dir() else ():
@@ -250,57 +255,54 @@ class StateDirectory:
                     folder.rmdir()
         return removed
 
-    def _touched(self, store: StoreId) -> float:
-        path, found = self.store_path(store), [0.0]
+    def _touched_at(self, store: StoreId) -> float:
+        path, times = self.store_path(store), [0.0]
         for file in (path, *path.iterdir()):
             with suppress(FileNotFoundError):
-                found.append(file.stat().st_mtime)
-        return max(found)
+                times.append(file.stat().st_mtime)
+        return max(times)
 
 
-# Checks that the log is the one that the stores of a state directory were made of.
+# Checks that the stores of a state directory belong to the configured log.
 
 
 class OtherLogError(HeadwaterError):
-    """Stores were made of another log than the configured one. `path`: of the stores. `log`: its place, for people."""
+    """Stores belong to another log than the configured one. `path`: of the stores. `log`: its location, for display."""
 
     def __init__(self, path: Path, log: str) -> None:
         super().__init__(
-            f"the stores in {path} were made of another log than the one at {log}: that log is missing, not mounted, "
+            f"the stores in {path} belong to another log than the one at {log}: that log is missing, not mounted, "
             "or was moved or removed, or lacks its log.json",
-            "put the log back, or correct `log:` in profiles.yml; `headwater clean --state` gives the stores up",
+            "put the log back, or correct `log:` in profiles.yml; `headwater clean --state` drops the stores",
         )
         self.path = path
         self.log = log
 
 
-def place_of(name: str, options: Mapping[str, Any]) -> str:
-    """The place of a log for messages, from its plugin's name and options."""
+def log_location(name: str, options: Mapping[str, Any]) -> str:
+    """The location of a log for messages, from its plugin's name and options."""
     return readable(str(options.get("path") or options.get("uri") or name))
 
 
-def check_known(path: Path, identity: str, log: str) -> None:
-    """Refuse a log with this `identity` (empty: it has none) if the stores in `path` belong to another one.
-
-    Raises OtherLogError.
-    """
-    found = ProcessFile.read(path)
-    if found is not None and found.log and found.log != identity:
+def check_same_log(path: Path, identity: str, log: str) -> None:
+    """Raise OtherLogError if the stores in `path` belong to a log with another `identity` (empty: it has none)."""
+    process_file = ProcessFile.read(path)
+    if process_file is not None and process_file.log and process_file.log != identity:
         raise OtherLogError(path, log)
 
 
 @raises_machine_errors
-def check_known_by(state_dir: Path, applications: Iterable[str], identity: str, log: str) -> None:
+def check_same_log_for(state_dir: Path, applications: Iterable[str], identity: str, log: str) -> None:
     """The same for the stores of these applications on all clients below a state directory of this machine.
 
     Raises OtherLogError, MachineError for a path that cannot be used.
     """
     for application in applications:
         for path in sorted(state_dir.glob(f"*/{application}")):
-            check_known(path, identity, log)
+            check_same_log(path, identity, log)
 
 
-# The stores of an application that was renamed: their directories get its new name, so nothing is restored.
+# The stores of a renamed application: their directories get its new name, so nothing is restored.
 
 
 def take_over_renamed(
@@ -310,120 +312,121 @@ def take_over_renamed(
     incarnation: str,
     client: str = "*",
     *,
-    of_the_gone: bool = False,
+    without_owner: bool = False,
 ) -> None:
-    """Give an application the directories that it had on this machine under `former` names.
+    """Rename the directories that an application has on this machine under `former` names.
 
-    `incarnation`: its own. Another application may have taken a former name since: its directories have another one.
-    `client`: whose, or a pattern. `of_the_gone`: only those whose owners are gone, for a choice among all that are
-    free; else the caller waits for them. Each is one rename. Raises LockError where one is in use.
+    `incarnation`: of the application. It differs for an application that has a former name of this one now. `client`: a
+    folder or a pattern. `without_owner`: only directories with an ended owner; else the caller waits for the owners.
+    Each directory is one rename. Raises LockError if one is in use.
     """
     for name in sorted(former) if incarnation else ():
         for path in sorted(state_dir.glob(f"{client}/{name}")):
-            found, target = ProcessFile.read(path), path.with_name(application)
-            if found is None or found.incarnation != incarnation:
+            process_file, target = ProcessFile.read(path), path.with_name(application)
+            if process_file is None or process_file.incarnation != incarnation:
                 continue
-            if of_the_gone and found.owner.is_alive():
+            if without_owner and process_file.owner.is_alive():
                 continue
             if target.exists():
-                if not of_the_gone:
+                if not without_owner:
                     continue
-                # Its owner lived longer than the run that has renamed it. Nobody would ever look there again.
+                # Its owner outlived the run that renamed the application. Under this name it would never be found.
                 target = new_folder(state_dir, application) / application
-            with StateDirectory(state_dir, path.parent.name, name).locked():
+            with StateDirectory(state_dir, path.parent.name, name).lock():
                 make_folder(target.parent)
                 path.rename(target)
-            with suppress(OSError):  # it has other applications, or is a link
+            with suppress(OSError):  # it is not empty, or a link
                 path.parent.rmdir()
 
 
 def new_folder(state_dir: Path, application: str) -> Path:
-    """The first folder `client-<number>` in which an application has nothing."""
+    """The first folder `client-<number>` without a directory of the application."""
     folders = (state_dir / f"client-{number}" for number in count(1))
-    return next(each for each in folders if not (each / application).exists())
+    return next(folder for folder in folders if not (folder / application).exists())
 
 
-# What the copy of a global table was made of, noted beside it: the rows in it do not say.
+# The topic and columns of a global table's store, in a file beside it: its rows do not name them.
 #
-# The table may get another topic, or its topic other columns, while the copy stays. Then the copy is wiped, and loaded
-# again. Source of the layout: `.<store>.columns` beside the folder of the store, as with the notes of `synced_commit`.
+# The table may get another topic, or its topic other columns. Then the store is wiped and loaded again. The file is
+# `.<store>.columns` beside the folder of the store.
 
 
-def wipe_other_copy(directory: StateDirectory, path: Path, table: GlobalTable) -> None:
-    """Wipe the copy at `path` unless it was made of the table's topic, with the columns of now, and note these. Copies
-    without a note are wiped too.
+def wipe_outdated_copy(directory: StateDirectory, path: Path, table: GlobalTable) -> None:
+    """Wipe the store at `path` unless its file has the table's current topic and columns, and write the file. A store
+    without the file is wiped too.
 
-    The note comes last: after a kill in between there is no copy that it could be wrong about. Raises OSError.
+    The file is written last: after a kill in between there is no store that it could be wrong about. Raises OSError.
     """
-    note = path.with_name(f".{path.name}.columns")
-    made_of = f"{table.topic.writer or ''} {table.topic.name}: {table.store.key}; {table.store.value}"
+    columns_file = path.with_name(f".{path.name}.columns")
+    current = f"{table.topic.writer or ''} {table.topic.name}: {table.store.key}; {table.store.value}"
     try:
-        known = note.read_text("utf-8")
+        columns = columns_file.read_text("utf-8")
     except FileNotFoundError:
-        known = ""
-    if known != made_of:
+        columns = ""
+    if columns != current:
         directory.remove_at(path)
         make_folder(path.parent)
-        write_whole(note, made_of)
+        write_whole(columns_file, current)
 
 
-# The stores of results that are computed beside those of applications, in a folder of their own.
+# The stores of rebuilds, in a folder of their own.
 #
-# They are laid out as the others are. Once such a result has taken the place of the old one, its directories do too,
-# with one rename for each. Whoever ends in between, the next run goes on with it; if it cannot, the stores are
-# restored.
+# They have the layout of other stores. When a rebuild replaces the old result, its directories replace the old ones,
+# with one rename each. After a crash in between the next run continues; if it cannot, the stores are restored.
 
 _FOLDER = "~beside"
 
 
-def state_dir_beside(state_dir: Path) -> Path:
-    """The folder below a state directory. No client has this name."""
+def rebuild_state_dir(state_dir: Path) -> Path:
+    """The folder of rebuilds below a state directory. No client has this name."""
     return state_dir / _FOLDER
 
 
-def take_over_beside(
-    state_dir: Path, application: str, incarnation: str, client: str = "*", *, of_the_gone: bool = False
+def take_over_rebuild(
+    state_dir: Path, application: str, incarnation: str, client: str = "*", *, without_owner: bool = False
 ) -> None:
-    """Give an application the stores of the result that was computed beside it, if it has taken that over.
+    """Replace the stores of an application by those of its rebuild, if the rebuild has replaced its result.
 
-    `incarnation`: that of the application now; so its own stores of another one count for nothing any more. `client`:
-    whose, or a pattern. `of_the_gone`: only those whose owners are gone; they are removed where the application has got
-    other stores meanwhile. Raises LockError where one is in use.
+    `incarnation`: the application's current one. Its stores of another incarnation are void. `client`: a folder or a
+    pattern. `without_owner`: only directories with an ended owner; they are removed if the application has new stores
+    already. Raises LockError if a directory is in use.
     """
-    for path in sorted(state_dir_beside(state_dir).glob(f"{client}/{application}")) if incarnation else ():
-        found, target = ProcessFile.read(path), state_dir / path.parent.name / application
-        if found is None or found.incarnation != incarnation:
+    for path in sorted(rebuild_state_dir(state_dir).glob(f"{client}/{application}")) if incarnation else ():
+        rebuilt, target = ProcessFile.read(path), state_dir / path.parent.name / application
+        if rebuilt is None or rebuilt.incarnation != incarnation:
             continue
-        there = ProcessFile.read(target)
-        if there is not None and there.incarnation == incarnation:
-            if of_the_gone and not found.owner.is_alive():  # it lived longer than the run, which has restored them
-                with suppress(LockError):  # another client of this machine is just removing them
-                    _forget(StateDirectory(state_dir_beside(state_dir), path.parent.name, application))
+        current = ProcessFile.read(target)
+        if current is not None and current.incarnation == incarnation:
+            if without_owner and not rebuilt.owner.is_alive():  # it outlived the run, which has restored the stores
+                with suppress(LockError):  # another client of this machine is removing them
+                    _lock_and_delete(StateDirectory(rebuild_state_dir(state_dir), path.parent.name, application))
             continue
-        if of_the_gone and any(each is not None and each.owner.is_alive() for each in (found, there)):
+        if without_owner and any(file is not None and file.owner.is_alive() for file in (rebuilt, current)):
             continue
         client_folder = path.parent.name
-        with StateDirectory(state_dir_beside(state_dir), client_folder, application).locked():
+        with StateDirectory(rebuild_state_dir(state_dir), client_folder, application).lock():
             if target.exists():
-                _forget(StateDirectory(state_dir, client_folder, application))
+                _lock_and_delete(StateDirectory(state_dir, client_folder, application))
             make_folder(target.parent)
-            if not target.exists():  # else it is a link that somebody has made
+            if not target.exists():  # else it is a link made by the user
                 path.rename(target)
 
 
-def found_with_beside(state_dir: Path, application: str) -> list[StateDirectory]:
-    """The directories of an application, or of a pattern, with those of a result that is computed beside it."""
+def find_with_rebuilds(state_dir: Path, application: str) -> list[StateDirectory]:
+    """The directories of an application, or of a pattern, with those of its rebuild."""
     return [
-        each for where in (state_dir, state_dir_beside(state_dir)) for each in StateDirectory.found(where, application)
+        directory
+        for parent in (state_dir, rebuild_state_dir(state_dir))
+        for directory in StateDirectory.find_all(parent, application)
     ]
 
 
-def forget_beside(state_dir: Path, application: str) -> None:
-    """Remove the stores of a result that nobody wants any more. Raises LockError while they are in use."""
-    for directory in StateDirectory.found(state_dir_beside(state_dir), application):
-        _forget(directory)
+def delete_rebuild(state_dir: Path, application: str) -> None:
+    """Remove the stores of a cancelled rebuild. Raises LockError while they are in use."""
+    for directory in StateDirectory.find_all(rebuild_state_dir(state_dir), application):
+        _lock_and_delete(directory)
 
 
-def _forget(directory: StateDirectory) -> None:
-    with directory.locked():
-        directory.forget()
+def _lock_and_delete(directory: StateDirectory) -> None:
+    with directory.lock():
+        directory.delete()

@@ -1,4 +1,4 @@
-"""Facts about the machine: its current boot, its processes, and the file system of a path."""
+"""The machine: its current boot, its processes, and the file system of a path."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NETWORK_FILE_SYSTEMS = (
 )
 
 _STARTED = 22
-"""The field of /proc/<pid>/stat with the start of a process, in clock ticks since the boot: see proc(5)."""
+"""The field of /proc/<pid>/stat with the start time of a process, in clock ticks since the boot: see proc(5)."""
 
 
 class NetworkFileSystemError(HeadwaterError):
-    """State needs memory maps and locks, which a network file system does not keep consistent across machines."""
+    """A state directory is on a network file system: `path`, `kind`. Memory maps and locks are not consistent there."""
 
     def __init__(self, path: Path, kind: str) -> None:
         super().__init__(f"state_dir {path} is on a network file system ({kind})", "choose a path on a local disk")
@@ -41,11 +41,10 @@ def boot_id() -> str:
 
 
 def started_at(pid: int, *, since_1970: bool = False) -> float | None:
-    """When the process started, in seconds; None if it is gone.
+    """The start time of a process, in seconds; None if the process has ended. Pid and start time identify a process.
 
-    On Linux since the boot: since 1970 it would change whenever the clock is set. Elsewhere, or if `since_1970`, since
-    1970. Together with the pid it identifies a process. A process that has ended counts as gone, even if its parent
-    never collects its exit code, as may happen in a container.
+    On Linux since the boot, because a time since 1970 changes whenever the clock is set. Elsewhere, or if `since_1970`,
+    since 1970. A zombie counts as ended: in a container its parent may never collect its exit code.
     """
     try:
         process = psutil.Process(pid)
@@ -57,13 +56,13 @@ def started_at(pid: int, *, since_1970: bool = False) -> float | None:
 
 
 def _since_boot(pid: int) -> float:
-    """As the system has it. psutil adds the time of the boot, which the system derives from the clock."""
+    """The value of /proc. psutil adds the time of the boot to it, which the system derives from the clock."""
     _, _, after_the_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")
     return int(after_the_name.split()[_STARTED - 3]) / os.sysconf("SC_CLK_TCK")
 
 
 def mounts() -> list[tuple[str, str]]:
-    """The mount point and file system of everything mounted."""
+    """Mount point and file system of all mounts."""
     return [(mount.mountpoint, mount.fstype) for mount in psutil.disk_partitions(all=True)]
 
 
@@ -76,7 +75,7 @@ def file_system(path: Path, mounted: Iterable[tuple[str, str]]) -> str:
     return max(reversed(over), key=lambda mount: mount[0])[1] if over else ""
 
 
-def refuse_network_file_system(path: Path, mounted: Iterable[tuple[str, str]] | None = None) -> None:
+def reject_network_file_system(path: Path, mounted: Iterable[tuple[str, str]] | None = None) -> None:
     """Raise NetworkFileSystemError if `path` is on a network file system."""
     kind = file_system(path, mounts() if mounted is None else mounted)
     if kind in _NETWORK_FILE_SYSTEMS:

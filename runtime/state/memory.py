@@ -1,7 +1,7 @@
 """Stores in memory: LMDB on a memory file system, or in a temporary directory if there is none.
 
 They survive the processes that use them, but not a boot of the machine. Then they are restored from their changelogs.
-The state directory contains only a link to the place, so that all processes find it.
+The state directory has only a link to the store's folder, so that all processes find it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _OWNER = "owner"
 
 
 class UntrustedFolderError(HeadwaterError):
-    """A folder in memory in which others could have put their own stores: `path`, `cause`."""
+    """A folder in memory in which other users could have put stores: `path`, `cause`."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(
@@ -45,10 +45,10 @@ class UntrustedFolderError(HeadwaterError):
 
 
 class MemoryBackend:
-    """Keeps stores below `path`. None: /dev/shm if it has a gigabyte free, otherwise the directory for temporary files.
+    """Keeps stores below `path`. None: /dev/shm if it has a gigabyte free, else the directory for temporary files.
 
-    Stores whose state directory is gone are removed when another one is opened. The folder must belong to the user;
-    raises UntrustedFolderError otherwise. A CopyingBackend.
+    Opening a store removes the stores of deleted state directories. The folder must belong to the user; else
+    UntrustedFolderError is raised. A CopyingBackend.
     """
 
     copy_form = copies.FORM
@@ -62,80 +62,80 @@ class MemoryBackend:
         make_folder(directory)
         link = directory.resolve() / _LINK
         if not link.is_symlink():
-            _own(self._root)
+            _require_own_folder(self._root)
             self._remove_abandoned()
-            with suppress(FileExistsError):  # Another process may be at it too.
-                link.symlink_to(self._root / uuid.uuid4().hex)  # of no name: the directory may be renamed
-        place = link.readlink()
-        _own(place.parent)
-        _own(place)
-        if _owner(place) != str(link):
-            # Written in one step: a place whose owner file names no existing link is removed by others.
-            temporary = place / f"{_OWNER}.{uuid.uuid4().hex}"
+            with suppress(FileExistsError):  # another process may create it at the same time
+                link.symlink_to(self._root / uuid.uuid4().hex)  # a random name, as the directory may be renamed
+        folder = link.readlink()
+        _require_own_folder(folder.parent)
+        _require_own_folder(folder)
+        if _owner(folder) != str(link):
+            # In one step: other processes remove a folder with an owner file that names no existing link.
+            temporary = folder / f"{_OWNER}.{uuid.uuid4().hex}"
             write_text(temporary, str(link))
-            temporary.replace(place / _OWNER)
-        return LmdbStore(place, MAP_SIZE)
+            temporary.replace(folder / _OWNER)
+        return LmdbStore(folder, MAP_SIZE)
 
     def open_to_read(self, directory: Path) -> LmdbStore:
         """The store of `directory`. Raises StoreDamagedError if it was lost with its memory."""
         link = directory.resolve() / _LINK
         if not link.is_symlink() or not link.exists():
             raise StoreDamagedError(directory, "the memory that it was in is gone")
-        place = link.readlink()
-        for folder in (place.parent, place):
-            _refuse_others(folder, directory.stat().st_uid)
-        return LmdbStore(place, MAP_SIZE, writable=False)
+        folder = link.readlink()
+        for trusted in (folder.parent, folder):
+            _reject_other_users(trusted, directory.stat().st_uid)
+        return LmdbStore(folder, MAP_SIZE, writable=False)
 
     def save_copy(self, directory: Path, file: Path) -> int:
         """See `CopyingBackend.save_copy`."""
-        return copies.save_copy(self._place(directory), MAP_SIZE, file)
+        return copies.save_copy(self._memory_folder(directory), MAP_SIZE, file)
 
     def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """See `CopyingBackend.load_copy`."""
-        place = self._place(directory)
-        owner = (place / _OWNER).read_text()
-        copies.load_copy(place, MAP_SIZE, position, file, lambda folder: write_text(folder / _OWNER, owner))
+        store_folder = self._memory_folder(directory)
+        owner = (store_folder / _OWNER).read_text()
+        copies.load_copy(store_folder, MAP_SIZE, position, file, lambda folder: write_text(folder / _OWNER, owner))
 
-    def _place(self, directory: Path) -> Path:
-        """Where in memory the store of a directory is, which is made if there is none."""
+    def _memory_folder(self, directory: Path) -> Path:
+        """The folder in memory of a directory's store. It is created if it does not exist."""
         self.open(directory)
         return (directory.resolve() / _LINK).readlink()
 
     def _remove_abandoned(self) -> None:
         for owner in self._root.glob(f"*/{_OWNER}"):
-            with suppress(FileNotFoundError):  # Another process may be at it too.
+            with suppress(FileNotFoundError):  # another process may remove it at the same time
                 if not Path(owner.read_text()).is_symlink():
                     shutil.rmtree(owner.parent)
 
 
-def _owner(place: Path) -> str | None:
-    """The link that led to a place when it was opened last; None if it never was."""
+def _owner(folder: Path) -> str | None:
+    """The link through which a folder was opened last; None if it never was."""
     with suppress(FileNotFoundError):
-        return (place / _OWNER).read_text()
+        return (folder / _OWNER).read_text()
     return None
 
 
-def _own(folder: Path) -> None:
-    """Create a folder, or check that it is the user's own. In any other folder another user could have put a store."""
+def _require_own_folder(folder: Path) -> None:
+    """Create a folder, or check that it belongs to the user. Other users could have put a store into any other one."""
     make_folder(folder.parent)
     with suppress(FileExistsError):
         folder.mkdir(FOLDER)
-    _refuse_others(folder, os.getuid())
-    folder.chmod(FOLDER)  # version 0.1 made folders that others can read
+    _reject_other_users(folder, os.getuid())
+    folder.chmod(FOLDER)  # version 0.1 created folders that other users can read
 
 
-def _refuse_others(folder: Path, user: int) -> None:
-    """Raise UntrustedFolderError if anybody but `user` could have put something into a folder."""
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode):
-        raise UntrustedFolderError(folder, "it is a link" if stat.S_ISLNK(found.st_mode) else "it is no folder")
-    if found.st_uid != user:
-        raise UntrustedFolderError(folder, f"it belongs to user {found.st_uid}, not to user {user}")
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise UntrustedFolderError(folder, f"others may write to it (mode {stat.S_IMODE(found.st_mode):o})")
+def _reject_other_users(folder: Path, user: int) -> None:
+    """Raise UntrustedFolderError if anybody but `user` could have written to a folder."""
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode):
+        raise UntrustedFolderError(folder, "it is a link" if stat.S_ISLNK(status.st_mode) else "it is no folder")
+    if status.st_uid != user:
+        raise UntrustedFolderError(folder, f"it belongs to user {status.st_uid}, not to user {user}")
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        raise UntrustedFolderError(folder, f"others may write to it (mode {stat.S_IMODE(status.st_mode):o})")
 
 
 def memory_folder() -> Path:
-    """A folder in memory, or the one for temporary files if there is none with enough room."""
+    """/dev/shm, or the folder for temporary files if /dev/shm has too little space."""
     on_memory = file_system(_MEMORY, mounts()) == "tmpfs" and psutil.disk_usage(str(_MEMORY)).free >= _LEAST_FREE
     return _MEMORY if on_memory else Path(tempfile.gettempdir())

@@ -1,4 +1,4 @@
-"""Checkpoints of stores."""
+"""Files beside stores: checkpoint files, and commit marks."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from ..log.log import Log
 from ..log.placed_log import log_of_places
 from .machine import started_at
 
-# Replaces small files as a whole, and removes temporary files of writers that were killed.
+# Replaces small files atomically, and removes temporary files of killed processes.
 
 
 def write_whole(path: Path, text: str, *, durably: bool = False, tidily: bool = True) -> None:
-    """Replace a file, so that readers find the old text or the new one. `durably`: the text reaches the disk first.
+    """Replace a file, so that readers find the old text or the new one. `durably`: sync the text to the disk first.
 
-    Removes temporary files of other processes, which were killed. A process id does not show whether its process still
-    runs, because containers that share a folder have their own ids. So a process whose file was removed writes again.
-    `tidily`: not for a file that is written all the time beside many others, as this looks at all names of the folder;
-    then whoever owns the folder removes what `half_written` finds. Raises OSError.
+    It removes temporary files of other processes, which should be killed ones. A process id does not show whether the
+    process still runs, because containers with a common folder have their own ids. So a process writes again if its
+    file was removed. `tidily`: False for frequent writes in a folder with many files, as all names are listed; then the
+    owner of the folder removes `leftover_files`. Raises OSError.
     """
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     while True:
@@ -40,34 +40,31 @@ def write_whole(path: Path, text: str, *, durably: bool = False, tidily: bool = 
             temporary.replace(path)
             break
         except FileNotFoundError:
-            continue  # another writer has removed the file; if the whole folder is gone, `open` raises
+            continue  # another process has removed the file; if the folder is gone, `open` raises
     for name in os.listdir(path.parent) if tidily else ():
         if name.startswith(f"{path.name}.") and name.rpartition(".")[2].isdecimal():
             (path.parent / name).unlink(missing_ok=True)
 
 
-def half_written(folder: Path, names: str) -> Iterator[Path]:
-    """Files that `write_whole` has left behind because its process was killed. `names`: a pattern of `Path.glob`, of
-    the files that were to be replaced.
-    """
+def leftover_files(folder: Path, names: str) -> Iterator[Path]:
+    """Temporary files of `write_whole` of ended processes. `names`: a `Path.glob` pattern of the files to replace."""
     for path in folder.glob(f"{names}.*"):
         pid = path.suffix[1:]
         if pid.isdecimal() and started_at(int(pid)) is None:
             yield path
 
 
-# The file that says up to where stores have applied their changelogs.
+# The checkpoint file of a store: the position up to which its changelog is applied.
 #
 # The format is that of Kafka Streams' checkpoint files, version 0 (`OffsetCheckpoint` of Kafka Streams 4.0): lines of
-# UTF-8 with the version, the number of entries, and for each entry topic, partition and offset. An offset is that of
-# the last record that was applied; UNKNOWN says that none was, as far as is known. A file is replaced as a whole, and
-# is on the disk before it can be seen.
+# UTF-8 with the version, the number of entries, and for each entry topic, partition and offset. An offset is the one of
+# the last applied record, or UNKNOWN. The file is replaced atomically, and synced to the disk before it is visible.
 
 NAME = ".checkpoint"
 """The file's name. No store may have it."""
 
 UNKNOWN = -4
-"""Instead of an offset: nothing is known to be applied."""
+"""The offset of a store without known applied records. Kafka Streams' `OFFSET_UNKNOWN`."""
 
 _VERSION = 0
 
@@ -76,7 +73,7 @@ Changelog = tuple[str, int]
 
 
 class CheckpointError(HeadwaterError):
-    """A checkpoint file is not as it was written, or an offset cannot be written down: `path`, `cause`."""
+    """A checkpoint file is damaged, or an offset to write is invalid: `path`, `cause`."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(f"checkpoint file {path}: {cause}")
@@ -91,16 +88,14 @@ class OffsetCheckpoint:
         self.path = path
 
     def read(self) -> dict[Changelog, int]:
-        """The offsets; empty without a file. Entries with an offset that is none are passed over.
-
-        Raises CheckpointError, OSError.
-        """
+        """The offsets; empty without a file. Entries with an invalid offset are ignored. Raises CheckpointError,
+        OSError."""
         try:
             lines = self.path.read_text("utf-8").splitlines()
         except FileNotFoundError:
             return {}
         except UnicodeDecodeError as error:
-            raise CheckpointError(self.path, "it is no text") from error
+            raise CheckpointError(self.path, "it is not UTF-8 text") from error
         version, expected = (self._number(line) for line in [*lines, "", ""][:2])
         if version != _VERSION:
             raise CheckpointError(self.path, f"its version is {version}; this is known: {_VERSION}")
@@ -119,10 +114,10 @@ class OffsetCheckpoint:
         return offsets
 
     def write(self, offsets: Mapping[Changelog, int]) -> None:
-        """Replace the file; without any offsets it is deleted. Raises CheckpointError for an offset that is none."""
+        """Replace the file; without any offsets it is deleted. Raises CheckpointError for an invalid offset."""
         for (topic, partition), offset in offsets.items():
             if not _is_valid(offset):
-                raise CheckpointError(self.path, f"{offset} is no offset of {topic} {partition}")
+                raise CheckpointError(self.path, f"{offset} is not a valid offset of {topic} {partition}")
         if not offsets:
             self.delete()
             return
@@ -131,32 +126,32 @@ class OffsetCheckpoint:
         sync_directory(self.path.parent)
 
     def delete(self) -> None:
-        """Remove the file, on the disk too. There may be none."""
+        """Remove the file, if it exists, and sync the folder."""
         self.path.unlink(missing_ok=True)
         sync_directory(self.path.parent)
 
     def stamp(self) -> tuple[int, int] | None:
-        """What tells this file from those that replace it; None without a file."""
+        """Inode and time (ns), which identify this version of the file; None without a file."""
         try:
-            found = os.stat(self.path)
+            status = os.stat(self.path)
         except FileNotFoundError:
             return None
-        return found.st_ino, found.st_mtime_ns
+        return status.st_ino, status.st_mtime_ns
 
     def _number(self, text: str) -> int:
         try:
             return int(text)
         except ValueError:
-            raise CheckpointError(self.path, f"{text!r} is no number") from None
+            raise CheckpointError(self.path, f"{text!r} is not a number") from None
 
 
 def offset_of(position: int) -> int:
-    """The offset that stands for a store's position."""
+    """The offset of the last record before `position`; UNKNOWN for position 0."""
     return position - 1 if position else UNKNOWN
 
 
 def position_of(offset: int) -> int:
-    """The position of a store for which an offset was written."""
+    """The inverse: the position after the record at `offset`."""
     return 0 if offset == UNKNOWN else offset + 1
 
 
@@ -164,82 +159,82 @@ def _is_valid(offset: int) -> bool:
     return offset >= 0 or offset == UNKNOWN
 
 
-# Notes beside each store which commit it agrees with. A store may be used as long as that commit is in the log.
+# The commit mark of a store: the last commit with changes in it, in a file beside the store. The store may be used only
+# with a log that has this commit.
 #
-# A log may be copied, and runs may continue on both; or an older copy may replace it. Then its id and the positions of
-# stores do not show whether the changes in a store come from this log. So before a store is brought forward, the commit
-# with the last of those changes is noted beside it. A commit names the driver that claimed the application, the time
-# and everything that was written. So no other sequence of commits has one with the same number and bytes, and
+# A log may be copied, and runs may continue on both copies; or an older copy may replace it. Then neither the log's id
+# nor the store's position shows whether the changes of the store come from this log. So the commit of the last change
+# is written beside a store before the store is brought forward. A commit names the driver that claimed the application,
+# the time and everything written. So no other sequence of commits has one with the same number and bytes, and
 # everything before it is the same, too.
 #
-# A store that version 0.1 has made has no note and is trusted.
+# A store of version 0.1 has no commit mark and is trusted.
 
 _SUFFIX = ".commit"
 _UNKNOWN = CommitMark("", 0, 0)
-"""For a note that cannot be read. No log has this commit."""
+"""For a file that cannot be read. No log has this commit."""
 
 
 _BYTES = 512
-"""Of a note, filled up with spaces: what a disk writes as a whole, so a note is the old one or the new one."""
+"""The size of the file, filled with spaces. A disk writes 512 bytes atomically, so readers see the old or the new
+one."""
 
 _READS = 10
-"""A note with a wrong checksum is read so often: it is either being written, which takes a microsecond, or damaged."""
+"""Attempts to read a file with a wrong checksum: it is either being written, which takes a microsecond, or damaged."""
 
 
 @raises_machine_errors
-def synced_with(store: Path) -> CommitMark | None:
-    """The commit noted for the store of a directory, the last one whose changes it may have; None if there is no note.
-
-    For a note that cannot be read it is a commit that no log has.
-    """
+def read_commit_mark(store: Path) -> CommitMark | None:
+    """The commit mark of the store in a directory; None without one. For an unreadable one: a commit that no log
+    has."""
     try:
-        handle = os.open(note_of(store), os.O_RDONLY)
+        handle = os.open(commit_mark_path(store), os.O_RDONLY)
     except FileNotFoundError:
         return None
     try:
-        with naming_path(note_of(store)):
+        with naming_path(commit_mark_path(store)):
             return _read(handle)
     finally:
         os.close(handle)
 
 
 @raises_machine_errors
-def note_sync(store: Path, commit: CommitMark | None) -> None:
-    """Note that the store of a directory is about to get changes up to `commit`. None: the application has no commits.
+def write_commit_mark(store: Path, commit: CommitMark | None) -> None:
+    """Write that the store in a directory is about to get changes up to `commit`. None: the application has no commits.
 
-    The note is not synced to the disk, as the store is not either. It never goes back: an outdated driver does not know
-    all that the store has by now.
+    The file is not synced, because the store is not synced either. The number never decreases: an outdated driver does
+    not know the newest commits.
     """
     if commit is None:
         return
-    note = note_of(store)
+    path = commit_mark_path(store)
     try:
-        handle = os.open(note, os.O_RDWR)
+        handle = os.open(path, os.O_RDWR)
     except FileNotFoundError:
         make_folder(store.parent)
-        # All notes of a client's stores may lie in one folder.
-        write_whole(note, _text(commit), tidily=False)
+        # Not tidily: one folder may have the commit marks of many stores.
+        write_whole(path, _text(commit), tidily=False)
         return
     try:
-        with naming_path(note):
-            found, text = _read(handle), _text(commit).encode()
-            if found == commit or (found.application == commit.application and found.number > commit.number):
+        with naming_path(path):
+            current, text = _read(handle), _text(commit).encode()
+            if current == commit or (current.application == commit.application and current.number > commit.number):
                 return
             if os.fstat(handle).st_size == len(text) == _BYTES:
-                # In its place: each epoch does this for each store, and a new file costs a hundred times as much.
+                # In place: every epoch does this for every store, and a new file costs a hundred times as much.
                 os.pwrite(handle, text, 0)
             else:
-                write_whole(note, text.decode(), tidily=False)
+                write_whole(path, text.decode(), tidily=False)
     finally:
         os.close(handle)
 
 
 def _read(handle: int) -> CommitMark:
     for _ in range(_READS):
-        found = _commit(os.pread(handle, os.fstat(handle).st_size, 0))
-        if found is not _UNKNOWN:
+        commit = _commit(os.pread(handle, os.fstat(handle).st_size, 0))
+        if commit is not _UNKNOWN:
             break
-    return found
+    return commit
 
 
 def _text(commit: CommitMark) -> str:
@@ -247,51 +242,51 @@ def _text(commit: CommitMark) -> str:
 
 
 def _commit(text: bytes) -> CommitMark:
-    """The commit of a note. Notes of earlier versions have no checksum of their own."""
+    """The commit in a file's text. Files of earlier versions have no checksum of their own."""
     try:
         content = parsed(text)
-        found = CommitMark(str(content["application"]), int(content["number"]), int(content["checksum"]))
-        whole = content.get("crc32") in (None, _checksum(found))
+        commit = CommitMark(str(content["application"]), int(content["number"]), int(content["checksum"]))
+        sound = content.get("crc32") in (None, _checksum(commit))
     except (ValueError, KeyError, TypeError):
         return _UNKNOWN
-    return found if whole else _UNKNOWN
+    return commit if sound else _UNKNOWN
 
 
 def _checksum(commit: CommitMark) -> int:
     return crc32(json.dumps(vars(commit)).encode())
 
 
-def keep_note(store: Path) -> None:
-    """Sync the note to the disk, after its store."""
-    note = note_of(store)
-    if note.exists():
-        sync_file(note)
-        sync_directory(note.parent)
+def sync_commit_mark(store: Path) -> None:
+    """Sync the commit mark to the disk, after its store."""
+    path = commit_mark_path(store)
+    if path.exists():
+        sync_file(path)
+        sync_directory(path.parent)
 
 
-def is_of(log: Log, store: Path) -> bool:
-    """Whether the store of a directory may be used with a log: the log has the noted commit."""
-    return (commit := synced_with(store)) is None or has(log, commit)
+def belongs_to_log(log: Log, store: Path) -> bool:
+    """Whether the store in a directory may be used with a log: the log has the commit of its commit mark."""
+    return (commit := read_commit_mark(store)) is None or log_has_commit(log, commit)
 
 
-def has(log: Log, commit: CommitMark) -> bool:
-    """Whether a log has exactly this commit, which may be folded."""
+def log_has_commit(log: Log, commit: CommitMark) -> bool:
+    """Whether a log has exactly this commit, which may be folded into a snapshot."""
     if not commit.number:
         return False
     return log_of_places(log).commits(commit.application).checksum(commit.number) == commit.checksum
 
 
-def noted(directory: Path) -> Iterator[Path]:
-    """The stores with a note, `<store>/<partition>` below an application's directory, sorted."""
-    for note in sorted(directory.glob(f"*/.*{_SUFFIX}")):
-        yield note.with_name(note.name[1 : -len(_SUFFIX)])
+def stores_with_commit_mark(directory: Path) -> Iterator[Path]:
+    """The directories `<store>/<partition>` below an application's directory with a commit mark, sorted."""
+    for path in sorted(directory.glob(f"*/.*{_SUFFIX}")):
+        yield path.with_name(path.name[1 : -len(_SUFFIX)])
 
 
-def half_noted(directory: Path) -> Iterator[Path]:
-    """Files that processes left behind which were killed while writing notes below an application's directory."""
-    return half_written(directory, f"*/.*{_SUFFIX}")
+def leftover_commit_marks(directory: Path) -> Iterator[Path]:
+    """Temporary commit marks of killed processes, below an application's directory."""
+    return leftover_files(directory, f"*/.*{_SUFFIX}")
 
 
-def note_of(store: Path) -> Path:
-    """The file of the note. It is beside the store, because the store's directory belongs to its backend."""
+def commit_mark_path(store: Path) -> Path:
+    """The file of a store's commit mark. It is beside the store, as the store's directory belongs to its backend."""
     return store.with_name(f".{store.name}{_SUFFIX}")

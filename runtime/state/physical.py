@@ -1,6 +1,6 @@
-"""Converts Arrow columns to plain values and back: to numpy for fixed widths, to Python values otherwise.
+"""Converts Arrow columns to plain values and back: to NumPy for fixed widths, to Python values otherwise.
 
-A timestamp becomes its integer, a decimal its 16 bytes. No conversion can lose a bit.
+A timestamp becomes its integer, a decimal its 16 bytes. All conversions are lossless.
 """
 
 from __future__ import annotations
@@ -26,10 +26,7 @@ _BYTES16 = pa.binary(16)
 
 
 def plain_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the plain values of a column that is not nested.
-
-    Raises TypeError for a type that Spark does not have.
-    """
+    """The type of the plain values of a flat column. Raises TypeError for a type that Spark does not have."""
     if pa.types.is_date32(kind):
         return pa.int32()
     if pa.types.is_timestamp(kind) or pa.types.is_duration(kind):
@@ -42,7 +39,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def fixed_width(kind: pa.DataType) -> str | None:
-    """The numpy type in which a column of this type is stored; None if its width varies. Raises TypeError."""
+    """The NumPy type of a column's stored values; None for a variable width. Raises TypeError."""
     if pa.types.is_nested(kind):
         for number in range(kind.num_fields):
             fixed_width(kind.field(number).type)
@@ -52,21 +49,24 @@ def fixed_width(kind: pa.DataType) -> str | None:
 
 
 def to_fixed(column: pa.Array) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_] | None]:
-    """The values of a fixed-width column with zeros for nulls, and where it is null (None: nowhere)."""
+    """The values of a fixed-width column with zeros for nulls, and a mask of the nulls (None: no nulls).
+
+    int16 [7, null] gives ([7, 0], [False, True]).
+    """
     nulls = column.is_null().to_numpy(zero_copy_only=False) if column.null_count else None
     if pa.types.is_boolean(column.type):
         return column.fill_null(False).to_numpy(zero_copy_only=False), nulls
     size = np.dtype(fixed_width(column.type))
     values = np.frombuffer(column.buffers()[1], size, len(column), column.offset * size.itemsize)
     if nulls is not None:
-        # The array shares its memory with the column, which must not change.
+        # The array shares its memory with the column, which is immutable.
         values = values.copy()
         values[nulls] = np.zeros((), size)
     return values, nulls
 
 
 def from_fixed(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_], kind: pa.DataType) -> pa.Array:
-    """The column of type `kind` that has these values."""
+    """The inverse of `to_fixed`: a column of type `kind`. `nulls`: True for nulls, one per value."""
     if pa.types.is_boolean(kind):
         return pa.array(values.astype(bool), pa.bool_(), mask=nulls)
     valid = pa.array(~nulls).buffers()[1] if nulls.any() else None
@@ -76,7 +76,8 @@ def from_fixed(values: npt.NDArray[Any], nulls: npt.NDArray[np.bool_], kind: pa.
 def to_values(column: pa.Array) -> list[Any]:
     """The plain values of a column, with None for nulls.
 
-    Structs are tuples, lists are lists, maps are lists of pairs.
+    Structs become tuples, lists lists, maps lists of pairs: struct<a, b> [{a: 1, b: 2}, null] gives [(1, 2), None], and
+    map [{x: 1}, {}] gives [[("x", 1)], []].
     """
     kind = column.type
     if pa.types.is_struct(kind):
@@ -95,7 +96,7 @@ def to_values(column: pa.Array) -> list[Any]:
 
 
 def from_values(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """The column of type `kind` that has these plain values."""
+    """The inverse of `to_values`: a column of type `kind`."""
     if not pa.types.is_nested(kind):
         plain = pa.array(values, plain_type(kind))
         return plain if plain.type == kind else pa.Array.from_buffers(kind, len(plain), plain.buffers())
@@ -127,7 +128,8 @@ def _as_plain(column: pa.Array) -> pa.Array:
 
 
 def _cut(inner: list[Any], column: pa.Array) -> list[list[Any]]:
-    """The elements of each list. A column may be a slice, so its offsets need not begin at 0."""
+    """The elements of each list: offsets [2, 3, 5] give [inner[2:3], inner[3:5]]. The offsets of a slice begin above
+    0."""
     offsets = column.offsets.to_pylist()
     return [inner[start:end] for start, end in pairwise(offsets)]
 

@@ -1,4 +1,4 @@
-"""The stores of a task."""
+"""The stores of a task: ProcessorStateManager, the stores of an epoch, and global stores."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from ..tasks.errors import Checkpoints, RecordsMissingError, TaskCorruptedError,
 from ..tasks.measured import StoreSize
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..timed_parts import timed
-from .catch_up import RECORDS_PER_SLICE, Pace, apply_slices, catch_up, slices, start_empty
-from .closed_stores import check_horizon, forget_horizon
+from .catch_up import RECORDS_PER_SLICE, TimeBudget, apply_slices, catch_up, slices, start_empty
+from .closed_stores import check_horizon, delete_horizon
 from .codec import RowCodec
 from .directory import StateDirectory
-from .offset_checkpoint import NAME, keep_note, note_sync
+from .offset_checkpoint import NAME, sync_commit_mark, write_commit_mark
 from .store import Changes, CheckpointedStore, StateStore, StoreBackend, StoreDamagedError, require_contract, size_of
 
-# The stores of one task where they are: registered, brought forward, written down, closed and given up.
+# Manages the stores of one task on its client: registers, restores, checkpoints, closes and deletes them.
 #
-# Source: `ProcessorStateManager` of Kafka Streams 4.0. There one lives as long as its task. Here each epoch makes one,
-# and each request of the driver about stores, as Spark chooses the process of both. What lasts is in the stores'
-# folders. The driver's side, which remembers where each store stands, is `LinkedStores` (`runtime/restore`).
+# Source: `ProcessorStateManager` of Kafka Streams 4.0. There a manager lives as long as its task. Here each epoch, and
+# each request of the driver about stores, creates one, because Spark chooses the process. All durable state is in the
+# stores' directories. `LinkedStores` (`runtime/restore`) is the driver's side, with the known position of each store.
 
 
 class IllegalStoreError(HeadwaterError):
-    """A store cannot be registered with its task: `task`, `store`, `cause`. It is a bug of the caller."""
+    """A store cannot be registered with its task: `task`, `store`, `cause`. This is a bug of the caller."""
 
     def __init__(self, task: TaskKey, store: str, cause: str) -> None:
         super().__init__(f"task {task}: store {store!r} {cause}")
@@ -52,7 +52,9 @@ class IllegalStoreError(HeadwaterError):
 
 
 @dataclass
-class _Registered:
+class _StateStoreMetadata:
+    """A registered store, with the name of Kafka Streams' class."""
+
     declared: Store
     backend: StoreBackend
     path: Path
@@ -61,9 +63,9 @@ class _Registered:
 
 
 class ProcessorStateManager:
-    """The stores of `task`. `path`: the directory of a store; `backend`: makes and opens it.
+    """The stores of `task`. `path`: store name -> directory. `backend`: creates and opens stores.
 
-    `lost`: stores without a kept changelog that began empty, although they had rows once.
+    `lost`: stores without a kept changelog that started empty although they had rows before.
     """
 
     def __init__(
@@ -74,12 +76,12 @@ class ProcessorStateManager:
         self._path = path
         self._log = log
         self._backend = backend
-        self._stores: dict[str, _Registered] = {}
+        self._stores: dict[str, _StateStoreMetadata] = {}
 
     def register(self, store: Store) -> StateStore:
-        """Open a store; it is made if there is none.
+        """Open a store, and create it if it does not exist.
 
-        Raises IllegalStoreError for one that is registered, UnfitStoreError for one that is no store.
+        Raises IllegalStoreError if it is registered already, UnfitStoreError if the backend returns no StateStore.
         """
         if store.name == NAME:
             raise IllegalStoreError(self.task, store.name, "has the name of the checkpoint file")
@@ -87,177 +89,177 @@ class ProcessorStateManager:
             raise IllegalStoreError(self.task, store.name, "has been registered already")
         backend, path = self._backend(store), self._path(store.name)
         with timed("open store"):
-            found = _Registered(store, backend, path, backend.open(path))
-        require_contract(found.store, store.backend)
-        self._stores[store.name] = found
-        return found.store
+            metadata = _StateStoreMetadata(store, backend, path, backend.open(path))
+        require_contract(metadata.store, store.backend)
+        self._stores[store.name] = metadata
+        return metadata.store
 
     def get_store(self, name: str) -> StateStore | None:
-        """A registered store."""
-        found = self._stores.get(name)
-        return None if found is None else found.store
+        """A registered store, or None."""
+        metadata = self._stores.get(name)
+        return None if metadata is None else metadata.store
 
     def changelog_offsets(self) -> dict[str, int]:
-        """Where the stores stand, but for corrupted ones. Raises StoreDamagedError."""
-        return {name: self.position(name) for name, each in self._stores.items() if not each.corrupted}
+        """Store -> position, without corrupted stores. Raises StoreDamagedError."""
+        return {name: self.position(name) for name, metadata in self._stores.items() if not metadata.corrupted}
 
     def position(self, name: str) -> int:
-        """Where a store stands: as its last transaction says, or its checkpoint file. Raises StoreDamagedError."""
-        with self._corruption_marked(name) as found:
-            return found.store.position
+        """The position of a store, from its last transaction or its checkpoint file. Raises StoreDamagedError."""
+        with self._marking_corruption(name) as metadata:
+            return metadata.store.position
 
     def size(self, name: str) -> StoreSize | None:
-        """How large a store is, if its backend tells. Raises StoreDamagedError."""
-        with self._corruption_marked(name) as found:
-            return size_of(found.store)
+        """The size of a store; None if its backend does not report it. Raises StoreDamagedError."""
+        with self._marking_corruption(name) as metadata:
+            return size_of(metadata.store)
 
     def catch_up(self, planned: StoreInput) -> StateStore:
-        """Bring a store to a planned position, without the rows that have expired by then.
+        """Bring a store to a planned position, and delete the rows that have expired by then.
 
         For an epoch, and before a store is closed. Raises TaskMigratedError, TaskCorruptedError, StoreDamagedError,
         DeletionsMissedError.
         """
-        with self._corruption_marked(planned.store) as found:
-            position = found.store.position
+        with self._marking_corruption(planned.store) as metadata:
+            position = metadata.store.position
             with timed("note commit"):
-                check_horizon(found.path, position, planned.horizon)
-                note_sync(found.path, planned.commit)
-            catch_up(found.store, planned, self._log, expire_below(found.declared, planned), position)
+                check_horizon(metadata.path, position, planned.horizon)
+                write_commit_mark(metadata.path, planned.commit)
+            catch_up(metadata.store, planned, self._log, expire_below(metadata.declared, planned), position)
             self.checkpoint()
-            return found.store
+            return metadata.store
 
-    def restore(self, planned: StoreInput, most: int = RECORDS_PER_SLICE, pace: Pace | None = None) -> int:
-        """Bring a store nearer to a planned position, as far as there is time; its position then.
+    def restore(self, planned: StoreInput, most: int = RECORDS_PER_SLICE, budget: TimeBudget | None = None) -> int:
+        """Bring a store closer to a planned position within a time budget. Returns its new position.
 
-        For a store that is restored, and for a standby task's. A store beyond the position stays as it is: the driver
-        decides what to think of it. One that has lost rows without a changelog begins empty, see `lost`. `most`: the
-        most records of a slice. Raises TaskCorruptedError, StoreDamagedError, DeletionsMissedError.
+        For restoring and standby stores. A store ahead of the planned position stays as it is; the driver decides about
+        it. A store without a changelog that has lost rows starts empty, see `lost`. `most`: the most records of a
+        slice. Raises TaskCorruptedError, StoreDamagedError, DeletionsMissedError.
         """
-        pace = pace or Pace()
-        with self._corruption_marked(planned.store) as found:
-            position = found.store.position
-            # Before anything is applied: after a kill the note may claim too much, which is harmless, but never too
-            # little.
-            note_sync(found.path, planned.commit)
+        budget = budget or TimeBudget()
+        with self._marking_corruption(planned.store) as metadata:
+            position = metadata.store.position
+            # Before anything is applied: after a kill the commit mark may be too new, which is harmless, but not too
+            # old.
+            write_commit_mark(metadata.path, planned.commit)
             if position > planned.position:
                 return position
-            check_horizon(found.path, position, planned.horizon)
-            if not found.declared.changelog and start_empty(found.store, planned):
+            check_horizon(metadata.path, position, planned.horizon)
+            if not metadata.declared.changelog and start_empty(metadata.store, planned):
                 self.lost.add(planned.store)
-                return found.store.position
-            steps = slices(planned.store, planned.ranges, position, planned.position, most)
-            # As in epochs: a copy that is never asked would keep all that has ever been in its windows.
-            below = expire_below(found.declared, planned)
-            while apply_slices(found.store, steps, self._log, pace.may_read(), below):
-                if pace.is_over():
-                    break  # another slice goes on: epochs of the tasks that run are waiting for the client
+                return metadata.store.position
+            remaining = slices(planned.store, planned.ranges, position, planned.position, most)
+            # Expiry as in epochs: else a standby store would keep all windows for ever.
+            below = expire_below(metadata.declared, planned)
+            while apply_slices(metadata.store, remaining, self._log, budget.may_read(), below):
+                if budget.is_over():
+                    break  # the next request continues: epochs of running tasks wait for the client
             self.checkpoint()
-            return found.store.position
+            return metadata.store.position
 
     def load(self, planned: StoreInput, position: int, put: Callable[[StoreBackend, Path], int]) -> int | None:
-        """Have something else take a store's place (`put`), which stands at `position`, unless the store is as far.
+        """Replace a store by a snapshot at `position`, unless the store has reached that position itself.
 
-        Returns what `put` does, which may need several calls; None if it was not called.
+        `put` replaces it. Returns its result, as it may need several calls; None if it was not called.
         """
-        with self._corruption_marked(planned.store) as found:
-            note_sync(found.path, planned.commit)
-            if found.store.position >= position:
+        with self._marking_corruption(planned.store) as metadata:
+            write_commit_mark(metadata.path, planned.commit)
+            if metadata.store.position >= position:
                 return None
-            forget_horizon(found.path)
-            done = put(found.backend, found.path)
-            found.store = found.backend.open(found.path)
-            return done
+            delete_horizon(metadata.path)
+            result = put(metadata.backend, metadata.path)
+            metadata.store = metadata.backend.open(metadata.path)
+            return result
 
     def verify(self, name: str) -> int:
-        """Read all rows of a store; its position. Raises StoreDamagedError."""
-        with self._corruption_marked(name) as found:
-            for _ in found.store.range(None, None):
+        """Read all rows of a store. Returns its position. Raises StoreDamagedError."""
+        with self._marking_corruption(name) as metadata:
+            for _ in metadata.store.range(None, None):
                 pass
-            return found.store.position
+            return metadata.store.position
 
     def checkpoint(self, *, enforce: bool = False) -> bool:
-        """Bring what was applied to the disk and write the positions down, if that is due or enforced; whether it was.
+        """Flush stores and write their checkpoint files, if that is due or enforced. Returns whether it was done.
 
-        Of stores that are not transactional; others do both with each change. All stores are tried; raises the first
-        error that there was.
+        It concerns stores that are not transactional; others are durable after every change. All stores are tried, then
+        the first error is raised.
         """
-        found = [(name, store) for name, store in self._checkpointed() if enforce or store.unwritten != (0, 0)]
-        written = Checkpoints()
-        written.wrote({name: store.position - store.unwritten[0] for name, store in found})
-        offsets = {name: store.position for name, store in found}
-        size = sum(store.unwritten[1] for _, store in found)
-        if not found or not written.due(offsets, enforce=enforce, size=size):
+        stores = [(name, store) for name, store in self._checkpointed() if enforce or store.unwritten != (0, 0)]
+        checkpoints = Checkpoints()
+        checkpoints.wrote({name: store.position - store.unwritten[0] for name, store in stores})
+        offsets = {name: store.position for name, store in stores}
+        size = sum(store.unwritten[1] for _, store in stores)
+        if not stores or not checkpoints.due(offsets, enforce=enforce, size=size):
             return False
-        _all_done([store.checkpoint for _, store in found])
+        _run_all([store.checkpoint for _, store in stores])
         return True
 
     def flush(self) -> None:
-        """Bring everything that was applied to the disk. Raises the first error that there was."""
+        """Flush all stores to the disk. Raises the first error after all were tried."""
         self.checkpoint(enforce=True)
 
     def mark_changelog_as_corrupted(self, name: str) -> None:
-        """Leave a store out of checkpoints and offsets. Its neighbours stay as they are.
+        """Exclude a store from checkpoints and offsets. Other stores of the task are not affected.
 
-        The methods that find a store damaged do so themselves.
+        Methods that find a store damaged call this themselves.
         """
         self._stores[name].corrupted = True
 
     def reinitialize(self, name: str) -> int:
-        """Begin again with a store that was found damaged: its backend makes an empty one. The position."""
-        found = self._stores[name]
-        found.store, found.corrupted = found.backend.open(found.path), False
+        """Reopen a damaged store, which its backend recreates empty. Returns its position."""
+        metadata = self._stores[name]
+        metadata.store, metadata.corrupted = metadata.backend.open(metadata.path), False
         return self.position(name)
 
     def delete(self, name: str, remove: Callable[[Path], None]) -> None:
-        """Remove a store's files (`remove`). It may be registered again, and is empty then."""
+        """Unregister a store and remove its files (`remove`). Registered again, it is empty."""
         remove(self._stores.pop(name).path)
 
     def close(self, *names: str) -> None:
-        """Make these stores durable and close them; without names all, in the order in which they were registered.
+        """Flush and close these stores; without names all, in the order of registration.
 
-        All are tried; raises the first error that there was. They may be used again.
+        All are tried, then the first error is raised. A closed store may be used again.
         """
-        chosen = [self._stores[name] for name in names] if names else list(self._stores.values())
-        _all_done([each.store.close for each in chosen])
-        for each in chosen:
-            keep_note(each.path)
-            os.utime(each.path)  # a copy that its task leaves here now is kept for a while, see `StateDirectory.clean`
+        closing = [self._stores[name] for name in names] if names else list(self._stores.values())
+        _run_all([metadata.store.close for metadata in closing])
+        for metadata in closing:
+            sync_commit_mark(metadata.path)
+            os.utime(metadata.path)  # the cleanup delay counts from the close, see `StateDirectory.clean`
 
     def _checkpointed(self) -> Iterator[tuple[str, CheckpointedStore]]:
-        for name, each in self._stores.items():
-            if not each.corrupted and callable(getattr(type(each.store), "checkpoint", None)):
-                yield name, cast(CheckpointedStore, each.store)
+        for name, metadata in self._stores.items():
+            if not metadata.corrupted and callable(getattr(type(metadata.store), "checkpoint", None)):
+                yield name, cast(CheckpointedStore, metadata.store)
 
     @contextmanager
-    def _corruption_marked(self, name: str) -> Iterator[_Registered]:
-        found = self._stores[name]
+    def _marking_corruption(self, name: str) -> Iterator[_StateStoreMetadata]:
         try:
-            yield found
+            yield self._stores[name]
         except StoreDamagedError:
             self.mark_changelog_as_corrupted(name)
             raise
 
 
 def expire_below(store: Store, planned: StoreInput) -> bytes | None:
-    """The key below which all rows of a window or session store are out of retention."""
+    """The key below which all rows of a window or session store are out of retention; None if none is."""
     held = store.held_ms
     if not store.is_windowed or held is None or planned.clock < held:
         return None
     return first_kept_key(planned.clock, held, row_step(store))
 
 
-def _all_done(work: Iterable[Callable[[], None]]) -> None:
+def _run_all(work: Iterable[Callable[[], None]]) -> None:
+    """Call all functions, then raise the first error."""
     first: Exception | None = None
-    for do in work:
+    for function in work:
         try:
-            do()
+            function()
         except Exception as error:
             first = first or error
     if first is not None:
         raise first
 
 
-# Opens the stores of one client for an epoch, and brings them to the planned position.
+# Opens the stores of one client for an epoch, at their planned positions.
 
 POSITIONS = b"\xff positions"
 """The key of a global table's position in each lane, as JSON. No encoded key begins with 0xff."""
@@ -270,7 +272,7 @@ Positions = Mapping[int, Mapping[int, int]]
 
 
 class TaskStores:
-    """Opens stores for the epoch of one plan. `backend`: a store's backend by its declaration."""
+    """Opens stores for the epoch of one plan. `backend`: declaration of a store -> its backend."""
 
     def __init__(self, plan: EpochPlan, log: Log, backend: Callable[[Store], StoreBackend]) -> None:
         self._plan = plan
@@ -286,10 +288,9 @@ class TaskStores:
         return self._directory.path
 
     def open(self, task: TaskPlan, store: Store) -> StateStore:
-        """A task's store at its planned position, without the rows that have expired.
+        """A task's store at its planned position, without expired rows.
 
-        Raises TaskMigratedError and TaskCorruptedError, see `catch_up`; the latter also where the changelog cannot be
-        read.
+        Raises TaskMigratedError and TaskCorruptedError, see `catch_up`; the latter also if the changelog is unreadable.
         """
         manager = self._managers.get(task.key)
         if manager is None:
@@ -297,26 +298,26 @@ class TaskStores:
             self._managers[task.key] = manager
         if manager.get_store(store.name) is None:
             manager.register(store)
-        with _unreadable_told(f"store {store.name}, partition {task.key.partition},", store):
-            return manager.catch_up(next(each for each in task.stores if each.store == store.name))
+        with _reporting_unreadable(f"store {store.name}, partition {task.key.partition},", store):
+            return manager.catch_up(next(planned for planned in task.stores if planned.store == store.name))
 
     def open_global(self, table: GlobalTable) -> StateStore:
-        """A global table at the position that the epoch's plan sets.
+        """A global table at the position pinned by the epoch's plan.
 
-        Raises TaskMigratedError and TaskCorruptedError, see `catch_up_global`; the latter also where the topic cannot
-        be read.
+        Raises TaskMigratedError and TaskCorruptedError, see `catch_up_global`; the latter also if the topic is
+        unreadable.
         """
         path = self._directory.path / GLOBAL / table.store.name
         store = self._backend(table.store).open(path)
         pinned = self._plan.globals_.get(table.name, ())
-        for topic in pinned[:1]:  # all partitions are of one commit
-            note_sync(path, topic.commit)
-        with _unreadable_told(f"global table {table.name}, topic {table.topic.name},", table.store):
+        for topic in pinned[:1]:  # all partitions have the same commit
+            write_commit_mark(path, topic.commit)
+        with _reporting_unreadable(f"global table {table.name}, topic {table.topic.name},", table.store):
             catch_up_global(store, table, pinned, self._log)
         return store
 
     def _backend(self, store: Store) -> StoreBackend:
-        """One for all tasks: making one checks its options, which takes longer than a small store's epoch."""
+        """One backend for all tasks: creating it checks its options, which takes longer than a small store's epoch."""
         if store.name not in self._backends:
             self._backends[store.name] = self._make_backend(store)
         return self._backends[store.name]
@@ -326,10 +327,10 @@ class TaskStores:
 
 
 @contextmanager
-def _unreadable_told(what: str, store: Store) -> Iterator[None]:
-    """Records that a store cannot do without, and that cannot be read, are a trouble of the tasks that use it.
+def _reporting_unreadable(what: str, store: Store) -> Iterator[None]:
+    """Raise TaskCorruptedError for the tasks of a store if records that it needs cannot be read.
 
-    Nothing is wrong with the store: it keeps what it has, and goes on when the records can be read again.
+    The store itself is sound. It keeps its rows, and continues when the records can be read again.
     """
     try:
         yield
@@ -350,73 +351,73 @@ def catch_up_global(
 ) -> None:
     """Apply the committed records of the table's topic that `store` lacks, by offset within each partition.
 
-    Between two steps `may_go_on` is asked: if it says no, the rest is left out.
+    It stops between two batches when `may_go_on` returns False.
 
-    All threads of a client use one store, and several may do this at once: one of them applies some records, and the
-    others continue after these. Raises TaskMigratedError if the store's position differs from the positions that it
-    keeps, and TaskCorruptedError if it lacks records that the plan leaves out.
+    All threads of a client share one store, and several may call this at once: one applies some records, and the others
+    continue after them. Raises TaskMigratedError if the store's position differs from the sum of its lane positions,
+    and TaskCorruptedError if it lacks records that are not in the plan.
     """
-    lost_to = -1
+    overtaken_at = -1
     while True:
         try:
-            return _apply_rest(store, table, pinned, log, may_go_on)
-        except TaskMigratedError as error:
-            if error.found is None or error.found <= lost_to:
+            return _apply_missing(store, table, pinned, log, may_go_on)
+        except TaskMigratedError as error:  # another thread was faster
+            if error.found is None or error.found <= overtaken_at:
                 raise
-            lost_to = error.found
+            overtaken_at = error.found
 
 
-def _apply_rest(
+def _apply_missing(
     store: StateStore,
     table: GlobalTable,
     pinned: tuple[TopicInput, ...],
     log: Log,
     may_go_on: Callable[[], bool],
 ) -> None:
-    held: Positions = positions_of(store)
+    positions: Positions = positions_of(store)
     codec = RowCodec(value_columns(table.topic))
     for partition, topic in enumerate(pinned):
-        of_partition = held.get(partition, {})
+        by_lane = positions.get(partition, {})
         for lane in topic.lanes:
-            if of_partition.get(lane.lane, 0) < lane.position:
+            if by_lane.get(lane.lane, 0) < lane.position:
                 raise TaskCorruptedError(
                     f"global table {table.name} has lost records of {topic.topic} {partition}", store=table.store.name
                 )
-        starts = [(each, of_partition.get(lane.lane, 0)) for lane in topic.lanes for each in lane.ranges]
-        for found in by_offset(log, starts, topic_schema(table.topic)):
-            held = _applied(store, held, partition, found.ends, [_upserts(table, codec, found.records)])
+        starts = [(log_range, by_lane.get(lane.lane, 0)) for lane in topic.lanes for log_range in lane.ranges]
+        for batch in by_offset(log, starts, topic_schema(table.topic)):
+            positions = _apply(store, positions, partition, batch.ends, [_upserts(table, codec, batch.records)])
             if not may_go_on():
                 return
-        held = _applied(store, held, partition, {lane.lane: lane.end for lane in topic.lanes}, [])
+        positions = _apply(store, positions, partition, {lane.lane: lane.end for lane in topic.lanes}, [])
 
 
 def positions_of(store: StateStore) -> dict[int, dict[int, int]]:
-    """Partition -> lane -> position of a global table's topic up to which its store holds the records."""
+    """The positions of a global table's store in its topic: partition -> lane -> position."""
     (text,) = store.get_many([POSITIONS])
     plain: Mapping[str, Mapping[str, int]] = {} if text is None else json.loads(text)
     return {int(p): {int(lane): count for lane, count in lanes.items()} for p, lanes in plain.items()}
 
 
-def _applied(
-    store: StateStore, held: Positions, partition: int, ends: Mapping[int, int], changes: list[Changes]
+def _apply(
+    store: StateStore, positions: Positions, partition: int, ends: Mapping[int, int], changes: list[Changes]
 ) -> Positions:
     """Apply changes that bring the lanes of a partition to `ends`. Returns the store's new positions."""
-    of_partition = held.get(partition, {})
-    further = {lane: end for lane, end in ends.items() if end > of_partition.get(lane, 0)}
-    if not further:
-        return held
-    after = {**held, partition: {**of_partition, **further}}
-    store.apply([*changes, ([POSITIONS], [json.dumps(after).encode()])], _sum(held), _sum(after))
+    by_lane = positions.get(partition, {})
+    advanced = {lane: end for lane, end in ends.items() if end > by_lane.get(lane, 0)}
+    if not advanced:
+        return positions
+    after = {**positions, partition: {**by_lane, **advanced}}
+    store.apply([*changes, ([POSITIONS], [json.dumps(after).encode()])], _sum(positions), _sum(after))
     return after
 
 
-def _sum(held: Positions) -> int:
-    """A global store's own position: the sum of those of all lanes."""
-    return sum(position for lanes in held.values() for position in lanes.values())
+def _sum(positions: Positions) -> int:
+    """A global store's own position: the sum of all lane positions."""
+    return sum(position for lanes in positions.values() for position in lanes.values())
 
 
 def _upserts(table: GlobalTable, codec: RowCodec, rows: pa.RecordBatch) -> Changes:
-    """The table's changes by these records. Records with a null key are left out."""
+    """The table's changes by these records, without records with a null key."""
     keys = encode_keys([rows.column(f"key.{name}") for name in key_columns(table.topic)]).to_pylist()
     columns = [rows.column(f"value.{name}") for name in codec.types]
     values = codec.encode(columns, rows.column("_timestamp").to_numpy())

@@ -1,4 +1,4 @@
-"""Who hears what is restored."""
+"""The interface of restore listeners."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from ..task_id import StoreId
 from ..tasks.state import TaskType
 
 
-class Suspended(Enum):
-    """Why a changelog is left alone before it is completed."""
+class SuspendReason(Enum):
+    """Why a restore, or the update of a standby store, ended early. Source: KIP-988, `SuspendReason`."""
 
     PROMOTED = "promoted"
     MIGRATED = "migrated"
 
 
 class RestoreListener(Protocol):
-    """Hears of stores that are restored (`role` ACTIVE) and of standby stores (STANDBY).
+    """Is called about restored stores (`role` ACTIVE) and standby stores (STANDBY).
 
-    Positions are numbers of changelog records.
+    Positions count changelog records.
     """
 
     def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
-        """Restoring begins, from a position."""
+        """A restore starts at `position`. `end`: the committed position."""
         ...
 
     def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
-        """So many records were applied, and the store stands at `position`."""
+        """`records` were applied, and the store is at `position`."""
         ...
 
     def ended(self, role: TaskType, store: StoreId, records: int) -> None:
-        """The store stands where the commits say; `records` were applied in all."""
+        """The store is at its committed position. `records`: applied in total."""
         ...
 
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
-        """The store is left alone from now on. `records`: applied in all."""
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: SuspendReason) -> None:
+        """The restore ended early. `records`: applied in total."""
         ...
 
 
 class NoListener:
-    """Hears nothing."""
+    """A RestoreListener that ignores all calls."""
 
     def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
         """Do nothing."""
@@ -51,5 +51,5 @@ class NoListener:
     def ended(self, role: TaskType, store: StoreId, records: int) -> None:
         """Do nothing."""
 
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: SuspendReason) -> None:
         """Do nothing."""

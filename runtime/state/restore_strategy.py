@@ -1,8 +1,8 @@
-"""How a store gets from where it is to its committed position, and when copies of stores are saved.
+"""Restore strategies: how a store gets to its committed position, and when snapshots of stores are saved.
 
-The driver asks a strategy and remembers; where the store is, the steps are only applied. The protocols are here and not
-in `restore`, where they are used, because `chosen_plugins.py`, which lies below `restore`, checks plugins by them. The
-built-in strategies are in `restore/strategies`.
+A strategy runs on the driver; the client of the store only applies its steps. The protocols are here and not in
+`restore`, which uses them, because `chosen_plugins.py` checks plugins by them and lies below `restore`. The built-in
+strategies are in `restore/strategies`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from .catch_up import RECORDS_PER_SLICE
 
 @dataclass(frozen=True)
 class RestoreRequest:
-    """One partition of a store that stands at `position` of its changelog, and is to come to `target`.
+    """One partition of a store, at `position` of its changelog, to be restored to `target`.
 
-    `ranges`: the committed ranges of the changelog from `position` on: not all, but more than one step of work.
-    `snapshots`: those between position and target, the furthest first.
+    `ranges`: committed ranges of the changelog from `position` on: not all of them, but more than one step needs.
+    `snapshots`: the snapshots between position and target, the newest first.
     """
 
     store: str
@@ -34,17 +34,17 @@ class RestoreRequest:
 
 @dataclass(frozen=True)
 class Load:
-    """Put a snapshot in the place of the store, which then stands at the snapshot's position."""
+    """Replace the store by a snapshot. The store is then at the snapshot's position."""
 
     snapshot: StoreSnapshot
 
 
 @dataclass(frozen=True)
 class Apply:
-    """Apply the changelog from where the store is up to `position`: in transactions, and as long as there is time.
+    """Apply the changelog from the store's position to `position`, in transactions, until the time budget is used up.
 
-    Of the records of a key only the last one in a transaction is written. `slice_records`: the most that are read
-    before the work may stop and leave the client to epochs.
+    A transaction writes only the last record of a key. `slice_records`: the most records to read before the work may
+    stop for epochs of the client.
     """
 
     position: int
@@ -55,23 +55,23 @@ Step = Load | Apply
 
 
 class RestoreStrategy(Protocol):
-    """Decides in which steps a store comes to its target."""
+    """Chooses the steps that bring a store to its target."""
 
     def steps(self, request: RestoreRequest) -> Iterator[Step]:
         """Steps from the request's position towards its target.
 
-        The first is done, or a part of it, and then the strategy is asked again, from where the store is by then. A
-        snapshot that turns out broken is not among `snapshots` the next time.
+        The first step, or a part of it, is done. Then the method is called again, with the store's new position. A
+        snapshot that cannot be loaded is missing in the next `snapshots`.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Unsaved:
-    """What one partition of a running task's store has applied since its last snapshot.
+    """The changes of one partition of a running task's store since its last snapshot.
 
-    `position`: where the store stands. `epochs`: how many epochs have changed it since, `size`: by how many bytes of
-    its changelog. `snapshots`: those that there are, the furthest first.
+    `position`: of the store. `epochs`: number of epochs with changes. `size`: bytes of the changelog. `snapshots`: the
+    existing snapshots, the newest first.
     """
 
     store: str
@@ -84,15 +84,16 @@ class Unsaved:
 
 @dataclass(frozen=True)
 class Save:
-    """Save a snapshot now. `keep`: how many of this partition are kept, the new one too; older ones are removed."""
+    """Save a snapshot now. `keep`: how many snapshots of this partition to keep, with the new one; others are
+    removed."""
 
     keep: int = 2
 
 
 @runtime_checkable
 class SavingStrategy(RestoreStrategy, Protocol):
-    """A RestoreStrategy that has snapshots saved. It needs stores whose backend is a CopyingBackend."""
+    """A RestoreStrategy with snapshots. It needs stores with a CopyingBackend."""
 
     def save(self, unsaved: Unsaved) -> Save | None:
-        """Whether to save a snapshot. Asked after each commit, so it should be quick."""
+        """Whether to save a snapshot. It is called after every commit, so it should be quick."""
         ...

@@ -208,7 +208,7 @@ def test_flow_moved_to_another_topology_takes_its_topic_with_it(built: Project, 
 @pytest.mark.spark
 def test_application_that_runs_elsewhere_is_not_fully_refreshed(built: Project) -> None:
     client = next((built.root / ".headwater" / "state").iterdir()).name
-    with StateDirectory(built.root / ".headwater" / "state", client, "shop-sales").locked(), pytest.raises(LockError):
+    with StateDirectory(built.root / ".headwater" / "state", client, "shop-sales").lock(), pytest.raises(LockError):
         built.full_refresh()
 
     assert last_values(built.read("daily_sales")) == DAILY

@@ -320,7 +320,7 @@ def test_clean_of_a_selection_leaves_the_rest(headwater: Headwater, shop: Path, 
 def test_clean_of_state_that_is_in_use_removes_nothing(headwater: Headwater, shop: Path, state_dir: Path) -> None:
     kept = keep_state(state_dir, "client-1", "shop-sales")
 
-    with StateDirectory(state_dir, "client-2", "shop-sales").locked():
+    with StateDirectory(state_dir, "client-2", "shop-sales").lock():
         assert headwater("clean", "--state", "--yes").exit_code == 1
 
     assert kept.exists()

@@ -136,7 +136,7 @@ def test_rebalance_is_told(headwater: Headwater, write: Write) -> None:
 
 def test_run_that_was_killed_is_told_as_such_with_what_it_wrote_last(headwater: Headwater, write: Write) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        owner = Owner.of(process.pid) or Owner("", process.pid, 0.0)
+        owner = Owner.from_pid(process.pid) or Owner("", process.pid, 0.0)
     write(status(owner=replace(this_process()[1], pid=owner.pid, started=owner.started), written_at=now() - 3_690_000))
     result = headwater("tasks")
     first, second, columns, *_ = result.stdout.splitlines()

@@ -18,8 +18,8 @@ from headwater.runtime.log.errors import CommitFormatError
 from headwater.runtime.log.inspection.copying import CopyMark
 from headwater.runtime.log.log import LogFileError, id_in
 from headwater.runtime.log.state_parts.parts import Snapshot
-from headwater.runtime.state.closed_stores import closed_at
-from headwater.runtime.state.offset_checkpoint import note_of, synced_with
+from headwater.runtime.state.closed_stores import read_closed_positions
+from headwater.runtime.state.offset_checkpoint import commit_mark_path, read_commit_mark
 from headwater.runtime.state.process_file import ProcessFile
 from headwater.runtime.task_id import StoreId
 
@@ -41,7 +41,7 @@ def process_file(folder: Path) -> object:
 
 def closed_stores(folder: Path) -> object:
     (folder / ".closed.json").write_text(DEEP)
-    return closed_at(folder, [StoreId("totals", 0)], lambda _: folder) or None
+    return read_closed_positions(folder, [StoreId("totals", 0)], lambda _: folder) or None
 
 
 def verdicts(folder: Path) -> object:
@@ -55,9 +55,9 @@ def test_what_can_be_done_without_counts_as_missing(read: Callable[[Path], objec
 
 
 def test_note_of_a_store_is_a_commit_that_no_log_has(tmp_path: Path) -> None:
-    note_of(tmp_path / "0").write_text(DEEP)
+    commit_mark_path(tmp_path / "0").write_text(DEEP)
 
-    found = synced_with(tmp_path / "0")
+    found = read_commit_mark(tmp_path / "0")
 
     assert found is not None
     assert found.number == 0

@@ -17,9 +17,9 @@ from ...dataclass_json import from_json, to_json
 from ...driver.cluster import EpochJob
 from ...ir.topology import DEADLINE_MS, Settings, Subtopology
 from ...placing.place import Client, ClientLostError
-from ...restore.client_stores import answer
+from ...restore.client_stores import handle
 from ...restore.links import StateJobError, StateLink, WorkerCrashedError, WorkerKilledError
-from ...restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
+from ...restore.requests import WITHOUT_OPENING, StateRequest, StateResponse
 from ...state.process_file import Owner
 from .engine import cancel, placed
 from .job import SparkJob, clients_of, driver_jvm, has_executors, local_state
@@ -57,16 +57,16 @@ class OnExecutor:
         self._group = f"{application}/state/{client.name}"
         self._rows: dict[int, DataFrame] = {}
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         """Run a job for every `threads` requests. Raises ClientLostError, SparkEndedError, StateJobError."""
-        if self._client.executor is None and all(request.what in OPENING_NO_STORE for request in requests):
-            return [answer(request) for request in requests]
-        answers: list[StateAnswer] = []
+        if self._client.executor is None and all(request.what in WITHOUT_OPENING for request in requests):
+            return [handle(request) for request in requests]
+        answers: list[StateResponse] = []
         for start in range(0, len(requests), self.threads):
             answers.extend(self._job(requests[start : start + self.threads]))
         return answers
 
-    def _job(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def _job(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         # A name of its own for each job: of a name that was cancelled no job runs any more.
         group = f"{self._group} {next(_numbers)}"
         with ThreadPoolExecutor(1, thread_name_prefix=self._group) as pool:
@@ -81,7 +81,7 @@ class OnExecutor:
                 if self._lost(self._client):
                     raise ClientLostError(self._application, self._client.name) from error
                 raise self._failed(error) from error
-        return [from_json(StateAnswer, text) for text in texts]
+        return [from_json(StateResponse, text) for text in texts]
 
     def _failed(self, error: Exception) -> HeadwaterError:
         if (ended := SparkEndedError.of(error)) is not None:
@@ -116,7 +116,7 @@ def answers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     texts = json.loads((context and context.getLocalProperty(REQUEST_PROPERTY)) or "[]")
     for batch in batches:
         numbers = batch.column(0).to_pylist()
-        answers = [to_json(answer(from_json(StateRequest, texts[number]))) for number in numbers]
+        answers = [to_json(handle(from_json(StateRequest, texts[number]))) for number in numbers]
         yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(answers, pa.string())], ["number", "answer"])
 
 
@@ -159,7 +159,7 @@ class SparkCluster:
 
     def owner(self) -> Owner | None:
         """The JVM, which runs the workers of virtual clients; or this process, if the machine cannot see the JVM."""
-        return driver_jvm(self._session) or Owner.of(os.getpid())
+        return driver_jvm(self._session) or Owner.from_pid(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
         """The folder of virtual clients' stores; None if executors keep them on their machines."""

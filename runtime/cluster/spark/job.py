@@ -354,4 +354,4 @@ def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
 def driver_jvm(session: SparkSession) -> Owner | None:
     """The process that runs the workers of virtual clients; None if this machine cannot see it."""
     jvm: Any = session.sparkContext._jvm
-    return Owner.of(jvm.java.lang.ProcessHandle.current().pid())
+    return Owner.from_pid(jvm.java.lang.ProcessHandle.current().pid())

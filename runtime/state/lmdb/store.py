@@ -21,7 +21,7 @@ from ....private_files import make_folder, opener
 from ....unusable_paths import raises_machine_errors
 from ...tasks.errors import TaskMigratedError
 from ...tasks.measured import StoreSize
-from ..directory import beside
+from ..directory import work_folder
 from ..store import Changes, CopyDamagedError
 from . import file as lmdb_file
 from .environment import DAMAGE, Environment, of_this_process
@@ -94,7 +94,7 @@ def load_copy(
 ) -> None:
     """See `CopyingBackend.load_copy`. `complete`: adds to the new folder what else belongs there."""
     directory = directory.resolve()
-    folder = beside(directory, "loading")
+    folder = work_folder(directory, "loading")
     shutil.rmtree(folder, ignore_errors=True)
     if (found := _position(file, map_size)) != position:
         raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")

@@ -1,1 +1,1 @@
-"""The store backend `rocksdb`: a log-structured tree, not transactional, with its position in a checkpoint file."""
+"""The store backend `rocksdb`: an LSM tree, not transactional, with its position in a checkpoint file."""

@@ -1,4 +1,4 @@
-"""A database of RocksDB."""
+"""One RocksDB database: its options, its rows, its errors and its files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from ...tasks.measured import StoreSize
 from ..offset_checkpoint import NAME, Changelog, CheckpointError, OffsetCheckpoint, offset_of, position_of
 from ..store import Changes, StoreUnusableError
 
-# One open RocksDB: its settings, its rows, and how they are written. Errors are those of `rocksdict`.
+# An open RocksDB database. Errors are those of `rocksdict`.
 #
-# There is no write-ahead log: what was written is on the disk after `flush` only. RocksDB has a checksum for each block
-# of a file, and none for the list of its files: a shortened one looks like an older database. So whoever opens one
-# compares its sequence number with the one noted.
+# There is no write-ahead log: changes are on the disk after `flush` only. RocksDB has a checksum for each block of a
+# file, and none for the list of its files: with a truncated list it looks like an older database. So the sequence
+# number of an opened database is compared with the one in the checkpoint file.
 
 COMPRESSIONS = {
     "none": rocks.DBCompressionType.none,
@@ -33,7 +33,7 @@ COMPRESSIONS = {
 }
 
 _SIZES = ("estimate-num-keys", "total-sst-files-size", "size-all-mem-tables")
-"""The properties of RocksDB that tell how large a database is."""
+"""The properties of RocksDB with the size of a database."""
 
 _BLOOM_BITS = 10
 _MOST_BUFFERS = 3
@@ -43,10 +43,10 @@ _LOG_BYTES = 1 << 20
 
 @dataclass(frozen=True)
 class Settings:
-    """How a store is kept. The defaults are those of Kafka Streams, but for the compression.
+    """Options of a store. The defaults are those of Kafka Streams, except for the compression.
 
-    `write_buffer_size`: bytes of changes in memory before they go into a file. `block_cache_size`: bytes of blocks that
-    a process keeps in memory, for all of its stores with this setting together. `compression`: a name in COMPRESSIONS.
+    `write_buffer_size`: bytes of changes in memory before a flush to a file. `block_cache_size`: bytes of the block
+    cache that all stores of a process with this setting share. `compression`: a name in COMPRESSIONS.
     """
 
     write_buffer_size: int = 16 << 20
@@ -55,11 +55,11 @@ class Settings:
 
 
 class Database:
-    """The database in a folder. `writable`: it is created if it is missing, and no other process has it open to write.
+    """The database in a folder. `writable`: create it if it is missing; no other process may have it open for writing.
 
-    A database that is opened to read shows what was on the disk at that moment. It needs no right to write there, and
-    leaves nothing: RocksDB writes a log and `rocksdict` its settings wherever they open one, so they are given a folder
-    that leads to the files. All files are open once the database is, so the folder is not needed after that.
+    A read-only database shows what was on the disk when it was opened. It needs no write permission there and leaves no
+    files: RocksDB writes a log, and `rocksdict` its settings, into the folder they open, so they get a temporary folder
+    with links to the files. All files are open from then on, so the temporary folder is removed.
     """
 
     def __init__(self, folder: Path, settings: Settings, cache: rocks.Cache, *, writable: bool = True) -> None:
@@ -67,65 +67,67 @@ class Database:
         if writable:
             self._rocks = rocks.Rdict(str(folder), options)
         else:
-            with TemporaryDirectory(prefix="headwater-rocksdb-") as beside:
-                _lead(folder, Path(beside))
-                self._rocks = rocks.Rdict(beside, options, access_type=rocks.AccessType.read_only(False))
+            with TemporaryDirectory(prefix="headwater-rocksdb-") as linked:
+                _link_files(folder, Path(linked))
+                self._rocks = rocks.Rdict(linked, options, access_type=rocks.AccessType.read_only(False))
         without_log = rocks.WriteOptions()
         without_log.disable_wal = True
         self._rocks.set_write_options(without_log)
 
     @property
     def sequence(self) -> int:
-        """The number of the last change that was written."""
+        """The sequence number of the last change."""
         return int(self._rocks.latest_sequence_number())
 
     def size(self) -> StoreSize:
-        """About how many rows there are, and the bytes of the files and of what is not written yet."""
+        """The estimated number of rows, and the bytes of the files and of unflushed changes."""
         rows, *parts = (int(self._rocks.property_int_value(f"rocksdb.{name}") or 0) for name in _SIZES)
         return StoreSize(rows, sum(parts))
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
-        # In order, as neighbours are in the same blocks.
-        asked = sorted(set(keys))
-        found: dict[bytes, bytes | None] = dict(zip(asked, self._rocks.get(asked) if asked else (), strict=True))
-        return list(map(found.__getitem__, keys))
+        # Sorted, because neighbours are in the same blocks.
+        distinct = sorted(set(keys))
+        values: dict[bytes, bytes | None]
+        values = dict(zip(distinct, self._rocks.get(distinct) if distinct else (), strict=True))
+        return list(map(values.__getitem__, keys))
 
     def rows(
         self, start: bytes | None, end: bytes | None, most: int, *, reverse: bool = False
     ) -> list[tuple[bytes, bytes]]:
-        """At most so many rows with `start <= key < end`, the first ones by key, or in `reverse` of that."""
+        """The first `most` rows with `start <= key < end`, sorted by key, or in `reverse` order."""
         options = rocks.ReadOptions()
         if end is not None:
             options.set_iterate_upper_bound(end)
         first = None if reverse else start
         rows = self._rocks.items(backwards=reverse, from_key=first, read_opt=options)
         if reverse and start is not None:
-            # The lower bound of RocksDB's options would let through a row below it where it begins.
+            # With the lower bound of RocksDB's options, an iteration may begin at a row below it.
             rows = takewhile(lambda row: row[0] >= start, rows)
-        found: list[tuple[bytes, bytes]] = list(islice(rows, most))
-        if len(found) < most:
-            self._refuse_broken(found[-1][0] if found else first, options, reverse)
-        return found
+        selected: list[tuple[bytes, bytes]] = list(islice(rows, most))
+        if len(selected) < most:
+            self._raise_iteration_error(selected[-1][0] if selected else first, options, reverse)
+        return selected
 
     def write(self, batch: rocks.WriteBatch) -> None:
-        """Write what was collected: all or nothing."""
+        """Write a batch, all or nothing."""
         self._rocks.write(batch)
 
     def flush(self) -> None:
-        """Bring everything to the disk."""
+        """Flush all changes to the disk."""
         self._rocks.flush()
 
     def link(self, folder: Path) -> None:
-        """Make a folder that leads to all files, as they are after a flush: a database of its own."""
+        """Create a folder with links to all flushed files. It is a database of its own."""
         rocks.Checkpoint(self._rocks).create_checkpoint(str(folder))
 
     def close(self) -> None:
         """Close the files."""
         self._rocks.close()
 
-    def _refuse_broken(self, last: bytes | None, options: rocks.ReadOptions, reverse: bool) -> None:
-        """Raise the error that has ended an iteration at a row, if one has: iterations end without it."""
+    def _raise_iteration_error(self, last: bytes | None, options: rocks.ReadOptions, reverse: bool) -> None:
+        """Raise the error that ended an iteration after the row `last`, if any: `rocksdict` does not raise it
+        itself."""
         at = self._rocks.iter(options)
         if last is None:
             (at.seek_to_last if reverse else at.seek_to_first)()
@@ -136,17 +138,17 @@ class Database:
         at.status()
 
 
-def _lead(folder: Path, beside: Path) -> None:
-    """Fill a folder with what leads to the files of a database. The small ones are copied: some are replaced."""
+def _link_files(folder: Path, linked: Path) -> None:
+    """Link the files of a database into another folder. Small files are copied, because some are replaced later."""
     for path in folder.iterdir():
         if path.suffix == ".sst":
-            (beside / path.name).symlink_to(path)
+            (linked / path.name).symlink_to(path)
         elif path.name == "CURRENT" or path.name.startswith(("MANIFEST-", "OPTIONS-")):
-            shutil.copyfile(path, beside / path.name)
+            shutil.copyfile(path, linked / path.name)
 
 
-def collected(changes: Iterable[Changes], expire_below: bytes | None) -> rocks.WriteBatch:
-    """Changes to write in one step, and then the deletion of the keys below `expire_below`."""
+def write_batch(changes: Iterable[Changes], expire_below: bytes | None) -> rocks.WriteBatch:
+    """A batch of changes, followed by the deletion of the keys below `expire_below`."""
     batch = rocks.WriteBatch(raw_mode=True)
     for keys, values in changes:
         for key, value in zip(keys, values, strict=True):
@@ -160,14 +162,14 @@ def collected(changes: Iterable[Changes], expire_below: bytes | None) -> rocks.W
 
 
 def stop_threads() -> None:
-    """End RocksDB's threads before a fork: a child has none of them, and would wait for them. They come again."""
+    """Stop RocksDB's threads before a fork: a child process does not have them and would wait for them."""
     environment = rocks.Env()
     environment.set_background_threads(0)
     environment.set_high_priority_background_threads(0)
 
 
 def start_threads() -> None:
-    """Let RocksDB have threads."""
+    """Start RocksDB's threads again."""
     environment = rocks.Env()
     environment.set_background_threads(1)
     environment.set_high_priority_background_threads(1)
@@ -186,20 +188,19 @@ def _options(settings: Settings, cache: rocks.Cache, writable: bool) -> rocks.Op
     options.set_max_write_buffer_number(_MOST_BUFFERS)
     options.set_keep_log_file_num(_LOG_FILES)
     options.set_max_log_file_size(_LOG_BYTES)
-    # Statistics are written by a thread that cannot be stopped, see `stop_threads`.
+    # No statistics: their thread cannot be stopped, see `stop_threads`.
     options.set_stats_dump_period_sec(0)
     options.set_stats_persist_period_sec(0)
     return options
 
 
-# Recognizes RocksDB's errors: damage, and what comes from the machine.
+# Translates RocksDB's errors: damage, and errors of the operating system.
 #
-# `rocksdict` raises plain `Exception`s, whose texts are RocksDB's: the kind of error, the cause, and the system's
-# words.
+# `rocksdict` raises plain `Exception`s with RocksDB's text: the kind of error, the cause, and the system's message.
 
 _DAMAGE = ("Corruption:", "IO error: No such file or directory:", "Invalid argument:")
-_REFUSED = "IO error:"
-_TOLD = {
+_IO_ERROR = "IO error:"
+_ERRNO_BY_MESSAGE = {
     os.strerror(number): number
     for number in (
         *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
@@ -209,12 +210,13 @@ _TOLD = {
 
 
 class FilesDamagedError(Exception):
-    """The files of a store are not as they were written."""
+    """The files of a store are damaged."""
 
 
 @contextmanager
-def errors_told(directory: Path) -> Iterator[None]:
-    """Raise FilesDamagedError for damage, and StoreUnusableError where the system refuses the files of a store."""
+def translated_errors(directory: Path) -> Iterator[None]:
+    """Raise FilesDamagedError for damage, and StoreUnusableError if the operating system rejects access to the
+    files."""
     try:
         yield
     except HeadwaterError:
@@ -232,26 +234,26 @@ def errors_told(directory: Path) -> Iterator[None]:
             raise
         if text.startswith(_DAMAGE):
             raise FilesDamagedError(text.splitlines()[0]) from error
-        if text.startswith(_REFUSED):
-            number = next((number for words, number in _TOLD.items() if words in text), None)
-            raise StoreUnusableError(directory, number, text.removeprefix(_REFUSED).strip()) from error
+        if text.startswith(_IO_ERROR):
+            number = next((number for message, number in _ERRNO_BY_MESSAGE.items() if message in text), None)
+            raise StoreUnusableError(directory, number, text.removeprefix(_IO_ERROR).strip()) from error
         raise
 
 
-# What lies in a store's directory: the database's folder, and the checkpoint file that says what it holds.
+# The files in a store's directory: the folder of the database, and the checkpoint file.
 #
-# The file is there whenever everything that was applied is on the disk. It is deleted before the first change after
-# that. So a store without the file was not closed as it should be: what it holds is unknown, and it is wiped.
+# The checkpoint file exists while all changes are on the disk. It is deleted before the next change. So a store without
+# the file was not closed properly: its content is unknown, and it is wiped.
 
 Stamp = tuple[int, int]
-"""What tells a checkpoint from another one."""
+"""Identifies a version of a checkpoint file, see `OffsetCheckpoint.stamp`."""
 
 _SEQUENCE: Changelog = ("rocksdb-sequence", 0)
-"""Beside the store's own entry: the number of the last change that the database has."""
+"""An entry in addition to the store's own one: the sequence number of the database."""
 
 
 class StoreFiles:
-    """The files of the store of a directory."""
+    """The files of the store in a directory."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -261,11 +263,11 @@ class StoreFiles:
 
     @property
     def stamp(self) -> Stamp | None:
-        """Of the checkpoint; None without one."""
+        """The stamp of the checkpoint file; None without one."""
         return self._checkpoint.stamp()
 
     def checkpoint(self) -> tuple[int, int] | None:
-        """The position and the sequence number; None without a file. Raises FilesDamagedError, OSError."""
+        """Position and sequence number in the checkpoint file; None without one. Raises FilesDamagedError, OSError."""
         try:
             offsets = self._checkpoint.read()
         except CheckpointError as error:
@@ -273,29 +275,32 @@ class StoreFiles:
         if not offsets:
             return None
         if offsets.keys() != {self._changelog, _SEQUENCE}:
-            raise FilesDamagedError("its checkpoint file is that of another store")
+            raise FilesDamagedError("its checkpoint file belongs to another store")
         return position_of(offsets[self._changelog]), offsets[_SEQUENCE]
 
     def write_checkpoint(self, position: int, sequence: int) -> None:
-        """Say that the database holds everything up to a position. Raises OSError."""
+        """Write that the database has all changes up to a position. Raises OSError."""
         self._checkpoint.write({self._changelog: offset_of(position), _SEQUENCE: sequence})
 
     def delete_checkpoint(self) -> None:
-        """Say that it is unknown what the database holds. Raises OSError."""
+        """Write that the content of the database is unknown. Raises OSError."""
         self._checkpoint.delete()
 
     def mark_damaged(self) -> None:
-        """Have the database wiped by whoever opens it next; somebody has been told. A reader may lack the right."""
+        """Mark the database as damaged, after the damage was reported. The next process that opens it wipes it.
+
+        Errors are ignored: a reader may lack the permission.
+        """
         with suppress(OSError):
             write_text(self._damaged, "")
             self.delete_checkpoint()
 
     def is_damaged(self) -> bool:
-        """Whether it is to be wiped, and somebody knows."""
+        """Whether it has to be wiped, and the damage was reported."""
         return self._damaged.exists()
 
     def wipe(self) -> None:
-        """Remove the database. Only for the process that may write it. Raises OSError."""
+        """Remove the database. Only its writer may call this. Raises OSError."""
         self.delete_checkpoint()
         if self.database.exists():
             shutil.rmtree(self.database)
@@ -303,6 +308,6 @@ class StoreFiles:
 
     @property
     def _changelog(self) -> Changelog:
-        """As the directory names it: `<store>/<partition>`, or `<table>` of a global table."""
+        """Store and partition, from the directory: `<store>/<partition>`, or `<table>` for a global table."""
         name = self.directory.name
         return (self.directory.parent.name, int(name)) if name.isdecimal() else (name, 0)

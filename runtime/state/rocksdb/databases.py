@@ -1,12 +1,12 @@
-"""The RocksDB databases that are open in this process.
+"""The open RocksDB databases of this process.
 
-A database is open to write in one process at a time, its holder. It stays open there until another process asks for it:
-one that wants to write it, and one that wants to read it where there is no checkpoint. Where there is one, processes
-read what was on the disk then, and the holder keeps the store.
+One process at a time has a database open for writing. It keeps the database open until another process requests it: to
+write it, or to read it while there is no checkpoint file. With a checkpoint file other processes read what was on the
+disk then, and the writer keeps the database.
 
-A thread of this process answers those who ask. It also writes checkpoints of stores that have not been used for a
-moment, because Spark kills workers that are idle, and tells them nothing before. RocksDB's threads do not survive a
-fork. So before one all databases are closed, and parent and child open them again when they use them.
+A thread of this process handles the requests. It also writes checkpoints of stores that were idle for a moment, because
+Spark kills idle workers without a warning. RocksDB's threads do not survive a fork. So all databases are closed before
+a fork, and parent and child reopen them on their next use.
 """
 
 from __future__ import annotations
@@ -26,45 +26,54 @@ import rocksdict as rocks
 
 from ....errors import HeadwaterError
 from ..store import StoreDamagedError, StoreUnusableError
-from .database import Database, FilesDamagedError, Settings, Stamp, StoreFiles, errors_told, start_threads, stop_threads
-from .writer import IDLE_S, INCOMPLETE, NOT_CLOSED, Answering, Claim, Writer, ask, is_claimed
+from .database import (
+    Database,
+    FilesDamagedError,
+    Settings,
+    Stamp,
+    StoreFiles,
+    start_threads,
+    stop_threads,
+    translated_errors,
+)
+from .writer import IDLE_S, INCOMPLETE, NOT_CLOSED, ReleaseListener, WriteLock, Writer, is_locked, request_release
 
 _PAUSE_S = 0.002
-"""Between two looks whether another process has let go of a store, in seconds."""
+"""The interval of checks whether another process has released a store, in seconds."""
 
-_NOT_ASKED = "another process has it open, and this user may not ask that process to close it"
+_NOT_PERMITTED = "another process has it open, and this user may not ask that process to close it"
 
 _THREADS = Path("/proc/self/task")
-_MOST_LOOKS = 1000
+_MAX_CHECKS = 1000
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
-class _Again(Exception):
+class _RetryError(Exception):
     """Another process has just changed the store."""
 
 
-class _Held(_Again):
-    """Another process holds the store, and is to let go of it."""
+class _LockedError(_RetryError):
+    """Another process has the store open and has to release it."""
 
 
 @dataclass(frozen=True)
 class _Reader:
-    """A database as it was at a checkpoint."""
+    """A read-only database as of a checkpoint."""
 
     stamp: Stamp
     database: Database
 
 
 class Databases:
-    """All databases of a process, by real path. One lock for all of them, which is never held while it waits."""
+    """All databases of a process, by real path. One lock protects them all; it is released while a call waits."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._writers: dict[Path, Writer] = {}
         self._readers: dict[Path, _Reader] = {}
         self._caches: dict[int, rocks.Cache] = {}
-        self._answering = Answering(self, self._lock)
+        self._listener = ReleaseListener(self, self._lock)
         self._has_threads = False
 
     def position(self, directory: Path, settings: Settings, *, writable: bool) -> int:
@@ -73,52 +82,52 @@ class Databases:
         def look(files: StoreFiles) -> int:
             if (writer := self._writer(files)) is not None:
                 return writer.position
-            noted = files.checkpoint()
-            return self._unknown(files, settings, writable).position if noted is None else noted[0]
+            checkpoint = files.checkpoint()
+            return self._without_checkpoint(files, settings, writable).position if checkpoint is None else checkpoint[0]
 
-        return self._done(directory, look)
+        return self._run(directory, look)
 
     def read(
-        self, directory: Path, settings: Settings, work: Callable[[Database], Found], *, writable: bool = True
-    ) -> Found:
-        """What `work` finds in a store. A store that is not `writable` is never made: see StoreDamagedError."""
+        self, directory: Path, settings: Settings, work: Callable[[Database], Result], *, writable: bool = True
+    ) -> Result:
+        """The result of `work` on a store. If not `writable`, a missing store is not created but StoreDamagedError."""
 
-        def look(files: StoreFiles) -> Found:
+        def look(files: StoreFiles) -> Result:
             if (writer := self._writer(files)) is not None:
                 return work(writer.database)
             stamp = files.stamp
             if stamp is None:
-                return work(self._unknown(files, settings, writable).database)
+                return work(self._without_checkpoint(files, settings, writable).database)
             return work(self._reader(files, settings, stamp).database)
 
-        return self._done(directory, look)
+        return self._run(directory, look)
 
-    def write(self, directory: Path, settings: Settings, work: Callable[[Writer], Found]) -> Found:
-        """What `work` comes to with the right to write a store. An error of the machine loses what was not on the disk:
-        then the next one who opens the store gets an empty one."""
+    def write(self, directory: Path, settings: Settings, work: Callable[[Writer], Result]) -> Result:
+        """The result of `work` with the writer of a store. An error of the operating system loses unflushed changes:
+        then the next process that opens the store gets an empty one."""
 
-        def change(files: StoreFiles) -> Found:
-            writer = self._writer(files) or self._taken(files, settings)
+        def change(files: StoreFiles) -> Result:
+            writer = self._writer(files) or self._open_writer(files, settings)
             try:
-                with errors_told(directory):
+                with translated_errors(directory):
                     return work(writer)
             except StoreUnusableError:
-                self._give_up(files)
+                self._mark_damaged(files)
                 raise
 
-        return self._done(directory, change)
+        return self._run(directory, change)
 
     def defect(self, folder: Path, settings: Settings, sequence: int) -> str:
-        """Why the database of a folder is not the one that has this sequence number; empty if it is."""
+        """Why the database in a folder is damaged or lacks changes; empty if it has this sequence number."""
         try:
-            with self._lock, errors_told(folder):
+            with self._lock, translated_errors(folder):
                 self._has_threads = True
                 database = Database(folder, settings, self._cache(settings), writable=False)
-                found = database.sequence
+                actual = database.sequence
                 database.close()
         except FilesDamagedError as error:
             return str(error)
-        return "" if found == sequence else INCOMPLETE
+        return "" if actual == sequence else INCOMPLETE
 
     def applied(self, directory: Path) -> tuple[int, int]:
         """Records and bytes that this process has applied to a store since its last checkpoint."""
@@ -127,56 +136,56 @@ class Databases:
             return (0, 0) if writer is None else (writer.records, writer.bytes)
 
     def close(self, directory: Path) -> None:
-        """Bring a store to the disk and close it, whichever process writes it."""
+        """Flush and close a store, in whichever process it is open for writing."""
 
         def end(files: StoreFiles) -> None:
             if (writer := self._writer(files)) is not None:
                 del self._writers[directory]
                 writer.close(checkpoint=True)
-            self._drop(directory)
-            if is_claimed(directory):
+            self._close_reader(directory)
+            if is_locked(directory):
                 if files.stamp is None:
-                    raise _Held
-                ask(directory)  # there is nothing to wait for: everything is on the disk
+                    raise _LockedError
+                request_release(directory)  # without waiting: everything is on the disk
 
-        self._done(directory, end)
+        self._run(directory, end)
 
-    def listened_to(self) -> Mapping[int, Path] | None:
-        """See `answering.Open`."""
+    def request_pipes(self) -> Mapping[int, Path] | None:
+        """See `OpenStores.request_pipes`."""
         with self._lock:
             if not self._writers and not self._readers:
                 return None
-            return {writer.asked: directory for directory, writer in self._writers.items()}
+            return {writer.request_pipe: directory for directory, writer in self._writers.items()}
 
-    def let_go(self, directory: Path) -> None:
-        """See `answering.Open`. A store that cannot be brought to the disk is wiped by whoever asked for it."""
+    def release(self, directory: Path) -> None:
+        """See `OpenStores.release`. A store that cannot be flushed is wiped by the process that requested it."""
         with self._lock, suppress(HeadwaterError, FilesDamagedError, OSError):
             if (writer := self._writers.pop(directory, None)) is not None:
                 writer.close(checkpoint=True)
 
-    def rest(self) -> None:
-        """See `answering.Open`."""
+    def checkpoint_idle(self) -> None:
+        """See `OpenStores.checkpoint_idle`."""
         with self._lock:
-            # A folder that cannot be looked at must not end the thread that answers for all others: whoever uses that
-            # store is told.
+            # An unreadable folder must not end the thread that serves all other stores. The next use of that store
+            # raises the error.
             for directory, writer in list(self._writers.items()):
                 with suppress(OSError):
-                    self._rest_writer(directory, writer)
+                    self._checkpoint_if_idle(directory, writer)
             for directory, reader in list(self._readers.items()):
                 with suppress(OSError):
                     if reader.stamp != StoreFiles(directory).stamp:
-                        self._drop(directory)  # it would keep files on the disk that are replaced by now
+                        self._close_reader(directory)  # else it would keep replaced files on the disk
 
     def close_all(self) -> None:
-        """Close everything."""
+        """Close all databases."""
         with self._lock:
             for directory in list(self._writers):
-                self.let_go(directory)
+                self.release(directory)
             for directory in list(self._readers):
-                self._drop(directory)
+                self._close_reader(directory)
 
     def before_fork(self) -> None:
-        """Close everything, and keep it closed until the fork is done."""
+        """Close all databases, and keep them closed until the fork is done."""
         self._lock.acquire()
         self.close_all()
         if self._has_threads:
@@ -184,96 +193,96 @@ class Databases:
             _wait_for_threads()
 
     def after_fork_in_parent(self) -> None:
-        """Let threads continue."""
+        """Restart RocksDB's threads."""
         if self._has_threads:
             start_threads()
         self._lock.release()
 
     def after_fork_in_child(self) -> None:
-        """Let threads continue, but the one that is not here."""
-        self._answering.forget()
+        """Restart RocksDB's threads. The listener's thread does not exist in the child."""
+        self._listener.forget()
         self.after_fork_in_parent()
 
-    def _done(self, directory: Path, work: Callable[[StoreFiles], Found]) -> Found:
-        """The result of `work`, which is tried until no other process is in its way."""
+    def _run(self, directory: Path, work: Callable[[StoreFiles], Result]) -> Result:
+        """The result of `work`, which is repeated until no other process interferes."""
         files = StoreFiles(directory)
         while True:
             try:
-                with self._lock, self._damage_told(files), errors_told(directory):
+                with self._lock, self._marking_damage(files), translated_errors(directory):
                     return work(files)
-            except _Held:
-                if not ask(directory):
-                    raise StoreUnusableError(directory, errno.EACCES, _NOT_ASKED) from None
-            except _Again:
+            except _LockedError:
+                if not request_release(directory):
+                    raise StoreUnusableError(directory, errno.EACCES, _NOT_PERMITTED) from None
+            except _RetryError:
                 pass
             time.sleep(_PAUSE_S)
 
     @contextmanager
-    def _damage_told(self, files: StoreFiles) -> Iterator[None]:
+    def _marking_damage(self, files: StoreFiles) -> Iterator[None]:
         try:
             yield
         except FilesDamagedError as error:
-            self._give_up(files)
+            self._mark_damaged(files)
             raise StoreDamagedError(files.directory, str(error)) from error
 
     def _writer(self, files: StoreFiles) -> Writer | None:
-        """The store as this process writes it, if it does."""
+        """This process's writer of a store, or None."""
         writer = self._writers.get(files.directory)
-        if writer is not None and not writer.serves():
-            self._forget(files.directory)
+        if writer is not None and not writer.is_valid():
+            self._close_without_checkpoint(files.directory)
             return None
         if writer is not None:
             writer.used = time.monotonic()
         return writer
 
-    def _unknown(self, files: StoreFiles, settings: Settings, writable: bool) -> Writer:
-        """The store without a checkpoint: it is new, or was not closed, or another process writes it."""
+    def _without_checkpoint(self, files: StoreFiles, settings: Settings, writable: bool) -> Writer:
+        """A store without a checkpoint file: it is new, or was not closed, or another process writes it."""
         if writable:
-            return self._taken(files, settings)
-        if is_claimed(files.directory):
-            raise _Held
+            return self._open_writer(files, settings)
+        if is_locked(files.directory):
+            raise _LockedError
         if files.stamp is not None:
-            raise _Again
+            raise _RetryError
         raise StoreDamagedError(files.directory, NOT_CLOSED)
 
-    def _taken(self, files: StoreFiles, settings: Settings) -> Writer:
-        claim = Claim.attempt(files.directory)
-        if claim is None:
-            raise _Held
-        self._drop(files.directory)
+    def _open_writer(self, files: StoreFiles, settings: Settings) -> Writer:
+        lock = WriteLock.try_acquire(files.directory)
+        if lock is None:
+            raise _LockedError
+        self._close_reader(files.directory)
         self._has_threads = True
-        writer = Writer(files, claim, lambda folder: Database(folder, settings, self._cache(settings)))
+        writer = Writer(files, lock, lambda folder: Database(folder, settings, self._cache(settings)))
         self._writers[files.directory] = writer
-        self._answering.opened()
+        self._listener.opened()
         if writer.wiped:
             raise StoreDamagedError(files.directory, writer.wiped)
         return writer
 
     def _reader(self, files: StoreFiles, settings: Settings, stamp: Stamp) -> _Reader:
-        """The store as it was at the checkpoint with this stamp."""
-        known = self._readers.get(files.directory)
-        if known is not None and known.stamp == stamp:
-            return known
-        self._drop(files.directory)
+        """The store as of the checkpoint file with this stamp."""
+        current = self._readers.get(files.directory)
+        if current is not None and current.stamp == stamp:
+            return current
+        self._close_reader(files.directory)
         self._has_threads = True
-        noted = files.checkpoint()
+        checkpoint = files.checkpoint()
         try:
             database = Database(files.database, settings, self._cache(settings), writable=False)
-            if noted is None or database.sequence != noted[1]:
+            if checkpoint is None or database.sequence != checkpoint[1]:
                 database.close()
                 raise FilesDamagedError(INCOMPLETE)
         except Exception:
             if files.stamp != stamp:
-                raise _Again from None
-            if is_claimed(files.directory):
-                raise _Held from None  # it may replace files just now
+                raise _RetryError from None
+            if is_locked(files.directory):
+                raise _LockedError from None  # its writer may be replacing files
             raise
         if files.stamp != stamp:
             database.close()
-            raise _Again
-        found = self._readers[files.directory] = _Reader(stamp, database)
-        self._answering.opened()
-        return found
+            raise _RetryError
+        reader = self._readers[files.directory] = _Reader(stamp, database)
+        self._listener.opened()
+        return reader
 
     def _cache(self, settings: Settings) -> rocks.Cache:
         size = settings.block_cache_size
@@ -281,39 +290,38 @@ class Databases:
             self._caches[size] = rocks.Cache(size)
         return self._caches[size]
 
-    def _rest_writer(self, directory: Path, writer: Writer) -> None:
-        if not writer.serves():
-            self._forget(directory)  # other files are in the place of its own, which would stay on the disk
+    def _checkpoint_if_idle(self, directory: Path, writer: Writer) -> None:
+        if not writer.is_valid():
+            self._close_without_checkpoint(directory)  # its files were replaced and would stay on the disk
         elif not writer.clean and time.monotonic() - writer.used >= IDLE_S:
-            self._settle(directory, writer)
+            self._checkpoint(directory, writer)
 
-    def _settle(self, directory: Path, writer: Writer) -> None:
+    def _checkpoint(self, directory: Path, writer: Writer) -> None:
         try:
-            with errors_told(directory):
+            with translated_errors(directory):
                 writer.checkpoint()
         except (HeadwaterError, FilesDamagedError):
-            self._forget(directory)  # whoever opens the store next is told
+            self._close_without_checkpoint(directory)  # the next process that opens the store gets the error
 
-    def _give_up(self, files: StoreFiles) -> None:
-        """Have a store wiped by whoever opens it next, as it is unknown what it holds."""
-        self._forget(files.directory)
+    def _mark_damaged(self, files: StoreFiles) -> None:
+        """Close a store with unknown content. The next process that opens it wipes it."""
+        self._close_without_checkpoint(files.directory)
         files.mark_damaged()
 
-    def _forget(self, directory: Path) -> None:
-        """Close a store as it is."""
+    def _close_without_checkpoint(self, directory: Path) -> None:
         if (writer := self._writers.pop(directory, None)) is not None:
             with suppress(HeadwaterError, FilesDamagedError):
                 writer.close(checkpoint=False)
-        self._drop(directory)
+        self._close_reader(directory)
 
-    def _drop(self, directory: Path) -> None:
+    def _close_reader(self, directory: Path) -> None:
         if (reader := self._readers.pop(directory, None)) is not None:
             reader.database.close()
 
 
 def _wait_for_threads() -> None:
-    """Wait until RocksDB's threads have ended, which were told so: less than a millisecond."""
-    for _ in range(_MOST_LOOKS):
+    """Wait until RocksDB's stopped threads have ended: less than a millisecond."""
+    for _ in range(_MAX_CHECKS):
         with suppress(OSError):
             names = [(thread / "comm").read_text() for thread in _THREADS.iterdir()]
             if not any(name.startswith("rocksdb") for name in names):

@@ -1,4 +1,4 @@
-"""Stores in RocksDB."""
+"""The store backend `rocksdb`, and copies of its stores."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ from ....private_files import make_folder, opener, write_text
 from ....unusable_paths import raises_machine_errors
 from ...dataclass_json import parsed
 from ...tasks.measured import StoreSize
-from ..directory import beside
+from ..directory import work_folder
 from ..store import Changes, CopyDamagedError
 from .database import Database, Settings
 from .databases import of_this_process
 from .writer import Writer
 
-# Copies RocksDB databases as a whole, and puts copies in the place of others.
+# Copies whole RocksDB databases, and replaces databases by copies.
 #
-# Files of RocksDB never change, so a moment of a database is a folder of links to them, which is made in no time. Out
-# of that folder they are packed into one file, while the store goes on.
+# Files of RocksDB are immutable, so a consistent copy is a folder of links to them, which takes no time. They are
+# packed from that folder into one file, while the store continues.
 
 FORM = "rocksdb"
 """See `CopyingBackend.copy_form`."""
 
-_FACTS = "position.json"
+_METADATA = "position.json"
 
 
 def save_copy(directory: Path, settings: Settings, file: Path) -> int:
     """See `CopyingBackend.save_copy`."""
     directory = directory.resolve()
-    folder = beside(directory, "copying")
+    folder = work_folder(directory, "copying")
     shutil.rmtree(folder, ignore_errors=True)
     try:
         position, sequence = of_this_process.write(directory, settings, lambda writer: writer.link(folder))
         try:
-            write_text(folder / _FACTS, json.dumps({"position": position, "sequence": sequence}))
+            write_text(folder / _METADATA, json.dumps({"position": position, "sequence": sequence}))
             with open(file, "xb", opener=opener) as packed, tarfile.open(fileobj=packed, mode="w") as files:
                 for path in sorted(folder.iterdir()):
                     files.add(path, path.name)
-        except OSError as error:  # it is about the new file, and not about the store
+        except OSError as error:  # of the new file, not of the store
             raise MachineError.from_error(error, file) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
@@ -54,14 +54,14 @@ def save_copy(directory: Path, settings: Settings, file: Path) -> int:
 def load_copy(directory: Path, settings: Settings, position: int, file: Path) -> None:
     """See `CopyingBackend.load_copy`."""
     directory = directory.resolve()
-    folder = beside(directory, "loading")
+    folder = work_folder(directory, "loading")
     shutil.rmtree(folder, ignore_errors=True)
     make_folder(folder)
     try:
         _unpack(file, folder)
-        found, sequence = _facts(folder)
-        if found != position:
-            raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")
+        copied_position, sequence = _read_metadata(folder)
+        if copied_position != position:
+            raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
         if cause := of_this_process.defect(folder, settings, sequence):
             raise CopyDamagedError(cause)
         of_this_process.write(directory, settings, lambda writer: writer.replace(folder, position, sequence))
@@ -74,10 +74,10 @@ def _unpack(file: Path, folder: Path) -> None:
     try:
         with tarfile.open(file, "r:") as files:
             for member in files:
-                named = member.isfile() and Path(member.name).name == member.name
-                content = files.extractfile(member) if named else None
+                is_plain = member.isfile() and Path(member.name).name == member.name
+                content = files.extractfile(member) if is_plain else None
                 if content is None:
-                    raise CopyDamagedError(f"it has {member.name!r}, which is no file of RocksDB")
+                    raise CopyDamagedError(f"it has {member.name!r}, which is not a file of RocksDB")
                 _write(content, folder / member.name)
     except tarfile.TarError as error:
         raise CopyDamagedError(str(error)) from error
@@ -92,14 +92,14 @@ def _write(content: IO[bytes], path: Path) -> None:
         os.fsync(file.fileno())
 
 
-def _facts(folder: Path) -> tuple[int, int]:
+def _read_metadata(folder: Path) -> tuple[int, int]:
     """Position and sequence number of an unpacked copy."""
     try:
-        facts = parsed((folder / _FACTS).read_text("utf-8"))
-        (folder / _FACTS).unlink()
-        return int(facts["position"]), int(facts["sequence"])
+        metadata = parsed((folder / _METADATA).read_text("utf-8"))
+        (folder / _METADATA).unlink()
+        return int(metadata["position"]), int(metadata["sequence"])
     except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
-        raise CopyDamagedError("it does not say where it stands") from error
+        raise CopyDamagedError("it does not have its position") from error
 
 
 # The store backend `rocksdb`: RocksDB without a write-ahead log, with its position in a checkpoint file.
@@ -110,7 +110,7 @@ _ROWS_PER_READ = 4096
 class RocksdbStore:
     """A CheckpointedStore in one directory. A `range` reads 4,096 rows at a time.
 
-    `writable`: a store that is only read is not created, and needs no right to write.
+    `writable`: False for a read-only store. It is not created, and needs no write permission.
     """
 
     @raises_machine_errors
@@ -139,23 +139,23 @@ class RocksdbStore:
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
 
-        def found(database: Database) -> list[bytes | None]:
+        def get(database: Database) -> list[bytes | None]:
             return database.get_many(keys)
 
-        return of_this_process.read(self._directory, self._settings, found, writable=self._writable)
+        return of_this_process.read(self._directory, self._settings, get, writable=self._writable)
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that."""
+        """See `StateStore.range`."""
         if end == b"" or (start is not None and end is not None and start >= end):
             return
         while True:
 
-            def found(
+            def read_rows(
                 database: Database, start: bytes | None = start, end: bytes | None = end
             ) -> list[tuple[bytes, bytes]]:
                 return database.rows(start, end, _ROWS_PER_READ, reverse=reverse)
 
-            rows = of_this_process.read(self._directory, self._settings, found, writable=self._writable)
+            rows = of_this_process.read(self._directory, self._settings, read_rows, writable=self._writable)
             yield from rows
             if len(rows) < _ROWS_PER_READ:
                 return
@@ -164,7 +164,7 @@ class RocksdbStore:
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
     ) -> None:
-        """Apply changes and move to `position`. They are on the disk after the next checkpoint."""
+        """Apply changes and advance to `position`. They are on the disk after the next checkpoint."""
         changes = list(changes)
         of_this_process.write(
             self._directory, self._settings, lambda writer: writer.apply(changes, from_position, position, expire_below)
@@ -175,12 +175,12 @@ class RocksdbStore:
         of_this_process.write(self._directory, self._settings, Writer.checkpoint)
 
     def close(self) -> None:
-        """Write a checkpoint and close the files, whichever process has them open. Using the store opens it again."""
+        """Write a checkpoint and close the files, whichever process has them open. The next use reopens the store."""
         of_this_process.close(self._directory)
 
 
 class RocksdbBackend:
-    """A CopyingBackend that keeps each store as a RocksDB database in its directory. See `Settings`."""
+    """A CopyingBackend with one RocksDB database per store. Arguments: see `Settings`."""
 
     copy_form = FORM
 

@@ -1,4 +1,4 @@
-"""Who writes a database, and answers others."""
+"""The writer of a RocksDB database, its lock, and the thread that releases databases to other processes."""
 
 from __future__ import annotations
 
@@ -19,43 +19,46 @@ from ....private_files import FILE, make_folder
 from ...log.durable_files import sync_directory
 from ...tasks.errors import TaskMigratedError
 from ..store import Changes
-from .database import Database, FilesDamagedError, StoreFiles, collected, errors_told
+from .database import Database, FilesDamagedError, StoreFiles, translated_errors, write_batch
 
-# Which process writes a store: RocksDB lets one process at a time have a database open to write.
+# The write lock of a store: only one process at a time can have a RocksDB database open for writing.
 #
-# That process holds a lock, which ends with it. Another process that needs the store asks for it through a named pipe:
-# the holder closes the database as soon as it is not at work on it.
+# The operating system releases the lock when its process ends. Another process that needs the store requests it through
+# a named pipe. Then the process with the lock closes the database as soon as it is idle.
 
 _LOCK = "lock"
-_ASKED = "asked"
+_REQUEST_PIPE = "asked"
 
 
-class Claim:
-    """The right to write the store of a directory, until it is released or the process ends."""
+class WriteLock:
+    """The write lock of the store in a directory, until it is released or the process ends.
 
-    def __init__(self, directory: Path, lock: int, asked: int) -> None:
+    `request_pipe`: file descriptor, readable when another process requests the store.
+    """
+
+    def __init__(self, directory: Path, lock: int, request_pipe: int) -> None:
         self._directory = directory
         self._lock = lock
-        self.asked = asked
+        self.request_pipe = request_pipe
 
     @classmethod
-    def attempt(cls, directory: Path) -> Self | None:
-        """Take the right; None while another process has it. Raises OSError."""
+    def try_acquire(cls, directory: Path) -> Self | None:
+        """Acquire the lock; None while another process has it. Raises OSError."""
         while True:
             make_folder(directory)
             try:
                 lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT, FILE)
             except FileNotFoundError:
-                continue  # the directory was wiped just now
+                continue  # the directory was wiped meanwhile
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not _is_at(lock, directory / _LOCK):
                     os.close(lock)
                     continue
                 with suppress(FileExistsError):
-                    os.mkfifo(directory / _ASKED, FILE)
-                # Open to write as well: otherwise the pipe would be at its end whenever nobody asks.
-                return cls(directory, lock, os.open(directory / _ASKED, os.O_RDWR | os.O_NONBLOCK))
+                    os.mkfifo(directory / _REQUEST_PIPE, FILE)
+                # Open for writing too: a pipe without a writer is always at its end.
+                return cls(directory, lock, os.open(directory / _REQUEST_PIPE, os.O_RDWR | os.O_NONBLOCK))
             except BlockingIOError:
                 os.close(lock)
                 return None
@@ -64,22 +67,22 @@ class Claim:
                 raise
 
     def is_current(self) -> bool:
-        """Whether it is the right to what lies in the directory now. That may have been wiped and made again."""
+        """Whether it locks the store that is in the directory now. The store may have been wiped and recreated."""
         return _is_at(self._lock, self._directory / _LOCK)
 
     def release(self) -> None:
-        """Give the right up, also where the folder cannot be looked at: this process would wait for itself."""
+        """Release the lock, also if the folder is unreadable: else this process would wait for itself."""
         try:
-            with suppress(OSError):  # many a tool that copies folders does not know pipes
+            with suppress(OSError):  # some tools that copy folders cannot handle pipes, so it is removed
                 if self.is_current():
-                    os.unlink(self._directory / _ASKED)
+                    os.unlink(self._directory / _REQUEST_PIPE)
         finally:
-            os.close(self.asked)
+            os.close(self.request_pipe)
             os.close(self._lock)
 
 
-def is_claimed(directory: Path) -> bool:
-    """Whether a process writes the store of a directory. Raises OSError."""
+def is_locked(directory: Path) -> bool:
+    """Whether a process has the write lock of the store in a directory. Raises OSError."""
     try:
         lock = os.open(directory / _LOCK, os.O_RDONLY)
     except FileNotFoundError:
@@ -93,79 +96,79 @@ def is_claimed(directory: Path) -> bool:
     return False
 
 
-def ask(directory: Path) -> bool:
-    """Ask the process that writes a store to let go of it. Whether this may be done."""
+def request_release(directory: Path) -> bool:
+    """Request the release of a store by its writer. Returns whether this user has the permission."""
     try:
-        pipe = os.open(directory / _ASKED, os.O_WRONLY | os.O_NONBLOCK)
+        pipe = os.open(directory / _REQUEST_PIPE, os.O_WRONLY | os.O_NONBLOCK)
     except OSError as error:
-        # ENXIO: nobody listens. The holder has just let go, or is about to listen.
+        # ENXIO: no reader. The writer has just released the store, or is about to open the pipe.
         return error.errno in (errno.ENXIO, errno.ENOENT)
-    with suppress(BlockingIOError, BrokenPipeError):  # it is asked already, or has let go just now
+    with suppress(BlockingIOError, BrokenPipeError):  # it is requested already, or was just released
         os.write(pipe, b"?")
     os.close(pipe)
     return True
 
 
 def _is_at(handle: int, path: Path) -> bool:
-    mine = os.fstat(handle)
+    own = os.fstat(handle)
     try:
-        there = os.stat(path)
+        current = os.stat(path)
     except FileNotFoundError:
         return False
-    return (mine.st_dev, mine.st_ino) == (there.st_dev, there.st_ino)
+    return (own.st_dev, own.st_ino) == (current.st_dev, current.st_ino)
 
 
-# A store that this process writes: the database, and what of it is on the disk.
+# A store that this process writes: the database, and its checkpoint file.
 
 NOT_CLOSED = "the process that had it open was killed, and it keeps no log of what was not on the disk yet"
 INCOMPLETE = "it lacks changes that were on the disk"
 
 Open = Callable[[Path], Database]
-"""Opens the database of a folder to write."""
+"""Opens the database in a folder for writing."""
 
 
 class Writer:
-    """The store of a directory as its one writer has it. `position`: up to which its changelog is applied.
+    """The only writer of the store in a directory. `position`: up to which its changelog is applied.
 
-    `records`, `bytes`: applied since the last checkpoint. `used`: when it was used last, by `time.monotonic`. `wiped`:
-    why it began empty, if nobody has been told yet.
+    `records`, `bytes`: applied since the last checkpoint. `used`: time of the last use, by `time.monotonic`. `wiped`:
+    why it started empty, if that was not reported yet.
     """
 
-    def __init__(self, files: StoreFiles, claim: Claim, open_database: Open) -> None:
+    def __init__(self, files: StoreFiles, lock: WriteLock, open_database: Open) -> None:
         self._files = files
-        self._claim = claim
+        self._lock = lock
         self._open = open_database
         self.records = 0
         self.bytes = 0
         self.wiped = ""
         self.used = time.monotonic()
         try:
-            self.database, self.position, self._clean = self._opened(open_database)
+            self.database, self.position, self._clean = self._open_or_wipe(open_database)
         except BaseException:
-            claim.release()
+            lock.release()
             raise
 
     @property
-    def asked(self) -> int:
-        """The file that can be read when another process asks for the store."""
-        return self._claim.asked
+    def request_pipe(self) -> int:
+        """The file descriptor that is readable when another process requests the store."""
+        return self._lock.request_pipe
 
     @property
     def clean(self) -> bool:
-        """Whether the checkpoint file is true."""
+        """Whether the checkpoint file is current."""
         return self._clean
 
-    def serves(self) -> bool:
-        """Whether its files are those of the directory, and nobody has found them damaged."""
-        return self._claim.is_current() and (not self._clean or self._files.stamp is not None)
+    def is_valid(self) -> bool:
+        """Whether its files are still those of the directory, and no process has marked them as damaged."""
+        return self._lock.is_current() and (not self._clean or self._files.stamp is not None)
 
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
     ) -> None:
-        """See `StateStore.apply`. What was applied is not on the disk before the next checkpoint."""
+        """See `StateStore.apply`. Changes are on the disk after the next checkpoint only."""
         if self.position != from_position:
             raise TaskMigratedError(f"store {self._files.directory}", from_position, self.position)
-        batch = collected(changes, expire_below)
+        batch = write_batch(changes, expire_below)
         if self._clean:
             self._files.delete_checkpoint()
             self._clean = False
@@ -176,7 +179,7 @@ class Writer:
         self.bytes += size
 
     def checkpoint(self) -> None:
-        """Bring everything to the disk, and then write the position down."""
+        """Flush the database, then write the checkpoint file."""
         if self._clean:
             return
         self.database.flush()
@@ -185,13 +188,13 @@ class Writer:
         self.records = self.bytes = 0
 
     def link(self, folder: Path) -> tuple[int, int]:
-        """Make a database in a new folder, of this moment; its position and sequence number."""
+        """Create a copy of the database in a new folder, by links. Returns its position and sequence number."""
         self.checkpoint()
         self.database.link(folder)
         return self.position, self.database.sequence
 
     def replace(self, folder: Path, position: int, sequence: int) -> None:
-        """Put the database of a folder in the place of this one. The folder is gone then."""
+        """Replace this database by the one in a folder. The folder is moved."""
         self._files.delete_checkpoint()
         self._clean = False
         self.database.close()
@@ -204,36 +207,36 @@ class Writer:
         self._clean = True
 
     def close(self, *, checkpoint: bool) -> None:
-        """Close the database and let other processes have it. Raises StoreUnusableError."""
+        """Close the database and release its lock. Raises StoreUnusableError."""
         try:
-            if checkpoint and self.serves():
+            if checkpoint and self.is_valid():
                 self.checkpoint()
         finally:
             try:
-                # RocksDB itself repeats the error of a flush that failed.
-                with suppress(HeadwaterError, FilesDamagedError), errors_told(self._files.directory):
+                # RocksDB repeats the error of a failed flush here.
+                with suppress(HeadwaterError, FilesDamagedError), translated_errors(self._files.directory):
                     self.database.close()
             finally:
-                self._claim.release()
+                self._lock.release()
 
-    def _opened(self, open_database: Open) -> tuple[Database, int, bool]:
-        """The database, its position, and whether there is a checkpoint. What cannot be trusted is wiped."""
+    def _open_or_wipe(self, open_database: Open) -> tuple[Database, int, bool]:
+        """The database, its position, and whether it has a checkpoint file. An untrusted database is wiped."""
         files = self._files
         try:
-            with errors_told(files.directory):
-                noted = None if files.is_damaged() else files.checkpoint()
-                if noted is not None:
-                    return self._checked(open_database, *noted)
+            with translated_errors(files.directory):
+                checkpoint = None if files.is_damaged() else files.checkpoint()
+                if checkpoint is not None:
+                    return self._open_checked(open_database, *checkpoint)
                 if files.database.is_dir() and not files.is_damaged():
                     self.wiped = NOT_CLOSED
         except FilesDamagedError as error:
             self.wiped = str(error)
         files.wipe()
         make_folder(files.database)
-        with errors_told(files.directory):
+        with translated_errors(files.directory):
             return open_database(files.database), 0, False
 
-    def _checked(self, open_database: Open, position: int, sequence: int) -> tuple[Database, int, bool]:
+    def _open_checked(self, open_database: Open, position: int, sequence: int) -> tuple[Database, int, bool]:
         if not self._files.database.is_dir():
             raise FilesDamagedError("its files are not there")
         database = open_database(self._files.database)
@@ -243,71 +246,71 @@ class Writer:
         return database, position, True
 
 
-# The thread that answers other processes which need a store that this one writes.
+# The thread that releases stores of this process to other processes.
 
 IDLE_S = 1.0
-"""After which a store that is not used is brought to the disk, in seconds."""
+"""A store is checkpointed when it was idle for so many seconds."""
 
 
 class OpenStores(Protocol):
-    """What is open in this process."""
+    """The open stores of this process."""
 
-    def listened_to(self) -> Mapping[int, Path] | None:
-        """The stores that others may ask for, by the files that can be read then; None if nothing is open."""
+    def request_pipes(self) -> Mapping[int, Path] | None:
+        """The stores that other processes may request, by the file descriptors of their pipes; None without stores."""
         ...
 
-    def let_go(self, directory: Path) -> None:
-        """Close a store for others."""
+    def release(self, directory: Path) -> None:
+        """Close a store, so that another process can open it."""
         ...
 
-    def rest(self) -> None:
-        """Bring to the disk what has not been used for a moment."""
+    def checkpoint_idle(self) -> None:
+        """Checkpoint idle stores."""
         ...
 
 
-class Answering:
-    """Runs as long as something is open. `lock` protects what is open."""
+class ReleaseListener:
+    """A thread that runs while stores are open. `lock` protects `stores`."""
 
-    def __init__(self, what: OpenStores, lock: threading.RLock) -> None:
-        self._open = what
+    def __init__(self, stores: OpenStores, lock: threading.RLock) -> None:
+        self._stores = stores
         self._lock = lock
         self._thread: threading.Thread | None = None
-        self._woken = (-1, -1)
+        self._wakeup = (-1, -1)
 
     def opened(self) -> None:
-        """Something was opened. Call it with the lock held."""
+        """A store was opened. The caller has the lock."""
         if self._thread is None:
-            self._woken = os.pipe()
+            self._wakeup = os.pipe()
             self._thread = threading.Thread(target=self._run, name="headwater-rocksdb", daemon=True)
             self._thread.start()
         else:
-            os.write(self._woken[1], b"!")
+            os.write(self._wakeup[1], b"!")
 
     def forget(self) -> None:
-        """In a forked process: there is no thread, whatever there was before."""
+        """Reset the state in a forked process, which does not have the thread."""
         if self._thread is not None:
             self._end()
 
     def _end(self) -> None:
         self._thread = None
-        for end in self._woken:
+        for end in self._wakeup:
             os.close(end)
 
     def _run(self) -> None:
         while True:
             with self._lock:
-                stores = self._open.listened_to()
+                stores = self._stores.request_pipes()
                 if stores is None:
                     if self._thread is threading.current_thread():
                         self._end()
                     return
-                woken = self._woken[0]
+                wakeup = self._wakeup[0]
             poll = select.poll()
-            for file in (woken, *stores):
+            for file in (wakeup, *stores):
                 poll.register(file, select.POLLIN)
             for file, _ in poll.poll(IDLE_S * 1000):
-                if file == woken:
-                    os.read(woken, 4096)
+                if file == wakeup:
+                    os.read(wakeup, 4096)
                 elif file in stores:
-                    self._open.let_go(stores[file])
-            self._open.rest()
+                    self._stores.release(stores[file])
+            self._stores.checkpoint_idle()

@@ -178,9 +178,9 @@ def test_32_directory_without_stores_is_empty_though_it_has_files_of_its_own(cli
 
 def test_32_second_lock_is_refused(tmp_path: Path) -> None:
     directory = StateDirectory(tmp_path, "client-1", "p-t")
-    with directory.locked(), pytest.raises(LockError, match="is in use by"), directory.locked():
+    with directory.lock(), pytest.raises(LockError, match="is in use by"), directory.lock():
         pass
-    with directory.locked():
+    with directory.lock():
         assert directory.stores() == []
 
 

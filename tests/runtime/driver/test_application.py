@@ -217,7 +217,7 @@ def test_run_claims_nothing_that_another_run_has_claimed_since_it_began(place: P
 
 def test_second_process_on_the_same_state_is_refused(place: Place) -> None:
     place.feed(10)
-    with StateDirectory(place.root / "state", "client-1", delays.APPLICATION).locked():
+    with StateDirectory(place.root / "state", "client-1", delays.APPLICATION).lock():
         result = place.run()
     assert result.status == "failed"
     assert "is in use by process" in (result.error or "")

@@ -72,10 +72,10 @@ def test_run_of_which_one_application_may_start_is_begun(applications: Applicati
 def test_log_that_is_missing_is_refused_before_a_topology_without_state_makes_one(
     applications: Applications, settings: Settings, tmp_path: Path
 ) -> None:
-    owner = Owner.of(os.getpid())
+    owner = Owner.from_pid(os.getpid())
     assert owner is not None
     directory = tmp_path / "state" / "client-1" / "p-sales"
-    replace(ProcessFile.take(directory, owner), log=applications.log.identity()).written(directory)
+    replace(ProcessFile.take(directory, owner), log=applications.log.identity()).write(directory)
     (tmp_path / "log").rename(tmp_path / "moved")
     with pytest.raises(OtherLogError):
         refused([OTHER, SALES], settings, Path(settings.state_dir))

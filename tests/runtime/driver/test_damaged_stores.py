@@ -168,7 +168,7 @@ def test_store_that_kills_its_reader_is_restored_whether_the_last_run_was_ended_
     found = ProcessFile.read(client)
     assert found is not None
     assert found.closed
-    replace(found, closed=closed).written(client)  # not closed: as it is while a run goes on, and after one was ended
+    replace(found, closed=closed).write(client)  # not closed: as it is while a run goes on, and after one was ended
     make_fatal(shop.files("lasting")[0].parent)
 
     shop.order(many)

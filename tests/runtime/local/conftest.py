@@ -10,7 +10,7 @@ from headwater.runtime.restore import client_stores, store_changelog_reader
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slice is a step of few records: many a client goes, and many a run ends, while it restores."""
     monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 600)
+    monkeypatch.setattr(store_changelog_reader, "RECORDS_PER_REQUEST", 600)
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateRequest, StoreAnswer
+from headwater.runtime.restore.requests import StateRequest, StateResponse, StoreResponse
 from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
 
@@ -40,13 +40,13 @@ class Damaging(LocalCluster):
 class StallingLink(InDriver):
     """The real link, but stores are said to stay where they are."""
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         if not any(request.what == "restore" for request in requests):
-            return super().ask(requests)
+            return super().send(requests)
         return [
-            StateAnswer(
+            StateResponse(
                 stores=tuple(
-                    StoreAnswer(each.input.store, each.partition, each.input.applied) for each in request.stores
+                    StoreResponse(each.input.store, each.partition, each.input.applied) for each in request.stores
                 )
             )
             for request in requests
@@ -56,14 +56,14 @@ class StallingLink(InDriver):
 class DamagedLink(InDriver):
     """The real link; the store of task 2 is found damaged, and wiped, whenever it is restored."""
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        return [self._damaged(*each) for each in zip(requests, super().ask(requests), strict=True)]
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
+        return [self._damaged(*each) for each in zip(requests, super().send(requests), strict=True)]
 
-    def _damaged(self, request: StateRequest, answer: StateAnswer) -> StateAnswer:
+    def _damaged(self, request: StateRequest, answer: StateResponse) -> StateResponse:
         if request.what != "restore":
             return answer
         wiped = tuple(each for each in request.stores if each.partition == 2)
-        super().ask([replace(request, what="wipe", stores=wiped)])
+        super().send([replace(request, what="wipe", stores=wiped)])
         stores = (
             replace(each, position=0, damage="the disk has changed a byte") if each.partition == 2 else each
             for each in answer.stores

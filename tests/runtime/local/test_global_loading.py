@@ -32,7 +32,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores, global_tables
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.restore.requests import StateRequest, StateResponse
 
 APPENDS = 8
 CITIES = Topic("cities", 2, "k string", "city string")
@@ -85,11 +85,11 @@ class CountingLink(InDriver):
         self._loads = loads
         self._gate = gate
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         if any(request.what == "load" for request in requests):
             self._loads[self._name] += 1
             self._gate.wait()
-        return super().ask(requests)
+        return super().send(requests)
 
 
 class Counting(LocalCluster):
@@ -108,7 +108,7 @@ class Counting(LocalCluster):
 def short_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     """A slice does one step, and knows of few records beyond."""
     monkeypatch.setattr(client_stores, "SLICE_SECONDS", 0.0)
-    monkeypatch.setattr(global_tables, "MOST_RANGES", 2)
+    monkeypatch.setattr(global_tables, "MAX_RANGES", 2)
 
 
 @pytest.mark.parametrize("log", ["embedded", "sparse"])
@@ -218,8 +218,8 @@ class PuttingBackLink(InDriver):
     def __init__(self, cluster: PuttingBack) -> None:
         self._cluster = cluster
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        answers = super().ask(requests)
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
+        answers = super().send(requests)
         failures = [each.failure.kind for answer in answers for each in answer.tables if each.failure is not None]
         if failures:
             self._cluster.failures += failures

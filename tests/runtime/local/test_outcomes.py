@@ -158,9 +158,9 @@ def test_epoch_of_an_old_assignment_does_nothing_and_is_planned_again(applicatio
                     return run(plan)
                 found = ProcessFile.read(client_of(app))
                 assert found is not None
-                replace(found, assignment=plan.assignment + 1).written(client_of(app))
+                replace(found, assignment=plan.assignment + 1).write(client_of(app))
                 outcomes = run(plan)
-                found.written(client_of(app))
+                found.write(client_of(app))
                 return outcomes
 
             job.run = late  # type: ignore[method-assign]

@@ -90,7 +90,7 @@ def test_client_that_comes_and_cannot_be_given_tasks_is_told_and_left_out(applic
     cluster = LocalCluster()
     cluster.lose("client-2")
     settings = app.settings(max_records=3, clients=2)
-    with StateDirectory(Path(settings.state_dir), "client-2", "test-app").locked():
+    with StateDirectory(Path(settings.state_dir), "client-2", "test-app").lock():
         story = Story(lambda commits: cluster.find("client-2") if commits == 2 else None)
         result = app.attempt(settings, cluster, story)
     assert (result.status, result.error) == ("caught_up", None)

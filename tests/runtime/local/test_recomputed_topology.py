@@ -295,7 +295,7 @@ def test_topic_that_has_lost_records_is_not_read_again_and_nothing_is_moved(proj
 def test_run_that_ended_right_after_the_switch_leaves_stores_that_the_next_one_takes_over(project, monkeypatch):
     project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
     with monkeypatch.context() as patched:
-        patched.setattr(recomputing, "take_over_beside", _end)
+        patched.setattr(recomputing, "take_over_rebuild", _end)
         with pytest.raises(ProcessEnded):
             project.run()
     story = Story()

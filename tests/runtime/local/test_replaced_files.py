@@ -32,7 +32,7 @@ from headwater.runtime.placing.place import Client
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.query.topics import TopicReader
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.restore.requests import StateRequest, StateResponse
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.measured import TaskOutcome
 from headwater.runtime.tasks.plan import EpochPlan
@@ -105,10 +105,10 @@ class Merging(LocalCluster):
         cluster = self
 
         class Link(InDriver):
-            def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+            def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
                 if not cluster.merged and any(each.what == cluster._what for each in requests):
                     cluster.replace_files()
-                return super().ask(requests)
+                return super().send(requests)
 
         return Link()
 

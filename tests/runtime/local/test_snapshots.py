@@ -39,8 +39,8 @@ from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.copies import load
 from headwater.runtime.restore.links import InDriver, StateLink, WorkerCrashedError
-from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest
-from headwater.runtime.state.catch_up import Pace
+from headwater.runtime.restore.requests import StateLocation, StateRequest, StateResponse
+from headwater.runtime.state.catch_up import TimeBudget
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
@@ -84,7 +84,7 @@ class Requests:
         self.happens: Callable[[int], None] = lambda _: None
         answer = client_stores.answer
 
-        def noted(request: StateRequest) -> StateAnswer:
+        def noted(request: StateRequest) -> StateResponse:
             found = answer(request)
             if request.what == "restore":
                 for target, each in zip(request.stores, found.stores, strict=True):
@@ -95,7 +95,7 @@ class Requests:
                         self.happens(each.fetched)
             return found
 
-        monkeypatch.setattr("headwater.runtime.restore.links.answer", noted)
+        monkeypatch.setattr("headwater.runtime.restore.links.handle", noted)
 
 
 @pytest.fixture
@@ -314,7 +314,7 @@ def test_snapshot_that_does_not_fit_on_the_clients_disk_is_an_error_of_the_machi
     snapshot = snapshots_of(app, 0)[0]
     with small_disk(tmp_path / "disk", 12 << 10) as disk:
         with pytest.raises(MachineError, match="No space left on device") as raised:
-            load(LmdbBackend(), disk / "0", snapshot=snapshot, log=app.log, pace=Pace())
+            load(LmdbBackend(), disk / "0", snapshot=snapshot, log=app.log, budget=TimeBudget())
         assert (raised.value.path or "").startswith(str(disk))
         assert list(disk.iterdir()) == []
 
@@ -362,11 +362,11 @@ class Link(InDriver):
     def __init__(self, before: Callable[[int], object]) -> None:
         self._before = before
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         for request in requests:
             if request.what == "save":
                 self._before(request.stores[0].partition)
-        return super().ask(requests)
+        return super().send(requests)
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -514,8 +514,8 @@ def test_snapshot_that_is_listed_no_more_while_it_is_loaded_leaves_nothing_and_i
 
 def half_loaded(app: LocalApplication, snapshot: StoreSnapshot, place: Path) -> Path:
     """The first piece of a snapshot, beside the place of its store."""
-    over = Pace(0.0)
-    assert load(LmdbBackend(), place, snapshot=snapshot, log=app.log, pace=over) == 4096
+    over = TimeBudget(0.0)
+    assert load(LmdbBackend(), place, snapshot=snapshot, log=app.log, budget=over) == 4096
     (folder,) = place.parent.glob(".0_*-0")
     return folder
 
@@ -528,7 +528,7 @@ def test_note_of_what_is_here_of_a_snapshot_that_cannot_be_trusted_has_it_begin_
     _, checksum, boot = (folder / "fetched").read_text().split()
     (folder / "fetched").write_text(note.format(checksum=checksum, boot=boot))
 
-    assert load(LmdbBackend(), place, snapshot=snapshot, log=app.log, pace=Pace()) == snapshot.size
+    assert load(LmdbBackend(), place, snapshot=snapshot, log=app.log, budget=TimeBudget()) == snapshot.size
 
     assert LmdbStore(place).position == snapshot.position
     assert [path.name for path in place.parent.iterdir()] == ["0"]
@@ -537,7 +537,7 @@ def test_note_of_what_is_here_of_a_snapshot_that_cannot_be_trusted_has_it_begin_
 @pytest.mark.usefixtures("short_slices")
 def test_half_loaded_snapshots_are_removed_with_their_store_and_when_an_executor_takes_its_directory(app):
     directory = StateDirectory(app.path / "state", "client-1", "test-app")
-    (owner := Owner.of(os.getpid())) and ProcessFile.take(directory.path, owner)
+    (owner := Owner.from_pid(os.getpid())) and ProcessFile.take(directory.path, owner)
     store = StoreId(TOTALS.name, 0)
     folder = half_loaded(app, snapshots_of(app, 0)[0], directory.store_path(store))
     directory.remove(store)
@@ -546,7 +546,7 @@ def test_half_loaded_snapshots_are_removed_with_their_store_and_when_an_executor
     folder = half_loaded(app, snapshots_of(app, 0)[0], directory.store_path(store))
     log = (app.log_ref.name, dict(app.log_ref.options))
     held = client_stores.answer(
-        StateRequest("hold", StateLocation(str(app.path / "state"), "test-app", "client-1", log=log))
+        StateRequest("claim", StateLocation(str(app.path / "state"), "test-app", "client-1", log=log))
     )
     assert held.failure is None
     assert not folder.exists()

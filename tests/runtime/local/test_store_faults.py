@@ -17,7 +17,7 @@ from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import OPENING_NO_STORE, StateAnswer, StateRequest
+from headwater.runtime.restore.requests import WITHOUT_OPENING, StateRequest, StateResponse
 from headwater.runtime.state.lmdb.environment import of_this_process
 from headwater.runtime.state.lmdb.store import LmdbStore
 
@@ -163,9 +163,9 @@ class NotingLink(InDriver):
     def __init__(self, asked: list[str]) -> None:
         self._asked = asked
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
-        self._asked += [request.what for request in requests if request.what not in OPENING_NO_STORE]
-        return super().ask(requests)
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
+        self._asked += [request.what for request in requests if request.what not in WITHOUT_OPENING]
+        return super().send(requests)
 
 
 def test_run_with_nothing_to_do_opens_no_store_that_is_as_it_was_closed(application) -> None:

@@ -12,7 +12,7 @@ from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.events import TasksPlaced
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
-from headwater.runtime.restore.requests import StateAnswer, StateRequest
+from headwater.runtime.restore.requests import StateRequest, StateResponse
 
 
 class Gated(LocalCluster):
@@ -30,10 +30,10 @@ class GatedLink(InDriver):
     def __init__(self, gate: threading.Event) -> None:
         self._gate = gate
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         if any(request.what == "restore" for request in requests):
             self._gate.wait()
-        return super().ask(requests)
+        return super().send(requests)
 
 
 def test_tasks_that_stay_commit_while_others_are_restored_for_long(application) -> None:

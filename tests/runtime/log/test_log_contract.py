@@ -42,7 +42,7 @@ from headwater.runtime.log.placed_log import PlacedLog, place_of
 from headwater.runtime.log.ranges import LogRange, RangeReader, Rewritten, by_offset
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
-from headwater.runtime.state.offset_checkpoint import has
+from headwater.runtime.state.offset_checkpoint import log_has_commit
 
 
 def renamed(path: Path) -> PlacedLog:
@@ -311,9 +311,9 @@ def test_log_has_the_folded_commits_that_stores_were_made_of_and_no_others(log: 
     assert state.commits.first() > 2
     for mark in (marks[0], marks[-1]):
         assert mark is not None
-        assert has(log, mark)
-        assert not has(log, replace(mark, checksum=mark.checksum + 1))
-    assert not has(log, replace(mark, number=mark.number + 1))
+        assert log_has_commit(log, mark)
+        assert not log_has_commit(log, replace(mark, checksum=mark.checksum + 1))
+    assert not log_has_commit(log, replace(mark, number=mark.number + 1))
 
 
 def test_ranges_hold_the_rows_of_each_partition_in_their_order(log: Log, records: Records) -> None:

@@ -78,9 +78,9 @@ class Shop:
     def made_of(self, incarnation: str, client: str = "0") -> None:
         """Say of which incarnation a client's stores are."""
         directory = StateDirectory(self.root / "state", client, APPLICATION).path
-        owner = Owner.of(os.getpid())
+        owner = Owner.from_pid(os.getpid())
         assert owner is not None
-        replace(ProcessFile.take(directory, owner), incarnation=incarnation).written(directory)
+        replace(ProcessFile.take(directory, owner), incarnation=incarnation).write(directory)
 
     def query(self, **bounds: Any) -> list[tuple[Mapping[str, Any], Mapping[str, Any], int]]:
         query = StoreQuery(APPLICATION, "sales", self.store, self.log, self.root / "state", LmdbBackend().open)

@@ -13,9 +13,9 @@ from pyspark.sql import SparkSession
 from headwater.runtime.cluster.spark.cluster import OnExecutor
 from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 from headwater.runtime.placing.place import Client
-from headwater.runtime.restore.links import MOST_KILLED, StoreByStore, WorkerKilledError, hold
-from headwater.runtime.restore.requests import TABLE, StateAnswer, StateLocation, StateRequest, StoreTarget
-from headwater.runtime.state.directory import StateDirectory, wipe_other_copy
+from headwater.runtime.restore.links import MAX_KILLED, IsolatingLink, WorkerKilledError, claim_stores
+from headwater.runtime.restore.requests import TABLE, StateLocation, StateRequest, StateResponse, StoreTarget
+from headwater.runtime.state.directory import StateDirectory, wipe_outdated_copy
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
 from headwater.runtime.tasks.plan import StoreInput
@@ -31,7 +31,7 @@ def stores(tmp_path: Path) -> list[Path]:
     """Four stores of 300 rows and a global table's, closed."""
     client = tmp_path / "state/client-1/p-t"
     paths = [*(client / f"counts/{number}" for number in range(4)), client / "global/names"]
-    wipe_other_copy(StateDirectory(tmp_path / "state", "client-1", "p-t"), paths[4], NAMES)  # notes its columns
+    wipe_outdated_copy(StateDirectory(tmp_path / "state", "client-1", "p-t"), paths[4], NAMES)  # notes its columns
     for path in paths:
         store = LmdbStore(path)
         store.apply([([b"%06d" % number for number in range(300)], [b"v" * 20] * 300)], 0, 300)
@@ -47,14 +47,14 @@ def location(tmp_path: Path) -> StateLocation:
 
 def owned(location: StateLocation, *, closed: bool) -> None:
     """The last owner has closed all stores, or not."""
-    owner = Owner.of(os.getpid())
+    owner = Owner.from_pid(os.getpid())
     assert owner is not None
     directory = Path(location.state_dir, location.folder, location.application)
-    replace(ProcessFile.take(directory, owner), closed=closed).written(directory)
+    replace(ProcessFile.take(directory, owner), closed=closed).write(directory)
 
 
-def spark_link(session: SparkSession) -> StoreByStore:
-    return StoreByStore(OnExecutor(session, Client("client-1", 2), "p-t", lambda _: False))
+def spark_link(session: SparkSession) -> IsolatingLink:
+    return IsolatingLink(OnExecutor(session, Client("client-1", 2), "p-t", lambda _: False))
 
 
 @pytest.mark.parametrize("closed", [True, False])
@@ -69,10 +69,10 @@ def test_store_that_kills_its_reader_is_wiped_and_no_neighbour(
     file = stores[2] / "data.mdb"
     file.write_bytes(file.read_bytes().replace(b"vvv", b"vwv"))
 
-    found = hold(link, location)
+    found = claim_stores(link, location)
     if closed:  # nobody has read rows so far
         assert [each.position for each in found.stores] == [300, 300, 300, 300]
-        (found,) = link.ask([looking(location, found)])
+        (found,) = link.send([looking(location, found)])
 
     assert found.failure is None
     at = {(each.store, each.partition): each for each in found.stores}
@@ -90,9 +90,9 @@ def test_store_that_kills_its_reader_is_wiped_and_no_neighbour(
     assert [(stores[number] / "data.mdb").read_bytes() for number in (0, 3)] == [whole[0], whole[3]]
 
 
-def looking(location: StateLocation, held: StateAnswer) -> StateRequest:
+def looking(location: StateLocation, held: StateResponse) -> StateRequest:
     targets = tuple(StoreTarget(each.partition, StoreInput(each.store, 0, 0, ())) for each in held.stores)
-    return StateRequest("look", replace(location, process_id=held.process_id), targets)
+    return StateRequest("verify", replace(location, process_id=held.process_id), targets)
 
 
 FRAGILE = """
@@ -125,7 +125,7 @@ def headwater_register_store_backends(register):
 """
 
 
-@pytest.mark.parametrize(("times", "survives"), [(MOST_KILLED, True), (50, False)])
+@pytest.mark.parametrize(("times", "survives"), [(MAX_KILLED, True), (50, False)])
 def test_worker_that_somebody_kills_is_no_stores_fault(
     tmp_path: Path, stores: list[Path], location: StateLocation, spark_session: SparkSession, times: int, survives: bool
 ) -> None:
@@ -135,13 +135,13 @@ def test_worker_that_somebody_kills_is_no_stores_fault(
     (tmp_path / "plugins/fragile.py").write_text(FRAGILE)
     fragile = replace(COUNTS, backend="fragile", options={"times": times})
     location = replace(location, stores=(fragile,), plugins=(str(tmp_path), ("plugins.fragile",), ()))
-    link = StoreByStore(OnExecutor(spark_session, Client("client-1", 1), "p-t", lambda _: False))
+    link = IsolatingLink(OnExecutor(spark_session, Client("client-1", 1), "p-t", lambda _: False))
 
     if survives:
-        found = hold(link, location)
+        found = claim_stores(link, location)
         assert [each.position for each in found.stores] == [300, 300, 300, 300]
         assert len(list(stores[0].parent.glob("killed *"))) == times
     else:
         with pytest.raises(WorkerKilledError, match="Python worker exited unexpectedly"):
-            hold(link, location)
+            claim_stores(link, location)
     assert all(path.exists() for path in stores)

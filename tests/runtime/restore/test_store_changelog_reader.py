@@ -26,11 +26,11 @@ from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import client_stores, linked_stores, store_changelog_reader
 from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
-from headwater.runtime.restore.links import InDriver, StateLink, hold
-from headwater.runtime.restore.requests import StateAnswer, StateLocation, StateRequest, StoreAnswer, StoreTarget
+from headwater.runtime.restore.links import InDriver, StateLink, claim_stores
+from headwater.runtime.restore.requests import StateLocation, StateRequest, StateResponse, StoreResponse, StoreTarget
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
-    MOST_STALLS,
+    MAX_STALLS,
     ChangelogState,
     ReaderMode,
     RestoreStalledError,
@@ -91,15 +91,15 @@ class Place:
         self.applications.commit("t", "counts", task.partition, {}, *segments, clocks={"hours": STREAM_TIME})
         self.committed.own.refresh()
 
-    def hold(self, incarnation: str = "1") -> StateAnswer:
+    def hold(self, incarnation: str = "1") -> StateResponse:
         location = replace(self.location, incarnation=incarnation)
-        answer = hold(self.link, location)
+        answer = claim_stores(self.link, location)
         self.folder = answer.folder
         return answer
 
     def client(
         self,
-        told: Callable[[StoreAnswer], None] = lambda _: None,
+        told: Callable[[StoreResponse], None] = lambda _: None,
         snapshots: Snapshots | None = None,
         link: StateLink | None = None,
         **held: int,
@@ -227,7 +227,7 @@ def test_store_that_stands_at_the_end_is_completed_without_a_batch(place: Place)
 
 
 def test_one_slice_is_of_bounded_work(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * (COST_OF_RANGE + 1))
+    monkeypatch.setattr(store_changelog_reader, "RECORDS_PER_REQUEST", 10 * (COST_OF_RANGE + 1))
     client = place.client()
     client.task(TASK)
     positions = []
@@ -240,7 +240,7 @@ def test_one_slice_is_of_bounded_work(place: Place, monkeypatch: pytest.MonkeyPa
 def test_store_that_is_left_alone_while_it_is_restored_is_told_as_migrated(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 10 * (COST_OF_RANGE + 1))
+    monkeypatch.setattr(store_changelog_reader, "RECORDS_PER_REQUEST", 10 * (COST_OF_RANGE + 1))
     client = place.client()
     client.task(TASK)
     for _ in range(2):
@@ -281,10 +281,10 @@ class TwoThreads(InDriver):
     def __init__(self) -> None:
         self.asked: list[int] = []
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         if any(request.what == "restore" for request in requests):
             self.asked.append(len(requests))
-        return super().ask(requests)
+        return super().send(requests)
 
 
 @pytest.mark.parametrize(("runs", "asked"), [(True, [1]), (False, [2])])
@@ -331,12 +331,12 @@ class Unlisting(InDriver):
     def __init__(self, state: LogState) -> None:
         self._state = state
 
-    def ask(self, requests: Sequence[StateRequest]) -> list[StateAnswer]:
+    def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         loads = [each.load.path for request in requests for each in request.stores if each.load is not None]
         if loads:
             unlisted = SnapshotRecord(self._state.generation, 0, (), tuple(loads), self._state.incarnation)
             self._state.commit(unlisted)
-        return super().ask(requests)
+        return super().send(requests)
 
 
 @pytest.mark.parametrize("listed", [True, False])
@@ -386,7 +386,7 @@ def test_store_that_a_slice_has_no_time_for_has_no_size_yet_though_its_task_has_
     location = replace(place.location, folder=answer.folder, process_id=answer.process_id, stores=stores)
     targets = tuple(StoreTarget(0, StoreInput(each.name, 0, 0, ()), subtopology="counts") for each in stores)
 
-    (restored,) = InDriver().ask([StateRequest("restore", location, targets)])
+    (restored,) = InDriver().send([StateRequest("restore", location, targets)])
 
     assert restored.failure is None
     assert [each.size is not None for each in restored.stores] == [True, False]
@@ -394,7 +394,7 @@ def test_store_that_a_slice_has_no_time_for_has_no_size_yet_though_its_task_has_
 
 def test_small_store_does_not_wait_until_large_ones_are_restored(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     place.commit(OTHER, 3)
-    monkeypatch.setattr(store_changelog_reader, "WORK_PER_REQUEST", 6 * (COST_OF_RANGE + 1))
+    monkeypatch.setattr(store_changelog_reader, "RECORDS_PER_REQUEST", 6 * (COST_OF_RANGE + 1))
     client = place.client()
     client.task(TASK)
     client.task(OTHER)
@@ -422,7 +422,7 @@ def test_strategy_that_makes_no_progress_is_told(place: Place) -> None:
     client = place.client()
     client.reader = StoreChangelogReader(client.stores, lambda _: done({}))
     client.task(TASK)
-    for _ in range(MOST_STALLS):
+    for _ in range(MAX_STALLS):
         client.reader.restore()
     with pytest.raises(RestoreStalledError, match="restoring on client-1 makes no progress"):
         client.reader.restore()
@@ -442,7 +442,7 @@ def test_clean_close_applies_all_that_is_committed_and_leaves_what_is_in_retenti
 def test_clean_close_leaves_a_store_that_is_far_behind_as_it_stands(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(linked_stores, "MOST_AT_CLOSE", 30)
+    monkeypatch.setattr(linked_stores, "MAX_RECORDS_AT_CLOSE", 30)
     place.client().close(TASK, clean=True)
     assert place.windows() == []
 
@@ -493,7 +493,7 @@ def test_directory_that_is_another_clients_is_not_worked_on(place: Place) -> Non
     client = place.client()
     found = ProcessFile.read(place.directory.path)
     assert found is not None
-    replace(found, process_id="2c5ea4c0-4067-11e9-8bad-9b1deb4d3b7d").written(place.directory.path)
+    replace(found, process_id="2c5ea4c0-4067-11e9-8bad-9b1deb4d3b7d").write(place.directory.path)
 
     with pytest.raises(StateError, match=r"is not at .*client-1/p-t any more"):
         client.restore(TASK)
@@ -507,7 +507,7 @@ def damage(place: Place) -> None:
 
 
 def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) -> None:
-    told = list[StoreAnswer]()
+    told = list[StoreResponse]()
     client = place.client()
     client.restore(TASK)
     client.close(TASK, clean=False)

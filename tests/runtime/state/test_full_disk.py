@@ -101,12 +101,12 @@ def test_errors_of_the_system_are_told_from_wrong_calls(error: lmdb.Error, numbe
 def test_lock_that_finds_no_room_is_told_with_its_file(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 64 << 10) as disk:
         directory = StateDirectory(disk / "state", "client-1", "shop-sales")
-        with directory.locked():
+        with directory.lock():
             pass
         (directory.path / LOCK).write_text("")  # it gives its page back
         fill(disk / "full")
 
-        with pytest.raises(OSError, match="No space left on device") as raised, directory.locked():
+        with pytest.raises(OSError, match="No space left on device") as raised, directory.lock():
             pass
 
     assert raised.value.filename == str(directory.path / LOCK)

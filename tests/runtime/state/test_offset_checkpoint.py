@@ -42,7 +42,7 @@ def test_offset_that_is_none_is_not_written_and_passed_over_when_read(
     checkpoint: OffsetCheckpoint, offset: int
 ) -> None:
     checkpoint.write({("s", 0): 1})
-    with pytest.raises(CheckpointError, match=f"{offset} is no offset of t 0"):
+    with pytest.raises(CheckpointError, match=f"{offset} is not a valid offset of t 0"):
         checkpoint.write({("t", 0): offset})
     assert checkpoint.read() == {("s", 0): 1}
 
@@ -53,10 +53,10 @@ def test_offset_that_is_none_is_not_written_and_passed_over_when_read(
 @pytest.mark.parametrize(
     ("content", "cause"),
     [
-        ("", "'' is no number"),
+        ("", "'' is not a number"),
         ("0\n2\ns 0 7\n", "it has 1 entries instead of 2"),
         ("0\n1\ns 0\n", "an entry has 2 fields instead of 3"),
-        ("0\n1\ns 0 seven\n", "'seven' is no number"),
+        ("0\n1\ns 0 seven\n", "'seven' is not a number"),
         ("1\n1\ns 0 7\n", "its version is 1; this is known: 0"),
     ],
 )

@@ -15,7 +15,7 @@ from headwater.runtime.ir.topology import Store
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.catch_up import Pace
+from headwater.runtime.state.catch_up import TimeBudget
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
 from headwater.runtime.state.processor_state_manager import IllegalStoreError, ProcessorStateManager
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
@@ -198,7 +198,7 @@ def test_restore_stops_when_its_time_is_over_and_goes_on_from_there(disk: Disk) 
     for _ in range(3):
         planned = disk.append("k", 10)
 
-    over = Pace(0)
+    over = TimeBudget(0)
     assert [manager.restore(planned, 10, over) for _ in range(4)] == [10, 20, 30, 30]
 
 

@@ -16,7 +16,12 @@ from headwater.runtime.log.commit.records import CommitMark
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.offset_checkpoint import is_of, note_of, note_sync, synced_with
+from headwater.runtime.state.offset_checkpoint import (
+    belongs_to_log,
+    commit_mark_path,
+    read_commit_mark,
+    write_commit_mark,
+)
 from headwater.runtime.task_id import StoreId
 
 FIRST, SECOND = CommitMark("p-t", 1, crc32(b"one")), CommitMark("p-t", 2, crc32(b"two"))
@@ -40,18 +45,18 @@ def directory(tmp_path: Path) -> StateDirectory:
 
 def test_store_is_of_the_log_that_has_its_last_commit_and_no_other(log: EmbeddedLog, directory: StateDirectory) -> None:
     store = directory.store_path(StoreId("s", 0))
-    assert is_of(log, store)  # one of version 0.1
-    note_sync(store, SECOND)
-    note_sync(store, FIRST)  # of a driver that was left over
-    note_sync(store, None)
-    assert (synced_with(store), is_of(log, store)) == (SECOND, True)
-    inode = note_of(store).stat().st_ino
-    note_sync(store, CommitMark("p-t", 10, 7))  # longer, and written in the place of the one before
-    assert (synced_with(store), note_of(store).stat().st_ino) == (CommitMark("p-t", 10, 7), inode)
+    assert belongs_to_log(log, store)  # one of version 0.1
+    write_commit_mark(store, SECOND)
+    write_commit_mark(store, FIRST)  # of a driver that was left over
+    write_commit_mark(store, None)
+    assert (read_commit_mark(store), belongs_to_log(log, store)) == (SECOND, True)
+    inode = commit_mark_path(store).stat().st_ino
+    write_commit_mark(store, CommitMark("p-t", 10, 7))  # longer, and written in the place of the one before
+    assert (read_commit_mark(store), commit_mark_path(store).stat().st_ino) == (CommitMark("p-t", 10, 7), inode)
     for other in (CommitMark("p-t", 2, 7), CommitMark("p-t", 3, SECOND.checksum), CommitMark("p-other", 2, 1)):
-        note_of(store).unlink()
-        note_sync(store, other)
-        assert not is_of(log, store)
+        commit_mark_path(store).unlink()
+        write_commit_mark(store, other)
+        assert not belongs_to_log(log, store)
 
 
 @pytest.mark.parametrize(
@@ -66,10 +71,10 @@ def test_store_is_of_the_log_that_has_its_last_commit_and_no_other(log: Embedded
 )
 def test_store_whose_note_cannot_be_read_is_of_no_log(log: EmbeddedLog, directory: StateDirectory, text: str) -> None:
     store = directory.store_path(StoreId("s", 0))
-    note_of(store).write_text(text)
-    assert not is_of(log, store)
+    commit_mark_path(store).write_text(text)
+    assert not belongs_to_log(log, store)
     assert list(directory.remove_foreign(log)) == ["s/0"]
-    assert (directory.stores(), synced_with(store)) == ([], None)
+    assert (directory.stores(), read_commit_mark(store)) == ([], None)
 
 
 def test_note_that_a_dead_process_had_only_begun_is_removed_when_the_directory_is_taken(
@@ -77,27 +82,27 @@ def test_note_that_a_dead_process_had_only_begun_is_removed_when_the_directory_i
 ) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    note = note_of(directory.store_path(StoreId("s", 0)))
-    note_sync(directory.store_path(StoreId("s", 0)), FIRST)
+    note = commit_mark_path(directory.store_path(StoreId("s", 0)))
+    write_commit_mark(directory.store_path(StoreId("s", 0)), FIRST)
     begun, other = (note.with_name(f"{note.name}.{pid}") for pid in (ended.pid, os.getpid()))
     begun.touch()
     other.touch()
-    with directory.locked():
+    with directory.lock():
         assert (begun.exists(), other.exists(), note.exists()) == (False, True, True)
 
 
 def test_note_of_an_earlier_version_counts_and_is_replaced(log: EmbeddedLog, directory: StateDirectory) -> None:
     store = directory.store_path(StoreId("s", 0))
-    note_of(store).write_text(json.dumps(asdict(FIRST)))
-    assert is_of(log, store)
-    note_sync(store, SECOND)
-    assert (synced_with(store), is_of(log, store)) == (SECOND, True)
+    commit_mark_path(store).write_text(json.dumps(asdict(FIRST)))
+    assert belongs_to_log(log, store)
+    write_commit_mark(store, SECOND)
+    assert (read_commit_mark(store), belongs_to_log(log, store)) == (SECOND, True)
 
 
 def test_wiped_store_leaves_no_note_and_the_next_one_is_taken(log: EmbeddedLog, directory: StateDirectory) -> None:
     store = directory.store_path(StoreId("s", 0))
-    note_sync(store, CommitMark("p-t", 9, 9))
+    write_commit_mark(store, CommitMark("p-t", 9, 9))
     directory.remove(StoreId("s", 0))
     assert list(store.parent.iterdir()) == []
-    note_sync(store, FIRST)
+    write_commit_mark(store, FIRST)
     assert directory.remove_foreign(log) == {}

@@ -17,11 +17,11 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.links import InDriver, hold
+from headwater.runtime.restore.links import InDriver, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.state.directory import StateDirectory
-from headwater.runtime.state.restore_listener import Suspended
+from headwater.runtime.state.restore_listener import SuspendReason
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.state import State, TaskType
 from headwater.runtime.tasks.task import Task
@@ -83,7 +83,7 @@ class Heard:
     def ended(self, role: TaskType, store: StoreId, records: int) -> None:
         self.words.append(f"{role.value} {store} ended after {records}")
 
-    def suspended(self, role: TaskType, store: StoreId, records: int, reason: Suspended) -> None:
+    def suspended(self, role: TaskType, store: StoreId, records: int, reason: SuspendReason) -> None:
         self.words.append(f"{role.value} {store} {reason.value} after {records}")
 
 
@@ -160,7 +160,7 @@ class ClientTasks:
             stores=(replace(TOTALS, backend=backend),),
         )
         (root / "state" / name / "p-t").mkdir(parents=True, exist_ok=True)
-        answer = hold(InDriver(), replace(location, folder=""))
+        answer = claim_stores(InDriver(), replace(location, folder=""))
         assert answer.failure is None
         location = replace(location, folder=answer.folder, process_id=answer.process_id)
         held = {StoreId(each.store, each.partition): each.position for each in answer.stores}

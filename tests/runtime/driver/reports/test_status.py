@@ -111,7 +111,7 @@ def test_run_of_a_living_process_that_writes_is_running() -> None:
 
 def test_run_whose_process_is_gone_is_gone_at_once() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
-        owner = Owner.of(process.pid)
+        owner = Owner.from_pid(process.pid)
         assert status(owner=owner).condition(AT) == "running"
         process.kill()
     assert status(owner=owner).condition(AT) == "gone"

@@ -105,12 +105,12 @@ def test_files_of_decided_epochs_that_no_commit_lists_are_found_and_those_of_ope
 def test_what_a_process_that_ended_was_to_remove_the_next_driver_removes(
     log: EmbeddedLog, state: LogState, clock: Clock, write: Callable[..., str]
 ) -> None:
-    listed, replaced, half_written = write(1, commit=True), write(2), write(3)
+    listed, replaced, leftover_files = write(1, commit=True), write(2), write(3)
     FileRemoval(log, state, seconds=clock).later([replaced])
     state.commit(GenerationRecord(2, 0))
     FileRemoval(log, state, seconds=clock).advance()
     assert left(log) == [listed]
-    assert half_written not in left(log)
+    assert leftover_files not in left(log)
 
 
 def test_file_that_cannot_be_removed_holds_no_other_up_and_is_tried_again_later(

@@ -26,9 +26,9 @@ from headwater.runtime.progress.planner import Planner
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.keys import decode_keys, encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
-from headwater.runtime.restore.client_stores import answer
+from headwater.runtime.restore.client_stores import handle
 from headwater.runtime.restore.copies import Snapshots
-from headwater.runtime.restore.requests import StateLocation, StateRequest, StoreAnswer, StoreTarget, What
+from headwater.runtime.restore.requests import StateLocation, StateRequest, StoreResponse, StoreTarget, What
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbBackend
@@ -115,10 +115,10 @@ class Shop:
                 stores=(STORE,),
                 log_identity=self.log.identity(),
             )
-            owner = Owner.of(os.getpid())
+            owner = Owner.from_pid(os.getpid())
             assert owner is not None
             ProcessFile.take(StateDirectory(self.root / "state", name, APPLICATION).path, owner)
-            held = answer(StateRequest("hold", location))
+            held = handle(StateRequest("claim", location))
             assert held.failure is None
             self.copies[name] = Copy(replace(location, process_id=held.process_id))
         return self.copies[name]
@@ -156,9 +156,9 @@ class Shop:
             planned = replace(planned, position=min(planned.position, copy.position + records))
         return StoreTarget(0, planned, subtopology="s")
 
-    def ask(self, what: What, copy: Copy, target: StoreTarget) -> StoreAnswer:
+    def ask(self, what: What, copy: Copy, target: StoreTarget) -> StoreResponse:
         """Have a client do something, and note where its copy stands."""
-        found = answer(StateRequest(what, copy.location, (target,)))
+        found = handle(StateRequest(what, copy.location, (target,)))
         assert found.failure is None
         (of_store,) = found.stores
         assert (of_store.damage, of_store.lost) == ("", False)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.state.directory import state_dir_beside, take_over_beside
+from headwater.runtime.state.directory import rebuild_state_dir, take_over_rebuild
 from headwater.runtime.state.directory_claim import claim
 from headwater.runtime.state.process_file import Owner, ProcessFile
 
@@ -17,7 +17,7 @@ GONE = Owner("of an earlier boot", 1, 0.0)
 
 @pytest.fixture
 def me() -> Owner:
-    found = Owner.of(os.getpid())
+    found = Owner.from_pid(os.getpid())
     assert found is not None
     return found
 
@@ -30,7 +30,7 @@ def folder(
         store = path / "totals" / str(partition)
         store.mkdir(parents=True)
         (store / "data.mdb").write_bytes(bytes(size))
-    replace(ProcessFile.take(path, owner), incarnation=incarnation).written(path)
+    replace(ProcessFile.take(path, owner), incarnation=incarnation).write(path)
 
 
 def test_executor_takes_the_fullest_folder_that_nobody_holds(tmp_path: Path, me: Owner) -> None:
@@ -38,7 +38,7 @@ def test_executor_takes_the_fullest_folder_that_nobody_holds(tmp_path: Path, me:
     folder(tmp_path, "client-2", GONE, stores=2, size=10_000)
     folder(tmp_path, "client-3", GONE, stores=2, size=90_000)
     folder(tmp_path, "client-4", GONE, stores=1, size=900_000)
-    folder(tmp_path, "client-5", Owner.of(1) or GONE, stores=9)
+    folder(tmp_path, "client-5", Owner.from_pid(1) or GONE, stores=9)
 
     assert claim(tmp_path, "app", me) == "client-3"
     assert claim(tmp_path, "app", me) == "client-3", "it has it now"
@@ -61,7 +61,7 @@ def test_folder_of_a_process_whose_id_another_one_has_now_is_free(tmp_path: Path
 
 
 def test_executor_makes_a_folder_where_all_are_held(tmp_path: Path, me: Owner) -> None:
-    other = Owner.of(os.getppid())
+    other = Owner.from_pid(os.getppid())
     assert other is not None
     folder(tmp_path, "client-1", other, stores=3)
 
@@ -83,7 +83,7 @@ def test_folders_of_former_names_get_the_new_one(tmp_path: Path, me: Owner) -> N
 def test_folder_whose_owner_lives_longer_than_a_run_under_the_new_name_is_free_for_the_next_one(
     tmp_path: Path, me: Owner
 ) -> None:
-    other = Owner.of(os.getppid())
+    other = Owner.from_pid(os.getppid())
     assert other is not None
     folder(tmp_path, "client-1", other, stores=3, application="old")
     assert claim(tmp_path, "app", me, "1", former=("old",)) == "client-1"
@@ -91,7 +91,7 @@ def test_folder_whose_owner_lives_longer_than_a_run_under_the_new_name_is_free_f
     for name in ("app", "old"):
         found = ProcessFile.read(tmp_path / "client-1" / name)
         assert found is not None
-        replace(found, owner=GONE, incarnation="1").written(tmp_path / "client-1" / name)
+        replace(found, owner=GONE, incarnation="1").write(tmp_path / "client-1" / name)
 
     assert claim(tmp_path, "app", me, "1", former=("old",)) == "client-2", "it has more stores"
 
@@ -101,14 +101,14 @@ def test_folder_whose_owner_lives_longer_than_a_run_under_the_new_name_is_free_f
 
 @pytest.mark.parametrize("owner", ["gone", "alive"])
 def test_stores_of_a_result_that_has_switched_go_once_the_application_has_others(tmp_path: Path, owner: str) -> None:
-    other = Owner.of(os.getppid())
+    other = Owner.from_pid(os.getppid())
     assert other is not None
     folder(tmp_path, "client-1", GONE, stores=2)
-    folder(state_dir_beside(tmp_path), "client-1", other if owner == "alive" else GONE, stores=2)
-    folder(state_dir_beside(tmp_path), "client-2", GONE, stores=2, incarnation="of a result that is computed now")
+    folder(rebuild_state_dir(tmp_path), "client-1", other if owner == "alive" else GONE, stores=2)
+    folder(rebuild_state_dir(tmp_path), "client-2", GONE, stores=2, incarnation="of a result that is computed now")
 
-    take_over_beside(tmp_path, "app", "1", of_the_gone=True)
+    take_over_rebuild(tmp_path, "app", "1", without_owner=True)
 
-    left = {path.parent.name for path in state_dir_beside(tmp_path).glob("*/app")}
+    left = {path.parent.name for path in rebuild_state_dir(tmp_path).glob("*/app")}
     assert left == {"client-2"} | ({"client-1"} if owner == "alive" else set())
     assert len(list((tmp_path / "client-1" / "app" / "totals").iterdir())) == 2

@@ -9,7 +9,7 @@ from headwater.errors import MachineError
 from headwater.runtime.log.commit.records import CommitMark
 from headwater.runtime.state.directory import LOCK, StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.offset_checkpoint import note_of, note_sync
+from headwater.runtime.state.offset_checkpoint import commit_mark_path, write_commit_mark
 from headwater.runtime.task_id import StoreId
 from headwater.runtime.tasks.errors import LockError
 
@@ -55,19 +55,19 @@ def test_link_to_nothing_in_place_of_the_lock_file_is_told_with_its_way_out(dire
     directory.path.mkdir(parents=True)
     (directory.path / LOCK).symlink_to("/nowhere/lock")
 
-    with pytest.raises(MachineError) as caught, directory.locked():
+    with pytest.raises(MachineError) as caught, directory.lock():
         pass
 
     assert caught.value.message == (
         f"{directory.path}/.lock: it is a symbolic link to /nowhere/lock, whose folder is not there"
     )
-    assert caught.value.hint == "remove the link: a lock file is made when it is needed"
+    assert caught.value.hint == "remove the link: a lock file is created when it is needed"
 
 
 def test_folder_in_place_of_the_lock_file_is_told_with_its_way_out(directory: StateDirectory) -> None:
     (directory.path / LOCK).mkdir(parents=True)
 
-    with pytest.raises(MachineError) as caught, directory.locked():
+    with pytest.raises(MachineError) as caught, directory.lock():
         pass
 
     assert caught.value.message == f"{directory.path}/.lock: Is a directory"
@@ -75,7 +75,7 @@ def test_folder_in_place_of_the_lock_file_is_told_with_its_way_out(directory: St
 
 
 def test_second_lock_is_refused_with_the_pid_of_the_holder(directory: StateDirectory) -> None:
-    with directory.locked(), pytest.raises(LockError) as caught, directory.locked():
+    with directory.lock(), pytest.raises(LockError) as caught, directory.lock():
         pass
 
     assert caught.value.pid == os.getpid()
@@ -83,34 +83,34 @@ def test_second_lock_is_refused_with_the_pid_of_the_holder(directory: StateDirec
 
 
 def test_lock_that_was_let_go_is_given_again(directory: StateDirectory) -> None:
-    with directory.locked():
+    with directory.lock():
         pass
-    with directory.locked():
+    with directory.lock():
         pass
 
 
 def test_lock_of_a_killed_process_is_given_again(directory: StateDirectory) -> None:
     read, write = os.pipe()
     if (child := os.fork()) == 0:
-        with directory.locked():
+        with directory.lock():
             os.write(write, b"!")
             os.kill(os.getpid(), 9)
     os.read(read, 1)
     os.waitpid(child, 0)
 
-    with directory.locked():
+    with directory.lock():
         assert directory.stores() == []
 
 
 def test_locks_of_two_applications_do_not_meet(directory: StateDirectory, tmp_path: Path) -> None:
-    with directory.locked(), StateDirectory(tmp_path / "state", "client-1", "other").locked():
+    with directory.lock(), StateDirectory(tmp_path / "state", "client-1", "other").lock():
         pass
 
 
 def test_unreadable_lock_file_gives_an_error_without_pid(directory: StateDirectory) -> None:
-    with directory.locked():
+    with directory.lock():
         (directory.path / ".lock").write_text("?")
-        with pytest.raises(LockError) as caught, directory.locked():
+        with pytest.raises(LockError) as caught, directory.lock():
             pass
 
     assert caught.value.pid is None
@@ -152,10 +152,10 @@ def test_note_that_a_dead_process_had_begun_to_write_is_removed_when_the_directo
     directory: StateDirectory, tmp_path: Path
 ) -> None:
     with_stores(directory, A0)
-    note_sync(directory.store_path(A0), CommitMark("project-topology", 1, 1))
-    note = note_of(directory.store_path(A0))
+    write_commit_mark(directory.store_path(A0), CommitMark("project-topology", 1, 1))
+    note = commit_mark_path(directory.store_path(A0))
     note.with_name(f"{note.name}.999999999").touch()
-    with directory.locked():
+    with directory.lock():
         assert sorted(each.name for each in note.parent.iterdir()) == [".0.commit", "0"]
 
 
@@ -165,7 +165,7 @@ def test_store_that_a_dead_process_has_half_wiped_is_removed_when_the_directory_
     for path in (dead, alive, held.path / "totals" / "1"):
         path.mkdir(parents=True)
 
-    with held.locked():
+    with held.lock():
         pass
 
     assert not dead.exists()

@@ -9,7 +9,7 @@ from headwater.runtime.state.machine import (
     NetworkFileSystemError,
     boot_id,
     file_system,
-    refuse_network_file_system,
+    reject_network_file_system,
     started_at,
 )
 
@@ -33,12 +33,12 @@ def test_path_lies_on_the_deepest_and_latest_mount_over_it(path: str, kind: str)
 
 def test_state_on_a_network_file_system_is_refused_with_its_kind() -> None:
     with pytest.raises(NetworkFileSystemError, match=r"/mnt/share/state.*nfs4.*local disk"):
-        refuse_network_file_system(Path("/mnt/share/state"), MOUNTED)
+        reject_network_file_system(Path("/mnt/share/state"), MOUNTED)
 
 
 def test_state_on_a_local_disk_is_taken(tmp_path: Path) -> None:
-    refuse_network_file_system(Path("/mnt/share/disk"), MOUNTED)
-    refuse_network_file_system(tmp_path)
+    reject_network_file_system(Path("/mnt/share/disk"), MOUNTED)
+    reject_network_file_system(tmp_path)
 
 
 def test_boot_id_stays_and_is_not_empty() -> None:

@@ -17,7 +17,7 @@ from headwater.runtime.tasks.errors import LockError
 
 @pytest.fixture
 def me() -> Owner:
-    owner = Owner.of(os.getpid())
+    owner = Owner.from_pid(os.getpid())
     assert owner is not None
     return owner
 
@@ -102,7 +102,7 @@ def child() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def owner_of(process: subprocess.Popen[bytes]) -> Owner:
-    owner = Owner.of(process.pid)
+    owner = Owner.from_pid(process.pid)
     assert owner is not None
     assert owner.is_alive()
     return owner
@@ -114,7 +114,7 @@ def test_ended_process_is_gone(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
     assert not owner.is_alive()
-    assert Owner.of(child.pid) is None
+    assert Owner.from_pid(child.pid) is None
 
 
 def test_ended_process_that_nobody_has_waited_for_is_gone(child: subprocess.Popen[bytes]) -> None:

@@ -16,7 +16,7 @@ from waiting import wait_until
 from headwater.runtime.state.rocksdb import databases
 from headwater.runtime.state.rocksdb.databases import of_this_process
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
-from headwater.runtime.state.rocksdb.writer import Claim
+from headwater.runtime.state.rocksdb.writer import WriteLock
 from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
 
 KEYS = [b"key %05d" % number for number in range(20_000)]
@@ -121,10 +121,10 @@ def test_store_that_nobody_uses_for_a_moment_is_brought_to_the_disk(
     store = BACKEND.open(directory)
     store.apply([([b"x"], [b"1"])], 20_000, 20_001)
     writer = of_this_process._writers[directory.resolve()]
-    of_this_process.rest()
+    of_this_process.checkpoint_idle()
     assert not (directory / ".checkpoint").exists()
     monkeypatch.setattr(databases, "IDLE_S", 0)
-    of_this_process.rest()
+    of_this_process.checkpoint_idle()
     assert (directory / ".checkpoint").exists()
     assert of_this_process._writers[directory.resolve()] is writer, "it stays open"
 
@@ -161,7 +161,7 @@ def test_store_that_another_one_has_replaced_is_let_go_and_leaves_the_checkpoint
     checkpoint = (directory / ".checkpoint").read_text()
     monkeypatch.setattr(databases, "IDLE_S", 0)
 
-    of_this_process.rest()
+    of_this_process.checkpoint_idle()
 
     assert (directory / ".checkpoint").read_text() == checkpoint
     assert directory.resolve() not in of_this_process._writers
@@ -291,7 +291,7 @@ def test_folder_that_cannot_be_looked_at_does_not_end_the_thread_that_answers_fo
         directory.parent.rename(tmp_path / "elsewhere")
         directory.parent.write_text("no folder")
 
-        of_this_process.rest()
+        of_this_process.checkpoint_idle()
 
         directory.parent.unlink()
         (tmp_path / "elsewhere").rename(directory.parent)
@@ -299,12 +299,12 @@ def test_folder_that_cannot_be_looked_at_does_not_end_the_thread_that_answers_fo
 
 
 def test_right_to_write_is_given_up_where_its_folder_cannot_be_looked_at(directory: Path, tmp_path: Path) -> None:
-    claim = Claim.attempt(directory)
-    assert claim is not None
+    lock = WriteLock.try_acquire(directory)
+    assert lock is not None
     directory.parent.rename(tmp_path / "elsewhere")
     directory.parent.write_text("no folder")
 
-    claim.release()
+    lock.release()
 
     directory.parent.unlink()
     (tmp_path / "elsewhere").rename(directory.parent)
