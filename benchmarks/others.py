@@ -1,6 +1,7 @@
 """The measurements that are not in `docs/benchmarks.md`, one after another: `make bench ONLY=others`.
 
-Each is also a command of its own, such as `python -m benchmarks.restore`; `docs/measurements.md` has their figures.
+Each is also a command of its own, such as `python -m benchmarks.restore`. Their figures are in
+`docs/internals/measurements.md`.
 """
 
 from __future__ import annotations

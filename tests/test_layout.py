@@ -9,7 +9,13 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("api", "cli", "compiler", "plugins", "runtime")
-TEXTS = ("README.md", "CONTRIBUTING.md", "docs/architecture.md", "docs/record-way.md")
+TEXTS = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "docs/architecture.md",
+    "docs/internals/kafka-classes.md",
+    "docs/internals/record-way.md",
+)
 
 LARGE = {
     "api/project.py": "a facade: the docstrings of its methods are the reference of the Python interface",

@@ -97,8 +97,8 @@ def _words(data: Bytes) -> _Words:
 
 # The encoding of keys as bytes. The order of the bytes is the order of the values.
 #
-# Stores, changelogs and the partitioner all use it, so equal keys are equal bytes everywhere. `docs/keys.md` specifies
-# it byte by byte. It must never change, because stores and topics on disk depend on it.
+# Stores, changelogs and the partitioner all use it, so equal keys are equal bytes everywhere.
+# `docs/internals/keys.md` specifies it byte by byte. It must never change: stores and topics on disk depend on it.
 #
 # Each column is a marker (0x00 null, 0x01 value), followed by the content of a value. Nulls come first, as in Spark's
 # ascending order. If all columns are null, the key is a null key, without bytes.

@@ -140,7 +140,7 @@ def test_picture_is_what_the_command_draws(
 
 def test_every_committed_picture_is_shown() -> None:
     pages = "".join(path.read_text("utf-8") for path in (ROOT / "docs").rglob("*.md"))
-    shown = set(re.findall(r"\]\(pictures/(\w+\.svg)\)", pages))
+    shown = set(re.findall(r"\]\((?:\.\./)?pictures/(\w+\.svg)\)", pages))
     assert {path.name for path in (ROOT / "docs" / "pictures").glob("*.svg")} == shown
     assert {f"{name}.svg" for name in PICTURES.values()} <= shown
 

@@ -143,7 +143,7 @@ _HEAD = """# Benchmarks
 
 Headwater beside Spark Structured Streaming on the same machine. `make bench` repeats all of it, `make bench
 ONLY=keyed_count` one figure, and `make bench-report` writes this page from the figures that `make bench` has kept.
-Other measurements are in [measurements](measurements.md)."""
+Other measurements are in [measurements](internals/measurements.md)."""
 
 _HOW = """How it is measured:
 

@@ -392,8 +392,8 @@ def sockets_in(folder: Path) -> dict[str, str]:
     """Settings with which the JVM and its Python processes talk through files of a folder of this user; none if its
     path is too long for that.
 
-    Over TCP a job takes 35 ms longer, a third of a small epoch (docs/measurements.md). Neither side asks the system to
-    send small writes at once, so it keeps them back until the one before is confirmed, which may take 40 ms.
+    Over TCP a job takes 35 ms longer, a third of a small epoch (docs/internals/measurements.md). Neither side asks the
+    system to send small writes at once, so it keeps them back until the one before is confirmed, which may take 40 ms.
     """
     if len(os.fsencode(folder / ".12345678-1234-1234-1234-123456789abc.sock")) > _LONGEST_SOCKET:
         return {}

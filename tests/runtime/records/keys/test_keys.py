@@ -19,7 +19,7 @@ from headwater.runtime.records.keys import (
     partition_of,
 )
 
-DOCS = Path(__file__).parents[4] / "docs" / "keys.md"
+DOCS = Path(__file__).parents[4] / "docs" / "internals" / "keys.md"
 TIMESTAMP = pa.timestamp("us", "UTC")
 NAN = math.nan
 OTHER_NAN = struct.unpack(">d", bytes.fromhex("fff8000000000001"))[0]
