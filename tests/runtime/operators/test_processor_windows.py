@@ -359,3 +359,42 @@ def test_random_cuts_clients_and_failures_change_nothing(application, name, stor
     app.append(FACTS, facts(4))
     app.run_randomly(4, moving=True)
     assert written(app) == model(facts(4))[1]
+
+
+KEEPING = """
+later = []
+
+class Keeping:
+    def init(self, context):
+        self.rows = context.store("{store}")
+
+    def process(self, record):
+        if record.value.v == 1:
+            later.append(self.rows.{call})
+        else:
+            list(later[0])
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "call"),
+    [
+        (WINDOWS, "all()"),
+        (WINDOWS, "fetch(record.key, 0, 9)"),
+        (WINDOWS, "fetch_all(0, 9)"),
+        (SESSIONS, "all()"),
+        (SESSIONS, "fetch(record.key)"),
+        (SESSIONS, "fetch_all(0, 9)"),
+        (SESSIONS, "find_sessions(record.key, 0, 9)"),
+        (SESSIONS, "find_all_sessions(0, 9)"),
+    ],
+)
+def test_iterator_that_is_kept_from_an_earlier_epoch_is_refused(application, store, call):
+    text = KEEPING.format(store=store.name, call=call)
+    code = PythonFunction("functions.code:Keeping", PythonCode((("functions/code.py", text),)))
+    step = Process("f", code, "f", {"f": Flow(OUT.key, OUT.value)}, stores=(store,), at="process")
+    app = application(part("only", 1, (((Source(FACTS, "f"), step, Sink("f", OUT)), {}, {}),), (store,)))
+    app.append(FACTS, [(("a",), (1,), 5)])
+    app.run()
+    app.append(FACTS, [(("a",), (2,), 6)])
+    assert "are of one epoch, and that of this one has ended" in app.attempt().error
