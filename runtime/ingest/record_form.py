@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ def parse_records(
         _check_fields(row, record)
     columns = _columns(topic.name, rows, "key", key_columns(topic), values)
     columns |= _columns(topic.name, rows, "value", value_columns(topic), values)
-    times = _timestamps(topic, rows, columns, clock)
+    times = _timestamps(topic, rows, columns, clock, values)
     kinds = [int(Kind.TOMBSTONE if record["value"] is None else Kind.VALUE) for record in rows]
     headers = [_headers(row, record.get("headers")) for row, record in enumerate(rows)]
     some = any(header is not None for header in headers)
@@ -51,12 +52,12 @@ def parse_records(
         ],
         schema=topic_schema(topic, headers=some),
     )
-    return Incoming(table, _partitions(topic, rows))
+    return Incoming(table, _partitions(topic, rows, values))
 
 
-def _from_ms(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
+def _from_ms(read: Convert, values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     return cast_with_row(
-        from_json(values, pa.int64()), data_type, lambda some, to: some.cast(pa.timestamp("ms", to.tz)).cast(to)
+        read(values, pa.int64()), data_type, lambda some, to: some.cast(pa.timestamp("ms", to.tz)).cast(to)
     )
 
 
@@ -90,16 +91,16 @@ def _columns(
             f"{role}.{name}",
             [found.get(name) for found in objects],
             data_type,
-            _from_ms if role == "key" and is_bound(name, data_type) else values,
+            partial(_from_ms, values) if role == "key" and is_bound(name, data_type) else values,
         )
         for name, data_type in types.items()
     }
 
 
 def _timestamps(
-    topic: Topic, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, pa.Array], clock: int
+    topic: Topic, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, pa.Array], clock: int, values: Convert
 ) -> pa.Array:
-    given = convert("timestamp", [record.get("timestamp") for record in rows], pa.int64(), from_json)
+    given = convert("timestamp", [record.get("timestamp") for record in rows], pa.int64(), values)
     if not given.null_count:
         return valid_times(given, "timestamp")
     if topic.timestamp is not None:
@@ -130,8 +131,8 @@ def _headers(row: int, headers: Any) -> str | None:
     return json.dumps(headers, ensure_ascii=False, separators=(",", ":"))
 
 
-def _partitions(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> Int64s:
-    column = convert("partition", [record.get("partition") for record in rows], pa.int32(), from_json)
+def _partitions(topic: Topic, rows: Sequence[Mapping[str, Any]], values: Convert) -> Int64s:
+    column = convert("partition", [record.get("partition") for record in rows], pa.int32(), values)
     for row, partition in enumerate(column.to_pylist()):
         if partition is not None and not 0 <= partition < topic.partitions:
             cause = f"{topic.name} has partitions 0 to {topic.partitions - 1}, no {partition}"

@@ -563,6 +563,18 @@ def test_missing_values_of_pandas_and_scalars_of_libraries_in_objects(log, read)
     ]
 
 
+def test_fields_of_a_record_take_scalars_of_libraries_as_its_columns_do(log, airlines, read):
+    windowed = replace(airlines, windowed=True)
+    key = {"carrier": np.str_("UA"), "window_start": np.int64(5), "window_end": pa.scalar(15)}
+    row = {"timestamp": np.int64(7), "partition": np.int32(1), "key": key, "value": {"name": "x"}}
+    append(log, APPLICATION, windowed, [row])
+    (record,) = read(windowed)
+    assert (record.partition, record.timestamp) == (1, 7)
+    assert record.key == {"carrier": "UA", "window_start": 5, "window_end": 15}
+    with pytest.raises(SeedError, match=r"column timestamp: .*where a value is missing, give None"):
+        append(log, APPLICATION, windowed, [{**row, "timestamp": float("nan")}])
+
+
 @given(st.data(), TYPES)
 def test_python_objects_of_every_type_are_appended_as_they_are(data, data_type):
     values = data.draw(st.lists(values_of(data_type), min_size=1, max_size=3))
