@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.checks.plugins import InstalledPlugins
 from ..compiler.diagnostics import did_you_mean
-from ..compiler.language.judge import Analyzer
+from ..compiler.language.type_checker import Analyzer
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.pipeline import CheckedProject, compile_project
 from ..compiler.resources import Resource, Resources, resources_of
@@ -68,10 +68,10 @@ class CheckedFiles:
 
     @cached_property
     def guessed(self) -> CheckedProject:
-        """The same, with an unknown type for each expression that was never judged: see `Unjudged`."""
-        from ..compiler.language.stand_in import Unjudged
+        """The same, with an unknown type for each expression that was never judged: see `UntypedAnalyzer`."""
+        from ..compiler.language.stand_in import UntypedAnalyzer
 
-        return self._compiled(analyzer=Unjudged(), keep_verdicts=False)
+        return self._compiled(analyzer=UntypedAnalyzer(), keep_verdicts=False)
 
     @property
     def checked(self) -> CheckedProject:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Self
 from ..compiler.diagnostics import did_you_mean
 from ..compiler.emit.job import render_job
 from ..compiler.emit.target import code_of
-from ..compiler.language.judge import more
+from ..compiler.language.type_checker import more
 from ..compiler.outcomes import UnknownNameError
 from ..compiler.target_settings import plugins_of
 from ..compiler.testing.cases import alone

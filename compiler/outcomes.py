@@ -15,7 +15,7 @@ from .resources import Resource
 
 if TYPE_CHECKING:
     from .emit.target import Emitted
-    from .language.judge import LeftToSpark
+    from .language.type_checker import LeftToSpark
     from .topology.graph import TopologyGraph
 
 

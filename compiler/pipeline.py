@@ -19,7 +19,7 @@ from .checks.plugins import PluginCatalog, check_functions, check_packages, chec
 from .checks.project import Checked, check_former_names, check_left_out, check_modules, check_project
 from .checks.target import check_places, check_spark
 from .diagnostics import Diagnostic, Diagnostics
-from .language.judge import Analyzer, Judge, LeftToSpark, VerdictCache
+from .language.type_checker import Analyzer, LeftToSpark, TypeChecker, VerdictCache
 from .language.udfs import ProjectFunctions, declared_udfs
 from .model.build import build_model
 from .model.project import ProjectModel
@@ -99,11 +99,11 @@ def compile_project(
         analyzer = None  # there would be no session to ask
     model = build_model(loaded, diagnostics)
     cache = VerdictCache(root / CACHE)
-    judge = Judge(analyzer, cache, diagnostics, only_spark=only_spark)
+    checker = TypeChecker(analyzer, cache, diagnostics, only_spark=only_spark)
     functions = ProjectFunctions(root, plugins is not None, diagnostics)
     udfs = declared_udfs(loaded.project, functions, diagnostics)
     resolution = resolve(model, diagnostics)
-    checked = check_project(model, resolution, judge, functions, diagnostics, udfs)
+    checked = check_project(model, resolution, checker, functions, diagnostics, udfs)
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None
@@ -121,7 +121,7 @@ def compile_project(
     if not diagnostics.has_errors and not all(map(tells_capitals, _folders(loaded))):
         check_twins(model, resolution, diagnostics)
     whole = _whole(loaded, checked, diagnostics)
-    return CheckedProject(loaded, model, checked.topics, whole, diagnostics, judge.left_to_spark, read)
+    return CheckedProject(loaded, model, checked.topics, whole, diagnostics, checker.left_to_spark, read)
 
 
 def _folders(loaded: LoadedProject) -> tuple[Path, ...]:

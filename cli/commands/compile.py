@@ -13,7 +13,7 @@ from ..printing.findings import show
 from ..printing.terminal import tell
 
 if TYPE_CHECKING:
-    from ...compiler.language.judge import LeftToSpark
+    from ...compiler.language.type_checker import LeftToSpark
     from ...compiler.topology.engines import StepEngine
 
 

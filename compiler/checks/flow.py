@@ -147,9 +147,9 @@ def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape
     action = step.action
     if action is None or context.too_much(step):
         return UNKNOWN
-    refusal = None if shape.open else action.refusal(step.word.text, shape)
-    if refusal is not None:
-        context.report(refusal.code, step.word.position, refusal.message, refusal.hint)
+    rejection = None if shape.open else action.rejection(step.word.text, shape)
+    if rejection is not None:
+        context.report(rejection.code, step.word.position, rejection.message, rejection.hint)
         return UNKNOWN
     if not action.passes_tombstones:
         shape = _settled(context, shape, step)

@@ -14,7 +14,7 @@ from ...runtime.ir.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead
 from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries import TableModel, TopicModel, check_no_processors, declared_store
-from ..language.judge import Judge
+from ..language.type_checker import TypeChecker
 from ..language.udfs import ProjectFunctions, Udfs, report_outside
 from ..model.project import ProjectModel, TopologyModel
 from ..model.resolve import Resolution
@@ -39,13 +39,13 @@ class Checked:
 def check_project(
     model: ProjectModel,
     resolution: Resolution,
-    judge: Judge,
+    checker: TypeChecker,
     functions: ProjectFunctions,
     diagnostics: Diagnostics,
     udfs: Udfs,
 ) -> Checked:
     """Check a resolved project. If the diagnostics have errors, the result is incomplete."""
-    return _ProjectCheck(model, resolution, judge, functions, diagnostics, udfs).run()
+    return _ProjectCheck(model, resolution, checker, functions, diagnostics, udfs).run()
 
 
 class _ProjectCheck:
@@ -53,14 +53,14 @@ class _ProjectCheck:
         self,
         model: ProjectModel,
         resolution: Resolution,
-        judge: Judge,
+        checker: TypeChecker,
         functions: ProjectFunctions,
         diagnostics: Diagnostics,
         udfs: Udfs,
     ) -> None:
         self._model = model
         self._resolution = resolution
-        self._judge = judge
+        self._checker = checker
         self._functions = functions
         self._diagnostics = diagnostics
         self._udfs = udfs
@@ -131,7 +131,7 @@ class _ProjectCheck:
         shapes = (
             None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
         )
-        flow_context = FlowContext(context, flow.name, self._diagnostics, self._judge, self._functions, self._udfs)
+        flow_context = FlowContext(context, flow.name, self._diagnostics, self._checker, self._functions, self._udfs)
         declared = self._model.topics.get(flow.to.text) if flow.to else None
         refused = (topology, name) in self._resolution.refused
         checked = check_flow(flow_context, flow, shapes, declared, refused)

@@ -1,8 +1,8 @@
 """Splits the values of an `aggregate` step into their aggregates.
 
-`sum(a) / count(*)` has two aggregates. The argument of each is an expression over one record. The rest is an expression
-over their results, in which each aggregate is one reference, named by its SQL. Some aggregates are first rewritten with
-simpler ones: `count_if(p)` is `count(IF(p, 1, NULL))` (`functions.AggregateFunction.meaning`).
+`sum(a) / count(*)` has two aggregates. The argument of an aggregate is an expression over one record. The rest is an
+expression over their results, in which an aggregate is a reference, named by its SQL. Some aggregates are first
+rewritten with simpler ones: `count_if(p)` as `count(IF(p, 1, NULL))` (`functions.AggregateFunction.meaning`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from .determinism import check, is_of_one_row
 from .expressions import Expression, FunctionCall, Ref, Scope, resolve
 from .functions import AGGREGATES, AggregateFunction
 from .sql import Call, Parsed, Sql, arguments, calls, closing, parse, parse_sql
-from .udfs import Calls
+from .udfs import FunctionCalls
 
 _FORMS = {
     "filter": "Write the condition inside: `sum(if(p, x, null))`, `count_if(p)`.",
     "ignore": "Write `first(x, true)`.",
-    "respect": "Leave it out: that is the default.",
+    "respect": "Remove it: it is the default.",
     "within": "",
 }
 
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate; without `argument` it is `count(*)`.
+    """One aggregate; `argument` is None for `count(*)`.
 
-    `whole`: the call as an expression over the input's columns, which gives its type and its name. `written`: the call
-    as the file has it, before it was rewritten with simpler aggregates.
+    `whole`: the call as an expression over the input's columns, for its type and its name. `written`: the call as in
+    the file, before it was rewritten with simpler aggregates.
     """
 
     function: AggregateFunction
@@ -45,16 +45,13 @@ class AggregateCall:
 
     @property
     def name(self) -> str:
-        """Its SQL."""
+        """The SQL of the call."""
         return self.whole.sql.text
 
 
 @dataclass(frozen=True)
 class WrittenCall:
-    """An aggregate as the user wrote it: its name, the columns it takes, and the whole call.
-
-    Messages show this form.
-    """
+    """An aggregate as the user wrote it, for messages: its name, its column arguments, and the whole call."""
 
     word: str
     columns: tuple[Expression, ...]
@@ -62,16 +59,17 @@ class WrittenCall:
 
     @property
     def function(self) -> AggregateFunction:
-        """The aggregate function."""
+        """The aggregate function with this name."""
         return AGGREGATES[self.word]
 
 
 @dataclass(frozen=True)
 class AggregateValue:
-    """A value of the step. `result` refers to `calls` by name (role `aggregate`) and to key columns.
+    """A value of the step.
 
-    `written`: the same as the user wrote it; it refers to the calls by the SQL of `AggregateCall.written`. `functions`:
-    calls of Python functions in arguments of aggregates.
+    `result`: an expression over `calls`, by name (role `aggregate`), and over key columns. `written`: the same as the
+    user wrote it, with the SQL of `AggregateCall.written` as names. `functions`: calls of Python functions in arguments
+    of aggregates.
     """
 
     name: ScalarNode
@@ -88,50 +86,54 @@ def read_aggregate(
     parsed = parse(scalar, diagnostics, scope.udfs.keys())
     if parsed is None or not is_of_one_row(parsed, diagnostics):
         return None
-    fine = check(parsed, diagnostics, aggregates=True, udfs=scope.udfs.keys())
-    found = _aggregates(parsed)
-    if fine and not found:
-        message = f"The value '{name.text}' holds no aggregate."
+    allowed = check(parsed, diagnostics, aggregates=True, udfs=scope.udfs.keys())
+    aggregates = _aggregates(parsed)
+    if allowed and not aggregates:
+        message = f"The value '{name.text}' has no aggregate."
         hint = "Wrap it: `max(...)`, `first(...)`. Key columns are in the result anyway."
         diagnostics.add("HW410", parsed.sql.position(0, len(parsed.sql.text)), message, hint)
-    fits = [_check_form(parsed, call, diagnostics) for call in found]
+    supported = [_check_form(parsed, call, diagnostics) for call in aggregates]
     refs, complete = resolve(parsed, scope, diagnostics)
-    if not found or not all(fits):
+    if not aggregates or not all(supported):
         return None
-    with_functions = _with_functions(parsed, found, refs, scope, diagnostics)
+    with_functions = _with_functions(parsed, aggregates, refs, scope, diagnostics)
     if with_functions is None:
         return None
     refs = with_functions.refs
-    written = [_written(parsed, call, refs) for call in found]
-    in_words = _over(parsed, refs, [(call, each.whole.sql.text) for call, each in zip(found, written, strict=True)])
-    outside = [ref for ref in in_words.refs if ref.role not in ("key", "aggregate")] if fine else []
-    for ref in outside:
+    written = [_written(parsed, call, refs) for call in aggregates]
+    names = [call.whole.sql.text for call in written]
+    as_written = _over(parsed, refs, list(zip(aggregates, names, strict=True)))
+    stray = [ref for ref in as_written.refs if ref.role not in ("key", "aggregate")] if allowed else []
+    for ref in stray:
         message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
         hint = "Wrap it: `max(...)`, `first(...)`."
         diagnostics.add("HW410", parsed.sql.position(ref.start, ref.end), message, hint)
-    simple = _simplified(parsed, scope, diagnostics) if fine and complete and not outside else None
+    simple = _simplified(parsed, scope, diagnostics) if allowed and complete and not stray else None
     if simple is None:
         return None
     refs, _ = resolve(simple, scope, diagnostics)
-    simpler = _aggregates(simple)
-    again = _with_functions(simple, simpler, refs, scope, diagnostics)
-    if again is None:
+    simple_aggregates = _aggregates(simple)
+    simple_functions = _with_functions(simple, simple_aggregates, refs, scope, diagnostics)
+    if simple_functions is None:
         return None
-    refs = again.refs
-    taken = tuple(_take(simple, call, refs, each) for call, each in zip(simpler, written, strict=True))
-    result = _over(simple, refs, [(call, each.name) for call, each in zip(simpler, taken, strict=True)])
-    return AggregateValue(name, taken, result, in_words, with_functions.calls)
+    refs = simple_functions.refs
+    aggregate_calls = tuple(
+        _take(simple, call, refs, original) for call, original in zip(simple_aggregates, written, strict=True)
+    )
+    names = [call.name for call in aggregate_calls]
+    result = _over(simple, refs, list(zip(simple_aggregates, names, strict=True)))
+    return AggregateValue(name, aggregate_calls, result, as_written, with_functions.calls)
 
 
 def _with_functions(
     parsed: Parsed, aggregates: Sequence[Call], refs: tuple[Ref, ...], scope: Scope, diagnostics: Diagnostics
 ) -> Expression | None:
-    """The whole with its columns and the results of Python functions; None if one is called wrongly, as reported."""
-    functions = Calls.of(parsed, refs, scope.udfs, diagnostics)
-    for call in functions.found:
-        if any(call.start < each.start < _end(parsed, call) for each in aggregates):
+    """The whole expression, with calls of Python functions. A wrong call is reported, and the result is None."""
+    functions = FunctionCalls.read(parsed, refs, scope.udfs, diagnostics)
+    for call in functions.calls:
+        if any(call.start < aggregate.start < _end(parsed, call) for aggregate in aggregates):
             message = f"'{call.name}' is called with the result of an aggregate."
-            hint = "Call it in a `with_columns` step behind the `aggregate`; a function makes values before it."
+            hint = "Call it in a `with_columns` step behind the `aggregate`: functions are called before it."
             diagnostics.add("HW422", parsed.sql.position(call.start, call.end), message, hint)
             return None
     return functions.expression(0, len(parsed.sql.text))
@@ -147,34 +149,34 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
     close = closing(tokens, call.index + 1)
     function = AGGREGATES[call.name]
     inside = tokens[call.index + 2 : close]
-    given = arguments(inside)
+    spans = arguments(inside)
     after = tokens[close + 1].text.lower() if close + 1 < len(tokens) else ""
     position, message, hint = parsed.sql.position(call.start, call.end), "", None
-    further = next((span for span in given[function.columns :] if _literal(span) is None), None)
+    extra_column = next((span for span in spans[function.columns :] if _literal(span) is None), None)
     if any(call.start < inner.start < tokens[close].start for inner in _aggregates(parsed)):
-        message = "An aggregate cannot hold another."
-    elif any(_is_star(span) for span in given) and len(given) > 1:
-        message = f"'{call.name}(*)' takes nothing beside the star."
+        message = "An aggregate cannot contain another one."
+    elif any(_is_star(span) for span in spans) and len(spans) > 1:
+        message = f"'{call.name}(*)' takes no argument beside the star."
     elif inside and inside[0].token_type is TokenType.ALL:
         position = parsed.sql.position(inside[0].start, inside[0].end + 1)
-        message, hint = "'ALL' in an aggregate is not supported.", "Leave it out: that is the default."
+        message, hint = "'ALL' in an aggregate is not supported.", "Remove it: it is the default."
     elif inside and inside[0].token_type is TokenType.DISTINCT:
         message = "Aggregates of distinct values are not supported."
         hint = "Estimate with `approx_count_distinct(x)`, or make the column part of the key."
     elif after in _FORMS:
         position = parsed.sql.position(tokens[close + 1].start, tokens[close + 1].end + 1)
         message, hint = f"'{after.upper()}' behind an aggregate is not supported.", _FORMS[after] or None
-    elif len(given) < function.columns:
+    elif len(spans) < function.columns:
         needs = "a column" if function.columns == 1 else f"{function.columns} columns"
         message = f"'{call.name}' needs {needs}."
-    elif function.name != "count" and len(given) > function.columns + function.options:
-        position = parsed.sql.position(given[-1][0].start, given[-1][-1].end + 1)
-        message = f"This is one argument too many for '{call.name}'."
-    elif further is not None and function.name != "count":
-        position = parsed.sql.position(further[0].start, further[-1].end + 1)
-        message = f"'{call.name}' takes no further column, only literals."
-    elif function.name == "approx_count_distinct" and not all(map(_is_share, given[1:])):
-        position = parsed.sql.position(given[1][0].start, given[1][-1].end + 1)
+    elif function.name != "count" and len(spans) > function.columns + function.options:
+        position = parsed.sql.position(spans[-1][0].start, spans[-1][-1].end + 1)
+        message = f"'{call.name}' has too many arguments: it takes at most {function.columns + function.options}."
+    elif extra_column is not None and function.name != "count":
+        position = parsed.sql.position(extra_column[0].start, extra_column[-1].end + 1)
+        message = f"'{call.name}' takes no further columns, only literals."
+    elif function.name == "approx_count_distinct" and not all(map(_is_fraction, spans[1:])):
+        position = parsed.sql.position(spans[1][0].start, spans[1][-1].end + 1)
         message = f"The relative standard deviation of '{call.name}' is a number between 0 and 1."
     if message:
         diagnostics.add("HW409", position, message, hint)
@@ -182,9 +184,9 @@ def _check_form(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> bool:
 
 
 def _simplified(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> Parsed | None:
-    """The same, rewritten with simpler aggregates."""
+    """The expression, rewritten with simpler aggregates."""
     sql = parsed.sql
-    # From the end, so that a replacement does not move the calls before it.
+    # From the end, because a replacement moves the calls behind it.
     for call in reversed(_aggregates(parsed)):
         close = closing(parsed.tokens, call.index + 1)
         inside = parsed.tokens[call.index + 2 : close]
@@ -192,8 +194,8 @@ def _simplified(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> Parse
         function = AGGREGATES[call.name]
         meaning = function.meaning
         if function.name == "count" and len(spans) > 1:
-            known = " AND ".join(f"({span}) IS NOT NULL" for span in spans)
-            meaning = f"count(IF({known}, 1, NULL))"
+            not_null = " AND ".join(f"({span}) IS NOT NULL" for span in spans)
+            meaning = f"count(IF({not_null}, 1, NULL))"
         elif meaning is not None:
             meaning = meaning.format(*spans)
         if meaning is not None:
@@ -202,14 +204,14 @@ def _simplified(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> Parse
 
 
 def _over(parsed: Parsed, refs: Sequence[Ref], named: Sequence[tuple[Call, str]]) -> Expression:
-    """The expression over columns and over aggregates, which become references with the given names."""
+    """The expression over columns and over aggregates, as references with the given names."""
     results = [Ref(call.start, _end(parsed, call), "aggregate", name) for call, name in named]
     outside = [ref for ref in refs if not any(result.start <= ref.start < result.end for result in results)]
     return Expression(parsed.sql, tuple(sorted([*results, *outside])))
 
 
 def _end(parsed: Parsed, call: Call) -> int:
-    """Where the text of a call ends."""
+    """The end of a call in the text, exclusive."""
     return int(parsed.tokens[closing(parsed.tokens, call.index + 1)].end) + 1
 
 
@@ -235,7 +237,7 @@ def _take(parsed: Parsed, call: Call, refs: Sequence[Ref], written: WrittenCall)
     return AggregateCall(AGGREGATES[call.name], argument, options, whole, written)
 
 
-def _is_share(span: Sequence[Token]) -> bool:
+def _is_fraction(span: Sequence[Token]) -> bool:
     literal = _number(span)
     return literal is not None and 0 < literal[0] < 1
 
@@ -246,14 +248,14 @@ def _is_star(inside: Sequence[Token]) -> bool:
 
 def _expression(sql: Sql, span: Sequence[Token], refs: Sequence[Ref]) -> Expression:
     start, end = span[0].start, span[-1].end + 1
-    mine = tuple(
+    moved = tuple(
         Ref(ref.start - start, ref.end - start, ref.role, ref.name) for ref in refs if start <= ref.start < end
     )
-    return Expression(sql[start:end], mine)
+    return Expression(sql[start:end], moved)
 
 
 def _literal(span: Sequence[Token]) -> tuple[Any] | None:
-    """The value of a literal in a tuple, as it may be null; None for anything else."""
+    """The value of a literal, in a tuple because it may be False; None for anything else."""
     if len(span) == 1:
         match span[0].token_type:
             case TokenType.TRUE:
@@ -266,7 +268,7 @@ def _literal(span: Sequence[Token]) -> tuple[Any] | None:
 
 
 def _number(span: Sequence[Token]) -> tuple[int | float] | None:
-    """A number in SQL: `-1`, `.05`, `1e-2`, and `10L` and `0.5D`, which sqlglot gives as `10::bigint` and so on."""
+    """The value of a number: `-1`, `.05`, `1e-2`, and `10L` and `0.5D`, which sqlglot reads as `10::bigint` etc."""
     kinds = [token.token_type for token in span]
     if TokenType.DCOLON in kinds:
         span = span[: kinds.index(TokenType.DCOLON)]

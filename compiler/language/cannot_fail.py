@@ -1,8 +1,8 @@
-"""Finds expressions that have a value for every row, because they cannot fail.
+"""Finds expressions that cannot fail for any row.
 
-A table may collapse its changes before an expression only if the expression cannot fail. Otherwise a value that existed
-for a moment would stop the run or not, depending on where epochs end. What is not known to be safe counts as unsafe.
-The list is short: the usual parts of expressions over aggregates, such as ratios, comparisons and defaults.
+A table may collapse its changes before an expression only if the expression cannot fail. Otherwise the end of an epoch
+would decide whether a value in between stops the run. Expressions not listed here count as failing. The list has the
+usual parts of expressions over aggregates: ratios, comparisons and defaults.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from .sql import read
 
 _BROAD = frozenset({"float", "double"})
 _OPAQUE = "?"
-"""The type of an expression that cannot fail and of which nothing else is known."""
+"""The type of an expression that cannot fail, if its type is unknown."""
 
 
 def cannot_fail(expression: Expression, type_of: Callable[[Ref], str | None], positive: Collection[str] = ()) -> bool:
-    """Whether an expression has a value for every row. `positive`: names of value columns that are always above 0."""
-    names = {f"c{number}": ref for number, ref in enumerate(expression.refs)}
-    numbers = {ref: name for name, ref in names.items()}
+    """Whether an expression cannot fail for any row. `positive`: names of value columns that are always above 0."""
+    refs = {f"c{number}": ref for number, ref in enumerate(expression.refs)}
+    names = {ref: name for name, ref in refs.items()}
     # Parsed as a SELECT, as in `parse_sql`: sqlglot may read a bare call as a statement with that name.
-    query = read("SELECT " + expression.render(lambda ref: numbers[ref]))
-    return _Reading(names, type_of, positive).type(query.expressions[0]) is not None
+    query = read("SELECT " + expression.render(lambda ref: names[ref]))
+    return _SafeTypes(refs, type_of, positive).type(query.expressions[0]) is not None
 
 
-class _Reading:
-    """The types of nodes by Spark's rules; None for a node that may fail."""
+class _SafeTypes:
+    """The types of nodes that cannot fail, by Spark's rules."""
 
     def __init__(self, refs: dict[str, Ref], type_of: Callable[[Ref], str | None], positive: Collection[str]) -> None:
         self._refs = refs
@@ -38,6 +38,7 @@ class _Reading:
         self._positive = positive
 
     def type(self, node: exp.Expression | None) -> str | None:
+        """The type; None if the node may fail."""
         match node:
             case exp.Paren():
                 return self.type(node.this)
@@ -60,8 +61,8 @@ class _Reading:
             case exp.Not():
                 return "boolean" if self.type(node.this) == "boolean" else None
             case exp.Is():
-                known = self.type(node.this) is not None and isinstance(node.expression, exp.Null)
-                return "boolean" if known else None
+                safe = self.type(node.this) is not None and isinstance(node.expression, exp.Null)
+                return "boolean" if safe else None
             case exp.Nullif():
                 return self.type(node.this) if self._comparison(node.this, node.expression) else None
             case exp.Coalesce():
@@ -80,7 +81,7 @@ class _Reading:
         return None if ref is None else self._type_of(ref) or _OPAQUE
 
     def _arithmetic(self, node: exp.Binary, widens: bool = False) -> str | None:
-        """Doubles do not overflow. `widens`: the operation turns whole numbers into doubles."""
+        """Calculations of doubles, which do not overflow. `widens`: the operation casts whole numbers to doubles."""
         types = {self.type(node.left), self.type(node.right)}
         if types & _BROAD and all(type_ is not None and _is_number(type_) for type_ in types):
             return "double"
@@ -106,9 +107,7 @@ class _Reading:
         return "boolean" if same or {left, right} <= NUMBERS else None
 
     def _all(self, *nodes: exp.Expression) -> str | None:
-        """The one type of several nodes, ignoring nulls; None if there are two, because Spark would cast, which may
-        fail.
-        """
+        """The common type of nodes that are not null; None if they differ, because Spark would cast, which may fail."""
         types = {self.type(node) for node in nodes} - {"void"}
         return types.pop() if len(types) == 1 else None
 

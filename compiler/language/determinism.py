@@ -1,4 +1,4 @@
-"""Which expressions give the same value each time."""
+"""Checks that expressions are deterministic: the same record always gives the same value."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from .functions import (
     WINDOW_FUNCTIONS,
     WORDS_WITHOUT_PARENTHESES,
 )
-from .sql import Call, Parsed, arguments, calls, closing, place_of
+from .sql import Call, Parsed, arguments, calls, closing, position_of
 
-# Options of the functions that read and write JSON, CSV and XML: `from_json(text, 'a int', map('mode', 'FAILFAST'))`.
+# Options of the functions for JSON, CSV and XML: `from_json(text, 'a int', map('mode', 'FAILFAST'))`.
 #
-# Some of Spark's options name files or addresses, or use the machine's time zone and encoding. So only options that say
-# how a text is read or written are allowed, and only where they can be checked: as a `map` of literal texts.
+# Some of Spark's options name files or addresses, or use the machine's time zone and encoding. Only options of the
+# format itself are allowed, and only in a form that can be checked: a `map` of string literals.
 
 _ALLOWED = {
     "json": """
@@ -48,37 +48,39 @@ _ALLOWED = {
     """,
 }
 
-OPTIONS = {text: tuple(names_of_options.split()) for text, names_of_options in _ALLOWED.items()}
-"""The options of each format."""
+OPTIONS = {format_: tuple(names.split()) for format_, names in _ALLOWED.items()}
+"""The allowed options of each format."""
 
-PLACES = {
-    f"{function}_{text}": (text, at) for function, at in (("from", 2), ("to", 1), ("schema_of", 1)) for text in OPTIONS
+WITH_OPTIONS = {
+    f"{function}_{format_}": (format_, index)
+    for function, index in (("from", 2), ("to", 1), ("schema_of", 1))
+    for format_ in OPTIONS
 }
-"""Functions with options: the format, and the position of the options among the arguments, from 0."""
+"""Functions with options: the format, and the index of the options among the arguments."""
 
 
-def names_of_options(argument: Sequence[Token]) -> Iterator[Token] | None:
+def option_names(argument: Sequence[Token]) -> Iterator[Token] | None:
     """The names in `map('name', 'value', ...)`; None for an argument of another form."""
     head, body = argument[:2], argument[2:-1]
     closed = bool(argument) and argument[-1].token_type is TokenType.R_PAREN
     if [token.text.lower() for token in head] != ["map", "("] or not closed:
         return None
     for index, token in enumerate(body):
-        wanted = TokenType.COMMA if index % 2 else TokenType.STRING
-        if token.token_type is not wanted:
+        expected = TokenType.COMMA if index % 2 else TokenType.STRING
+        if token.token_type is not expected:
             return None
     return iter(body[::4]) if len(body) % 4 == 3 or not body else None
 
 
-def is_allowed(text: str, name: str) -> bool:
+def is_allowed(format_: str, name: str) -> bool:
     """Whether an option of a format is allowed. Spark ignores upper and lower case here."""
-    return name.lower() in {each.lower() for each in OPTIONS[text]}
+    return name.lower() in {option.lower() for option in OPTIONS[format_]}
 
 
-# What an expression may contain and call: only what always gives the same answer for the same record.
+# Functions, types and literals.
 #
-# This module checks the words of the text. What depends on types, such as a text that Spark casts to a time, is checked
-# by Spark's analyzer (`runtime.spark.analysis`).
+# This module checks the tokens of the text. Spark's analyzer checks what depends on types, such as a string that Spark
+# casts to a time (`runtime/cluster/spark/analyzer.py`).
 
 _TIMES = frozenset({"date", "timestamp", "timestamp_ltz", "timestamp_ntz"})
 _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_STRING})
@@ -87,9 +89,9 @@ _TEXTS = frozenset({TokenType.STRING, TokenType.RAW_STRING, TokenType.NATIONAL_S
 def check(
     parsed: Parsed, diagnostics: Diagnostics, aggregates: bool = False, udfs: Collection[str] = frozenset()
 ) -> bool:
-    """Whether an expression uses only allowed functions and types; otherwise reports each that is not.
+    """Whether an expression uses only allowed functions and types; otherwise reports the others.
 
-    `aggregates`: whether it may contain aggregates. `udfs`: the names of Python functions that it may call.
+    `aggregates`: aggregates are allowed. `udfs`: the names of Python functions that it may call.
     """
     before = len(diagnostics)
     for call in calls(parsed):
@@ -116,7 +118,7 @@ def check(
 
 
 def _check_type(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
-    """Report a type that is one elsewhere, in a cast."""
+    """Report a type of other databases in a cast."""
     token = parsed.tokens[index]
     instead = of_others(token.text)
     if instead is None:
@@ -124,15 +126,15 @@ def _check_type(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
     following = parsed.tokens[index + 1 : index + 2]
     sized = bool(following) and following[0].token_type is TokenType.L_PAREN
     end = parsed.tokens[closing(parsed.tokens, index + 1)].end + 1 if sized else token.end + 1
-    written, way = parsed.sql.text[token.start : end], f"Write {instead}."
-    message = f"'{written}' is not a type."
+    name, hint = parsed.sql.text[token.start : end], f"Write {instead}."
+    message = f"'{name}' is not a type."
     if sized:
-        message, way = f"'{written}' would not limit the text's length.", f"{way} `left(x, 10)` cuts a text."
-    diagnostics.add("HW207", parsed.sql.position(token.start, end), message, way)
+        message, hint = f"'{name}' would not limit the text's length.", f"{hint} `left(x, 10)` cuts a text."
+    diagnostics.add("HW207", parsed.sql.position(token.start, end), message, hint)
 
 
 def _check_time(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
-    """Report a literal that is no time, or not written out: Spark evaluates `timestamp 'now'` once, by its clock."""
+    """Report a literal that is not a complete time: Spark evaluates `timestamp 'now'` once, by its clock."""
     texts = []
     for token in parsed.tokens[index + 1 :]:
         if token.token_type not in _TEXTS:
@@ -146,15 +148,15 @@ def _check_time(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
         written = parsed.sql.text[texts[0].start : texts[0].end + 1]
         diagnostics.add("HW415", position, *uncast(written, type_))
     elif len(texts) > 1 or takes_the_clock(texts[0].text):
-        diagnostics.add("HW417", position, f"'{texts[0].text[:40]}' is not a time that is written out.", WRITE_OUT)
+        diagnostics.add("HW417", position, f"'{texts[0].text[:40]}' is not a complete time.", WRITE_OUT)
 
 
 WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
 
 
 def is_of_one_row(parsed: Parsed, diagnostics: Diagnostics) -> bool:
-    """Whether an expression has only parts that can be computed from one row; otherwise reports each other part."""
-    fine = True
+    """Whether an expression can be computed from one row; otherwise reports the parts that cannot."""
+    valid = True
     for node in parsed.tree.walk(prune=lambda node: isinstance(node, exp.Query)):
         what = None
         if isinstance(node, exp.Query):
@@ -166,13 +168,13 @@ def is_of_one_row(parsed: Parsed, diagnostics: Diagnostics) -> bool:
         elif isinstance(node, (exp.Placeholder, exp.Parameter)):
             what = "A parameter"
         if what is not None:
-            position = place_of(parsed.sql, node)
-            diagnostics.add("HW407", position, f"{what} cannot stand in an expression.", _WAYS.get(what))
-            fine = False
-    return fine
+            position = position_of(parsed.sql, node)
+            diagnostics.add("HW407", position, f"{what} is not allowed in an expression.", _INSTEAD.get(what))
+            valid = False
+    return valid
 
 
-_WAYS = {
+_INSTEAD = {
     "A query": "Use a `join` step to look up rows of a table.",
     "A window function": "Use `window` and `aggregate` steps.",
     "A star": "Name the columns.",
@@ -185,16 +187,16 @@ def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates
     if name == "current_timestamp":
         if parsed.tokens[call.index].token_type is TokenType.IDENTIFIER:
             message = "In backticks it is Spark's own function, which is not deterministic."
-            diagnostics.add("HW406", position, message, "Leave the backticks out.")
+            diagnostics.add("HW406", position, message, "Remove the backticks.")
         return
     if name == "unix_timestamp" and parsed.tokens[call.index + 2].token_type is TokenType.R_PAREN:
         diagnostics.add("HW406", position, "'unix_timestamp()' is not deterministic.", FORBIDDEN["unix_timestamp()"])
     elif name in FORBIDDEN:
         diagnostics.add("HW406", position, f"'{name}' is not deterministic.", FORBIDDEN[name])
     elif name in UNSAFE:
-        diagnostics.add("HW418", position, f"'{name}' reaches out of the record.", UNSAFE[name])
+        diagnostics.add("HW418", position, f"'{name}' reads more than the record.", UNSAFE[name])
     elif name in GENERATORS:
-        diagnostics.add("HW407", position, f"'{name}' makes several rows.", "Use the `explode` step.")
+        diagnostics.add("HW407", position, f"'{name}' returns several rows.", "Use the `explode` step.")
     elif name in WINDOW_FUNCTIONS:
         message = f"'{name}' is a window function."
         diagnostics.add("HW407", position, message, "Use `window` and `aggregate` steps.")
@@ -203,31 +205,31 @@ def _check_call(parsed: Parsed, call: Call, diagnostics: Diagnostics, aggregates
             diagnostics.add("HW408", position, f"'{name}' is an aggregate.", "Use it in an `aggregate` step.")
         elif name not in AGGREGATES:
             message = f"The aggregate '{name}' is not supported."
-            diagnostics.add("HW409", position, message, f"There are {', '.join(sorted(AGGREGATES))}.")
+            diagnostics.add("HW409", position, message, f"Supported are {', '.join(sorted(AGGREGATES))}.")
     elif name in NOT_OFFERED:
-        diagnostics.add("HW405", position, f"The function '{name}' of Spark is not offered.", NOT_OFFERED[name])
+        diagnostics.add("HW405", position, f"Spark's function '{name}' is not supported.", NOT_OFFERED[name])
     elif name not in SCALAR_FUNCTIONS:
-        known = SCALAR_FUNCTIONS | AGGREGATES.keys() | {*udfs}
-        diagnostics.add("HW405", position, f"There is no function '{name}'.", did_you_mean(name, known))
-    elif name in PLACES:
+        functions = SCALAR_FUNCTIONS | AGGREGATES.keys() | {*udfs}
+        diagnostics.add("HW405", position, f"There is no function '{name}'.", did_you_mean(name, functions))
+    elif name in WITH_OPTIONS:
         _check_options(parsed, call, diagnostics)
 
 
 def _check_options(parsed: Parsed, call: Call, diagnostics: Diagnostics) -> None:
-    text, at = PLACES[call.name]
+    format_, index = WITH_OPTIONS[call.name]
     opening = call.index + 1
-    given = arguments(parsed.tokens[opening + 1 : closing(parsed.tokens, opening)])[at:]
-    if not given:
+    options = arguments(parsed.tokens[opening + 1 : closing(parsed.tokens, opening)])[index:]
+    if not options:
         return
-    names = names_of_options(given[0])
+    names = option_names(options[0])
     if names is None:
-        position = parsed.sql.position(given[0][0].start, given[0][-1].end + 1)
-        message = f"The options of '{call.name}' must be a map of texts."
+        position = parsed.sql.position(options[0][0].start, options[0][-1].end + 1)
+        message = f"The options of '{call.name}' must be a map of string literals."
         diagnostics.add("HW419", position, message, "Write them as in `map('mode', 'FAILFAST')`.")
         return
     for name in names:
-        if not is_allowed(text, name.text):
+        if not is_allowed(format_, name.text):
             position = parsed.sql.position(name.start, name.end + 1)
-            known = OPTIONS[text]
-            hint = did_you_mean(name.text, known) or "Remove it; `docs/language/expressions.md` lists the options."
+            hint = did_you_mean(name.text, OPTIONS[format_])
+            hint = hint or "Remove it; `docs/language/expressions.md` lists the options."
             diagnostics.add("HW419", position, f"The option '{name.text[:40]}' is not allowed.", hint)

@@ -15,14 +15,14 @@ from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..reading.source import ScalarNode
 from .sql import SHIFT, Parsed, Sql
 
-# Expressions with resolved columns. Which column a name means is decided here; its physical name is not.
+# Expressions with resolved columns.
 #
 # A reference names a column by its role and its own name. The physical name depends on the other columns of the same
 # row (see `compiler.topology`). `Expression.render` inserts the physical names once they are known.
 
 Types = Mapping[str, str | None]
 OtherSide = Literal["table", "stream"]
-"""What a join adds columns of."""
+"""The right side of a join."""
 
 Role = Literal["key", "value", "table", "meta", "aggregate"]
 
@@ -47,10 +47,10 @@ class Ref:
 class Scope:
     """The columns that an expression may read. A type is None if it is unknown.
 
-    `open`: some columns are unknown because of an earlier error, so an unknown name is not reported. `joins`: what
-    `table` is. Of a stream, its columns are also those of `other`, and those of the flow are those of `this`. `udfs`:
-    the Python functions that it may call, by their names in lower case; None: with an error that has been reported.
-    `unseen`: a table whose columns are not there yet, as the expression says which of its rows is meant.
+    `open`: some columns are unknown because of an earlier error, so an unknown name is not reported. `joins`: the kind
+    of `table`. A joined stream is also called `other`, and the flow `this`. `udfs`: the Python functions that the
+    expression may call, by their names in lower case; None for a declaration with a reported error. `unseen`: the table
+    whose row the expression selects, so its columns are not available.
     """
 
     key: Types
@@ -65,7 +65,7 @@ class Scope:
     unseen: str | None = None
 
     def type_of(self, ref: Ref) -> str | None:
-        """The type of the column that a reference means."""
+        """The type of a column."""
         if ref.role == "meta":
             return "timestamp"
         return {"key": self.key, "value": self.value, "table": self.table_value, "aggregate": self.aggregates}[
@@ -75,10 +75,11 @@ class Scope:
 
 @dataclass(frozen=True)
 class Expression:
-    """SQL with its references, in the order of the text. `type`: canonical; None before it is known.
+    """SQL with its references, in the order of the text.
 
-    `calls`: the Python functions that it calls, without those in the arguments of others. The result of each is a
-    reference to a value column. `named`: the name of the column that it becomes, where its SQL is not the name.
+    `type`: canonical; None before the type is known. `calls`: the Python functions it calls, without calls in their
+    arguments. The result of a call is a reference to a value column. `named`: the name of the column that the
+    expression becomes, if it is not the SQL.
     """
 
     sql: Sql
@@ -89,19 +90,19 @@ class Expression:
 
     @property
     def plain(self) -> Ref | None:
-        """The column, if the expression is exactly one column; otherwise None."""
+        """The column, if the expression is just a column; otherwise None."""
         if len(self.refs) == 1 and (self.refs[0].start, self.refs[0].end) == (0, len(self.sql.text)):
             return self.refs[0]
         return None
 
     @property
     def position(self) -> Position:
-        """The place of the whole expression in the file."""
+        """The position of the whole expression in the file."""
         return self.sql.position(0, len(self.sql.text))
 
     @property
     def as_column(self) -> Ref:
-        """The column in which an operator finds the value: a column itself, or a projection's."""
+        """The column from which an operator reads the value: the plain column, or the column of a projection."""
         plain = self.plain
         if plain is not None and plain.role in ("key", "value"):
             return plain
@@ -112,7 +113,10 @@ class Expression:
         return self.render_with_offsets(name_of)[0]
 
     def render_with_offsets(self, name_of: Callable[[Ref], str]) -> tuple[str, list[int]]:
-        """The same, and for each character of the result the index in `sql.text` that it comes from."""
+        """The rendered SQL, and for each of its characters the index in `sql.text` it comes from.
+
+        `a + b` with `b` rendered as `xy` gives `a + xy` and `[0, 1, 2, 3, 4, 4]`.
+        """
         parts: list[str] = []
         origin: list[int] = []
         last = 0
@@ -127,14 +131,14 @@ class Expression:
 
     @property
     def reads(self) -> Iterator[Ref]:
-        """What it refers to, also in arguments of the functions that it calls."""
+        """The references, also those in arguments of Python functions."""
         yield from self.refs
         for call in self.calls:
             for argument in call.arguments:
                 yield from argument.reads
 
     def referring(self, instead: Callable[[Ref], Ref]) -> Expression:
-        """The same with other references, also in arguments of the functions that it calls."""
+        """The expression with each reference replaced, also in arguments of Python functions."""
         calls = (
             replace(call, arguments=tuple(argument.referring(instead) for argument in call.arguments))
             for call in self.calls
@@ -142,7 +146,7 @@ class Expression:
         return replace(self, refs=tuple(map(instead, self.refs)), calls=tuple(calls))
 
     def typed(self, type_: str | None) -> Expression:
-        """The same with this type."""
+        """The expression with this type."""
         return replace(self, type=type_)
 
 
@@ -156,7 +160,7 @@ class FunctionCall:
 
     @property
     def every(self) -> Iterator[FunctionCall]:
-        """The call, behind those in its arguments."""
+        """The call and those in its arguments, inner ones first."""
         for argument in self.arguments:
             for call in argument.calls:
                 yield from call.every
@@ -164,13 +168,13 @@ class FunctionCall:
 
 
 def column(scalar: ScalarNode, role: Role, name: str, type_: str | None) -> Expression:
-    """An expression of one column that the compiler makes. Its place is that of `scalar`."""
+    """An expression of one column, made by the compiler. Its position is that of `scalar`."""
     sql = Sql(scalar, name, (0,) * len(name))
     return Expression(sql, (Ref(0, len(name), role, name),), type_)
 
 
 def resolve(parsed: Parsed, scope: Scope, diagnostics: Diagnostics) -> tuple[tuple[Ref, ...], bool]:
-    """The columns that an expression reads, and whether these are all: each unknown or ambiguous one is reported."""
+    """The columns that an expression reads, and whether all were found. Unknown and ambiguous ones are reported."""
     refs: list[Ref] = list(_clock(parsed))
     complete = True
     for node in parsed.tree.find_all(exp.Column):
@@ -198,7 +202,7 @@ def _clock(parsed: Parsed) -> list[Ref]:
 
 @dataclass(frozen=True)
 class _Name:
-    """A name in an expression, as its parts between dots, and the scope in which its column is looked for."""
+    """A name in an expression, as its parts between dots, and the scope of its column."""
 
     sql: Sql
     parts: Sequence[exp.Identifier]
@@ -206,31 +210,31 @@ class _Name:
     diagnostics: Diagnostics
 
     @property
-    def words(self) -> list[str]:
+    def names(self) -> list[str]:
         return [str(part.this) for part in self.parts]
 
     def resolve(self) -> Ref | None:
-        """The column, or None where none is found, which is reported."""
+        """The column; None if no column has the name, which is reported."""
         role, columns = self._side()
         if role is None:
             return self._plain()
-        found = _lookup(self.words[1], columns)
-        if found is not None:
-            return self._ref(role, found, used=2)
-        if _lookup(self.words[0], {**self.scope.key, **self.scope.value}) is not None:  # a field of that column
+        name = _lookup(self.names[1], columns)
+        if name is not None:
+            return self._ref(role, name, used=2)
+        if _lookup(self.names[0], {**self.scope.key, **self.scope.value}) is not None:  # a field of that column
             return self._plain()
         if not self.scope.open:
             self._report_missing(role, columns)
         return None
 
     def _side(self) -> tuple[Role | None, Types]:
-        """Where the second word is looked for, if the first one says so."""
-        head, scope = self.words[0], self.scope
+        """The side that the first part names, such as `key`, and its columns; None if it names no side."""
+        head, scope = self.names[0], self.scope
         if len(self.parts) > 1 and not self.parts[0].args.get("quoted"):
             if head == scope.table or (scope.joins == "stream" and head == "other"):
                 return "table", scope.table_value
             if scope.joins == "stream" and head == "this":
-                in_value = _lookup(self.words[1], scope.value) is not None
+                in_value = _lookup(self.names[1], scope.value) is not None
                 return ("value", scope.value) if in_value else ("key", scope.key)
             if head == "key":
                 return "key", scope.key
@@ -239,8 +243,8 @@ class _Name:
         return None, {}
 
     def _plain(self) -> Ref | None:
-        """The column that the first word names."""
-        head, scope = self.words[0], self.scope
+        """The column that the first part names."""
+        head, scope = self.names[0], self.scope
         if head == "_timestamp" and len(self.parts) == 1:
             return self._ref("meta", "_timestamp")
         sides: tuple[tuple[Role, Types], ...] = (
@@ -248,31 +252,31 @@ class _Name:
             ("value", scope.value),
             ("table", scope.table_value),
         )
-        found = {role: name for role, columns in sides if (name := _lookup(head, columns)) is not None}
-        if "key" in found and "value" in found:
+        matches = {role: name for role, columns in sides if (name := _lookup(head, columns)) is not None}
+        if "key" in matches and "value" in matches:
             message = f"The column '{head}' is in the key and in the value."
             self._report("HW404", message, f"Write key.{head} or value.{head}.")
-        elif "table" in found and len(found) > 1:
+        elif "table" in matches and len(matches) > 1:
             message = f"The column '{head}' is in the flow and in the {scope.joins} '{scope.table}'."
-            mine, theirs = ("this", "other") if scope.joins == "stream" else (next(iter(found)), scope.table)
+            mine, theirs = ("this", "other") if scope.joins == "stream" else (next(iter(matches)), scope.table)
             self._report("HW404", message, f"Write {mine}.{head} or {theirs}.{head}.")
-        elif found:
-            return self._ref(*next(iter(found.items())))
+        elif matches:
+            return self._ref(*next(iter(matches.items())))
         elif not scope.open:
-            self._report("HW403", *_unknown(self.words, scope))
+            self._report("HW403", *_unknown(self.names, scope))
         return None
 
     def _report_missing(self, role: Role, columns: Types) -> None:
-        """That the side which the first word names has no column of the second."""
-        head, name = self.words[:2]
+        """Report that the side of the first part has no column with the name of the second part."""
+        head, name = self.names[:2]
         if role == "table" and _lookup(name, self.scope.table_key) is not None:
             message = f"'{head}.{name}' is a key column of the {self.scope.joins}."
-            why = "it is what is looked up" if self.scope.joins == "table" else "both keys are equal"
+            why = "the lookup compares it" if self.scope.joins == "table" else "both keys are equal"
             self._report("HW403", message, f"Use the flow's own column: {why}.", 1)
             return
         if role == "table" and name == "_timestamp":
-            message = f"Of the {self.scope.joins} '{head}' columns are there, and `_timestamp` is none."
-            self._report("HW403", message, "Write it into a column before, with `with_columns`.", 1)
+            message = f"A join adds only columns of the {self.scope.joins} '{head}', not its `_timestamp`."
+            self._report("HW403", message, "Copy it into a column before, with `with_columns`.", 1)
             return
         side = f"the {self.scope.joins} '{head}'" if role == "table" else f"the {head}"
         self._report("HW403", f"There is no column '{name}' in {side}.", did_you_mean(name, columns), 1)
@@ -288,20 +292,22 @@ class _Name:
 
 
 def _unknown(names: Sequence[str], scope: Scope) -> tuple[str, str]:
-    """The message and hint for a name that is no column."""
+    """The message and hint for an unknown column."""
     head = names[0]
     if head in _RECORD_FORM:
         message = f"'{head}' is part of the record form, not a column of the flow."
-        return message, "Of a record's own fields expressions see `_timestamp`."
+        return message, "The only field of the record form in expressions is `_timestamp`."
     if len(names) == 1 and head in ("key", "value", scope.table):
-        return f"'{head}' is not a column.", f"Name one of its columns: {head}.<column>."
+        return f"'{head}' is not a column.", f"Write one of its columns: {head}.<column>."
     if head in ("None", "nil", "undefined") and len(names) == 1:
         return f"There is no column '{head}'.", "Write `null`, and `is null` or `is not null` to compare with it."
     if len(names) == 2 and head == scope.unseen:
-        message = f"`by` says which row of '{head}' is meant, so the columns of '{head}' are not there."
+        message = f"`by` selects the row of '{head}', so it cannot use columns of '{head}'."
         return message, f"Write an expression over the flow's columns: {', '.join([*scope.key, *scope.value])}."
-    known = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
-    hint = did_you_mean(head, known) or f"The columns are {', '.join(known[:-1]) or 'none'}."
+    columns = [*scope.key, *scope.value, *scope.table_value, "_timestamp"]
+    hint = did_you_mean(head, columns)
+    if hint is None:
+        hint = f"The columns are {', '.join(columns[:-1])}." if len(columns) > 1 else "The flow has no columns."
     return f"There is no column '{head}'.", hint
 
 
@@ -310,22 +316,22 @@ def _lookup(name: str, columns: Types) -> str | None:
     if name in columns:
         return name
     folded = name.casefold()
-    return next((known for known in columns if known.casefold() == folded), None)
+    return next((column for column in columns if column.casefold() == folded), None)
 
 
-# Names of columns that are made of SQL. Spark SQL takes those for one that differ in upper and lower case alone.
+# Columns named by their SQL. To Spark SQL, names that differ only in upper and lower case are the same.
 
 
 def column_name(sql: str) -> str:
-    """The name of a column for SQL, whatever other columns there are."""
+    """The name of a column with this SQL, unique among all columns."""
     return sql if sql == sql.lower() else _marked(sql)
 
 
-def told_apart(texts: Iterable[str]) -> dict[str, str]:
-    """SQL -> the name of its column: the SQL itself, but for what differs from one before in case alone.
+def distinct_names(texts: Iterable[str]) -> dict[str, str]:
+    """Names of columns by their SQL: the SQL itself, or a marked name if an earlier one differs only in case.
 
-    So `sum(if(x = 'a', 1, 0))` beside `sum(if(x = 'A', 1, 0))` gets another name, and all else keeps the one that
-    earlier versions have given it.
+    So `sum(if(x = 'A', 1, 0))` behind `sum(if(x = 'a', 1, 0))` gets a marked name. All others keep the names of earlier
+    versions.
     """
     names: dict[str, str] = {}
     taken: set[str] = set()

@@ -1,8 +1,8 @@
-"""The functions of expressions: an allow-list, because query plans are reused for every epoch.
+"""The functions of Spark SQL that expressions may call.
 
-A function with a new answer on each call would be frozen into the plan, and results would depend on retries. So only
-deterministic functions of Spark SQL are allowed, grouped as in its documentation. Functions left out on purpose have a
-hint. Spark's own analyzer checks what a function takes and returns.
+Query plans are reused for every epoch. The result of a nondeterministic function would be frozen into the plan, and
+would depend on retries. So only deterministic functions are allowed, grouped as in Spark's documentation. Functions
+excluded on purpose have a hint. Spark's analyzer checks the types of arguments.
 """
 
 from __future__ import annotations
@@ -108,8 +108,7 @@ GROUPS = {
         vector_normalize vector_sum
     """,
 }
-
-"""Functions by subject, in the groups of the documentation."""
+"""Functions by subject, in the groups of Spark's documentation."""
 
 SCALAR_FUNCTIONS: frozenset[str] = frozenset(name for names in GROUPS.values() for name in names.split())
 """Deterministic functions over one row."""
@@ -125,7 +124,7 @@ WINDOW_FUNCTIONS: frozenset[str] = _words("""
 _RANDOM = "Take it from the data: a hash of columns, such as `xxhash64(id)`, is the same in every run."
 _CLOCK = "the planned time of the epoch."
 _WHERE = "It depends on how Spark runs the job, not on the record."
-_WHO = "Pass it with `var()`."
+_SESSION = "Pass it with `var()`."
 
 FORBIDDEN: dict[str, str] = {
     **dict.fromkeys(_words("rand randn random randstr uniform uuid shuffle aes_encrypt"), _RANDOM),
@@ -145,11 +144,11 @@ FORBIDDEN: dict[str, str] = {
             "user current_user session_user current_catalog current_database current_schema current_path "
             "current_timezone version"
         ),
-        _WHO,
+        _SESSION,
     ),
     **dict.fromkeys(_words("window session_window window_time"), "Use the `window` step."),
 }
-"""Functions whose answer does not depend on the record alone, each with the way out."""
+"""Nondeterministic functions, which depend on more than the record, and the hints for them."""
 
 _PARSED = "Write it with the functions of Spark SQL."
 _BINARY = "Put the record into columns before it comes here, in the program that appends it."
@@ -165,12 +164,12 @@ UNSAFE: dict[str, str] = {
     **dict.fromkeys(_words("from_avro to_avro schema_of_avro from_protobuf to_protobuf"), _BINARY),
     **dict.fromkeys(_words("collations python_worker_logs range sql_keywords"), "It makes a table, not a value."),
 }
-"""Functions that run classes or open files or addresses: on the driver, by their options, or as the data says.
+"""Functions that load classes, or open files or addresses named in options or in the data, and the hints for them.
 
-`xpath` lets Java's parser fetch the document type that a *record* names: from any host, without a time limit.
+With `xpath`, Java's parser fetches the document type that a *record* names: from any host, without a time limit.
 """
 
-_SKETCH = "Its sketches come from aggregates that do not exist here; there is `approx_count_distinct`."
+_SKETCH = "Its sketches come from aggregates that Headwater does not support. Use `approx_count_distinct`."
 
 NOT_OFFERED: dict[str, str] = {
     **dict.fromkeys(
@@ -191,15 +190,15 @@ NOT_OFFERED: dict[str, str] = {
         _SKETCH,
     ),
     **dict.fromkeys(
-        _words("st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid"), "No column can hold a geometry."
+        _words("st_asbinary st_geogfromwkb st_geomfromwkb st_setsrid st_srid"), "No column can have a geometry type."
     ),
 }
-"""Functions of Spark that need something this language does not have, with the reason."""
+"""Functions of Spark that need something Headwater does not support, and the reasons."""
 
 OPERATORS: frozenset[str] = _words("""
     ! != % & * + - / < << <= <=> <> = == > >= >> >>> ^ | || ~ and between case in not or when current_timestamp
     """)
-"""Operators that Spark lists among its functions. `current_timestamp` is the epoch's."""
+"""Operators that Spark lists among its functions. `current_timestamp` is the planned time of the epoch."""
 
 WORDS_WITHOUT_PARENTHESES: frozenset[str] = _words(
     "current_date current_time localtimestamp localtime current_user session_user"
@@ -209,10 +208,11 @@ WORDS_WITHOUT_PARENTHESES: frozenset[str] = _words(
 
 @dataclass(frozen=True)
 class AggregateFunction:
-    """An aggregate of the `aggregate` step. `subtracts`: whether rows can be removed again, as tables need.
+    """An aggregate of the `aggregate` step.
 
-    `columns`: how many columns it takes; `takes`: of which types; `options`: how many literals may follow. `meaning`:
-    SQL with simpler aggregates, in which {0} and {1} stand for the columns.
+    `subtracts`: rows can be removed from its result, as aggregations of tables need it. `columns`: the number of column
+    arguments. `takes`: their types. `options`: the maximal number of literals behind them. `meaning`: SQL with simpler
+    aggregates, in which {0} and {1} stand for the columns.
     """
 
     name: str

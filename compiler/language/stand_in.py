@@ -1,7 +1,7 @@
-"""A stand-in for Spark's analyzer, for a plan that must not start Spark.
+"""A stand-in for Spark's analyzer, for plans, which must not start Spark.
 
-It knows what follows from the form of an expression alone: conditions, casts, literals, counts, sums, arithmetic of
-numbers. Whatever else has a type that says it is not known.
+It types conditions, casts, literals, counts, sums and arithmetic of numbers. All other expressions get one of
+UNKNOWN_TYPES.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ...runtime.expressions.misread import parse_expression
 from ...runtime.records.names import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER
 from ...runtime.records.types import TypeSyntaxError, split_columns
 from ..types import canonical
-from .judge import Request, Verdict
+from .type_checker import Request, Verdict
 
 _BOOLEAN = (sql.Predicate, sql.Connector, sql.Not)
 _ARITHMETIC = (sql.Add, sql.Sub, sql.Mul)
 _NUMBER = (*_ARITHMETIC, sql.Div, sql.Mod, sql.Neg, sql.Sum, sql.Avg, sql.Round)
 _SAME = (sql.Min, sql.Max, sql.First, sql.Last, sql.Abs)
-"""Functions whose result has the type of what they read."""
+"""Functions with the type of their argument."""
 
 _WHOLE = ("tinyint", "smallint", "int", "bigint")
 _WIDER = (*_WHOLE, "float", "double")
-"""Numbers, each after those that it takes in; decimals have rules of their own."""
+"""Types of numbers, from the narrowest to the widest, without decimals, which have rules of their own."""
 
 
-class Unjudged:
-    """Gives each expression a type without Spark: the one that Spark gives it, or one of UNKNOWN_TYPES."""
+class UntypedAnalyzer:
+    """Types expressions without Spark: with Spark's type, or with one of UNKNOWN_TYPES."""
 
     def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
         """See `Analyzer`."""
@@ -39,19 +39,19 @@ class Unjudged:
 def _verdict(text: str, columns: str) -> str:
     try:
         tree = parse_expression(text).unnest()
-        known = dict(split_columns(columns))
+        types = dict(split_columns(columns))
     except (SqlglotError, TypeSyntaxError):
         return UNKNOWN
-    found = _type(tree, known)
-    if found is not None:
-        return found
+    type_ = _type(tree, types)
+    if type_ is not None:
+        return type_
     if isinstance(tree, sql.Array):
         return UNKNOWN_ARRAY
     return UNKNOWN_NUMBER if isinstance(tree, _NUMBER) else UNKNOWN
 
 
 def _type(node: sql.Expression, columns: Mapping[str, str]) -> str | None:
-    """The type of an expression, if its form says it."""
+    """The type of an expression, if a rule gives it."""
     node = node.unnest()
     match node:
         case sql.Column():
@@ -75,10 +75,10 @@ def _type(node: sql.Expression, columns: Mapping[str, str]) -> str | None:
     if isinstance(node, _SAME):
         return _type(node.this, columns)
     if isinstance(node, (sql.Sum, sql.Avg)):
-        read = _type(node.this, columns)
-        if read not in _WIDER:
+        argument = _type(node.this, columns)
+        if argument not in _WIDER:
             return None
-        return "bigint" if isinstance(node, sql.Sum) and read in _WHOLE else "double"
+        return "bigint" if isinstance(node, sql.Sum) and argument in _WHOLE else "double"
     if isinstance(node, (*_ARITHMETIC, sql.Div)):
         sides = [_type(side, columns) for side in (node.left, node.right)]
         if any(side not in _WIDER for side in sides):

@@ -1,4 +1,4 @@
-"""Python functions that expressions call: declared, read, checked."""
+"""Python functions of a project: found in its modules, declared for expressions, and checked in calls."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ from .functions import (
     WINDOW_FUNCTIONS,
     WORDS_WITHOUT_PARENTHESES,
 )
-from .judge import Judge
-from .proven_types import UnprovenTypeError, is_number, widest
 from .sql import Call, Parsed, Sql, arguments, calls, closing, may_be_called, parse, parse_sql
+from .type_checker import TypeChecker
+from .typed_terms import UntypedError, is_number, widest
 
-# Python functions that the YAML names as `functions.module:name`: whether they are there, and what they are.
+# Python functions that the YAML names as `functions.module:name`.
 
-_MOST_BYTES = 500_000
-"""Of a module: `parse` must end soon and stay small, whatever a project contains."""
-_MOST_LISTED = 12
-"""Names of a module in a hint."""
+_MAX_BYTES = 500_000
+"""The maximal size of a module, which limits the time and memory of `parse`."""
+_MAX_LISTED = 12
+"""The maximal number of names in a hint."""
 
 
 @dataclass(frozen=True)
 class FoundFunction:
-    """A function or class with the code that it depends on. `loaded`: itself; None where nothing is imported."""
+    """A function or class, with the code it depends on. `loaded`: the object; None if modules are not imported."""
 
     function: PythonFunction
     loaded: Any = None
@@ -55,18 +55,18 @@ class FoundFunction:
 
 @dataclass(frozen=True)
 class ProjectFunctions:
-    """The functions of the project in the folder `root`. `imports`: whether modules are imported to be checked."""
+    """The Python functions of the project in the folder `root`. `imports`: modules are imported to be checked."""
 
     root: Path
     imports: bool
     diagnostics: Diagnostics
 
     def find(self, name: ScalarNode) -> FoundFunction | None:
-        """The function of this name. None if an error was reported: it is not there, or its module fails."""
+        """The function with this name. None if an error was reported: it is missing, or its module fails."""
         if not isinstance(name.value, str):
             return None
         if not name.text.startswith(f"{FOLDER}."):
-            message = f"'{name.text}' is not in the folder `{FOLDER}/`, which is what travels to where a flow runs."
+            message = f"'{name.text}' is not in the folder `{FOLDER}/`. Only that folder is sent to the executors."
             self.diagnostics.add("HW305", name.position, message, f"Move it there: {FOLDER}.{name.text}.")
             return None
         if not is_defined(name, self.root, self.diagnostics):
@@ -86,9 +86,9 @@ class ProjectFunctions:
             return None
 
     def fits(self, name: ScalarNode, called: Any, arguments: Sequence[str], what: str) -> bool:
-        """Whether something can be called with so many arguments; otherwise reports it.
+        """Whether an object can be called with this number of arguments; otherwise reports it.
 
-        `arguments`: their names, for people. `what`: who calls it, such as "`reduce` calls its function".
+        `arguments`: their names, for the message. `what`: the caller, such as "`reduce` calls its function".
         """
         if called is None:
             return True
@@ -102,17 +102,17 @@ class ProjectFunctions:
         except ValueError:  # of a built-in, which has no signature
             return True
         except TypeError as error:
-            message = f"{given}; '{name.text}' cannot be called so: {error}."
+            message = f"{given}; '{name.text}' does not take these: {error}."
             self.diagnostics.add("HW530", name.position, message, f"Its parameters are {inspect.signature(called)}.")
             return False
         return True
 
 
 def is_defined(function: ScalarNode, root: Path, diagnostics: Diagnostics) -> bool:
-    """Whether the project's files define a function; otherwise reports it. Nothing is imported."""
+    """Whether the project's files define a function; otherwise reports it. Imports nothing."""
     module, _, name = function.text.partition(":")
-    place = root.joinpath(*module.split("."))
-    file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    path = root.joinpath(*module.split("."))
+    file = next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)
     start = function.position_at(0, len(module))
     if file is None:
         diagnostics.add("HW305", start, f"There is no module '{module}'.", f"Add {module.replace('.', '/')}.py.")
@@ -122,9 +122,9 @@ def is_defined(function: ScalarNode, root: Path, diagnostics: Diagnostics) -> bo
         return False
     try:
         with file.open("rb") as source:
-            content = source.read(_MOST_BYTES + 1)
-        if len(content) > _MOST_BYTES:
-            raise ValueError(f"it has more than {_MOST_BYTES:,} bytes")
+            content = source.read(_MAX_BYTES + 1)
+        if len(content) > _MAX_BYTES:
+            raise ValueError(f"it has more than {_MAX_BYTES:,} bytes")
         body = ast.parse(content).body
     except (OSError, SyntaxError, ValueError) as error:
         diagnostics.add("HW305", start, f"The module '{module}' cannot be read as Python: {error}.")
@@ -142,31 +142,31 @@ def is_defined(function: ScalarNode, root: Path, diagnostics: Diagnostics) -> bo
 
 
 def code_of(function: ScalarNode, root: Path, diagnostics: Diagnostics) -> PythonCode | None:
-    """The modules on which a function depends. None if an error was reported: one of them cannot be read."""
+    """The modules that a function depends on. None if an error was reported: one of them cannot be read."""
     try:
         return PythonCode.of_project(root, [function.text.partition(":")[0]])
     except OutsideProjectError as error:
         report_outside(error.filename, function.position, diagnostics)
     except (OSError, UnicodeDecodeError) as error:
         message = f"'{function.text}', or a module that it imports, cannot be read: {error}."
-        diagnostics.add("HW312", function.position, message, "Modules have to be written in UTF-8.")
+        diagnostics.add("HW312", function.position, message, "Save modules in UTF-8.")
     return None
 
 
 def report_outside(file: str, position: Position, diagnostics: Diagnostics) -> None:
-    """Report a Python file that a link brings in from elsewhere: it would not be in a copy of the project."""
+    """Report a Python file behind a link to outside of the project, because a copy of the project would lack it."""
     diagnostics.add("HW002", position, f"The file '{file}' leads out of the project.", "Copy it into the project.")
 
 
 def _listed(body: Sequence[ast.stmt]) -> str | None:
-    """What a module has that a flow could call, for a hint."""
+    """A hint with the public functions and classes of a module."""
     kinds = (ast.FunctionDef, ast.ClassDef)
-    names = [each.name for each in body if isinstance(each, kinds) and not each.name.startswith("_")]
-    return f"It has {', '.join(names)}." if 0 < len(names) <= _MOST_LISTED else None
+    names = [node.name for node in body if isinstance(node, kinds) and not node.name.startswith("_")]
+    return f"It has {', '.join(names)}." if 0 < len(names) <= _MAX_LISTED else None
 
 
 def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
-    """Names that a module's statements may define, also inside `if` and `try`; `*` if an import hides them."""
+    """Names that a module's statements may define, also in `if` and `try`; `*` for a star import."""
     left = list(body)
     while left:
         match node := left.pop():
@@ -182,12 +182,12 @@ def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
                 left += ast.iter_child_nodes(node)
 
 
-# Reads `functions:` of headwater.yml: Python functions that expressions may call by a name of their own.
+# `functions:` of headwater.yml: Python functions with names for expressions.
 
 Udfs = Mapping[str, Udf | None]
-"""Declared functions by their names in lower case; None where a declaration has an error, which has been reported."""
+"""Declared functions by their names in lower case; None for a declaration with a reported error."""
 
-_OF_SPARK: frozenset[str] = frozenset().union(
+_SPARK_NAMES: frozenset[str] = frozenset().union(
     SCALAR_FUNCTIONS,
     OPERATORS,
     GENERATORS,
@@ -202,25 +202,25 @@ _OF_SPARK: frozenset[str] = frozenset().union(
 
 
 def declared_udfs(project: MappingNode, functions: ProjectFunctions, diagnostics: Diagnostics) -> Udfs:
-    """The functions that headwater.yml declares. Mistakes that a schema cannot find are reported."""
-    found: dict[str, Udf | None] = {}
+    """The functions declared in headwater.yml. Reports mistakes that the schema cannot find."""
+    udfs: dict[str, Udf | None] = {}
     names: dict[str, str] = {}
     for name, body in named(project, "functions"):
         if isinstance(name.value, str) and _is_free(name, names, diagnostics):
-            found[name.text.lower()] = _udf(name, body, functions)
-    return found
+            udfs[name.text.lower()] = _udf(name, body, functions)
+    return udfs
 
 
 def _is_free(name: ScalarNode, names: dict[str, str], diagnostics: Diagnostics) -> bool:
-    """Whether expressions can call a function of this name; otherwise reports it."""
+    """Whether expressions can call a function by this name; otherwise reports it."""
     word = name.text.lower()
     twin = names.setdefault(word, name.text)
     if twin != name.text:
         message = f"'{name.text}' and '{twin}' are the same function to Spark SQL."
-    elif word in _OF_SPARK:
-        message = f"'{name.text}' is a function of Spark SQL already."
+    elif word in _SPARK_NAMES:
+        message = f"'{name.text}' is already a function of Spark SQL."
     elif not may_be_called(word):
-        message = f"'{name.text}' is a word of SQL, which cannot be called."
+        message = f"'{name.text}' is a keyword of SQL, which cannot be called."
     else:
         return True
     diagnostics.add("HW421", name.position, message, "Give it another name.")
@@ -228,13 +228,13 @@ def _is_free(name: ScalarNode, names: dict[str, str], diagnostics: Diagnostics) 
 
 
 def _udf(name: ScalarNode, body: MappingNode, functions: ProjectFunctions) -> Udf | None:
-    named_by, returns = scalar(body, "udf"), _type(scalar(body, "returns"))
+    path, returns = scalar(body, "udf"), _type(scalar(body, "returns"))
     arguments = {key.text: _type(type_) for key, type_ in pairs(body, "arguments")}
-    function = functions.find(named_by) if named_by is not None else None
-    if named_by is None or function is None:
+    function = functions.find(path) if path is not None else None
+    if path is None or function is None:
         return None
     what = f"Expressions call '{name.text}'"
-    fits = functions.fits(named_by, function.loaded, tuple(arguments), what)
+    fits = functions.fits(path, function.loaded, tuple(arguments), what)
     types = {key: type_ for key, type_ in arguments.items() if type_ is not None}
     if not fits or returns is None or not types or len(types) < len(arguments):
         return None
@@ -242,24 +242,24 @@ def _udf(name: ScalarNode, body: MappingNode, functions: ProjectFunctions) -> Ud
 
 
 def _type(type_: ScalarNode | None) -> str | None:
-    """The canonical type; None if it is none, which has been reported."""
+    """The canonical type; None if it is wrong, which the schema's check has reported."""
     try:
         return canonical(type_.text) if type_ is not None else None
     except ValueError:
         return None
 
 
-# Reads expressions over one row, with the Python functions that they call.
+# Expressions over one row, with the Python functions they call.
 #
-# A call becomes a column: in `upper(slug(title))` Python computes the column `slug(title)`, of the type that the
-# function is declared to return, and SQL the rest. So whoever judges or computes SQL knows nothing of Python.
+# A call becomes a column: in `upper(slug(title))` Python computes the column `slug(title)`, of the declared return
+# type, and SQL the rest. So neither the type checker nor the engines of SQL need to know about Python.
 
 _OPENING = frozenset({TokenType.L_PAREN, TokenType.L_BRACKET})
 _CLOSING = frozenset({TokenType.R_PAREN, TokenType.R_BRACKET})
 
 
 def read(scalar: ScalarNode, scope: Scope, diagnostics: Diagnostics) -> Expression | None:
-    """The expression in a scalar, over one row; None, with diagnostics, if it is wrong."""
+    """The expression over one row in a scalar; None, with diagnostics, if it is wrong."""
     parsed = parse(scalar, diagnostics, scope.udfs.keys())
     if parsed is None or not is_of_one_row(parsed, diagnostics):
         return None
@@ -267,47 +267,54 @@ def read(scalar: ScalarNode, scope: Scope, diagnostics: Diagnostics) -> Expressi
     refs, complete = resolve(parsed, scope, diagnostics)
     if not allowed or not complete:
         return None
-    return Calls.of(parsed, refs, scope.udfs, diagnostics).expression(0, len(parsed.sql.text))
+    return FunctionCalls.read(parsed, refs, scope.udfs, diagnostics).expression(0, len(parsed.sql.text))
 
 
 @dataclass(frozen=True)
-class Calls:
-    """The calls of Python functions in a parsed text, and how to take expressions out of it. `refs`: its columns."""
+class FunctionCalls:
+    """The calls of Python functions in a parsed text, outer calls before those in their arguments.
+
+    `refs`: the columns of the text. Makes expressions from parts of it.
+    """
 
     parsed: Parsed
     refs: tuple[Ref, ...]
     udfs: Udfs
     diagnostics: Diagnostics
-    found: tuple[Call, ...]
+    calls: tuple[Call, ...]
 
     @classmethod
-    def of(cls, parsed: Parsed, refs: tuple[Ref, ...], udfs: Udfs, diagnostics: Diagnostics) -> Calls:
-        """Those of a text, outer ones before those in their arguments."""
+    def read(cls, parsed: Parsed, refs: tuple[Ref, ...], udfs: Udfs, diagnostics: Diagnostics) -> FunctionCalls:
+        """The calls of functions in `udfs`."""
         return cls(parsed, refs, udfs, diagnostics, tuple(call for call in calls(parsed) if call.name in udfs))
 
     def expression(self, start: int, end: int) -> Expression | None:
-        """The expression at `text[start:end]`; None if a call in it is wrong, which is reported."""
+        """The expression at `text[start:end]`; None if a call in it is wrong, which is reported.
+
+        An outer call becomes one reference, and replaces the references in its arguments: `slug(a) || b` has the
+        references `slug(a)` and `b`.
+        """
         refs = [ref for ref in self.refs if start <= ref.start < end]
-        made: list[FunctionCall] = []
+        function_calls: list[FunctionCall] = []
         behind = start
-        for call in self.found:
+        for call in self.calls:
             if not behind <= call.start < end:
                 continue
             behind = self._end(call)
             function = self._call(call)
             if function is None:
                 return None
-            made.append(function)
-            inside = Ref(call.start, behind, "value", function.column)
-            refs = [inside, *(ref for ref in refs if not inside.start <= ref.start < inside.end)]
+            function_calls.append(function)
+            result = Ref(call.start, behind, "value", function.column)
+            refs = [result, *(ref for ref in refs if not result.start <= ref.start < result.end)]
         moved = sorted(Ref(ref.start - start, ref.end - start, ref.role, ref.name) for ref in refs)
-        return Expression(self.parsed.sql[start:end], tuple(moved), calls=tuple(made))
+        return Expression(self.parsed.sql[start:end], tuple(moved), calls=tuple(function_calls))
 
     def _call(self, call: Call) -> FunctionCall | None:
         tokens, sql = self.parsed.tokens, self.parsed.sql
         udf = self.udfs[call.name]
         spans = arguments(tokens[call.index + 2 : closing(tokens, call.index + 1)])
-        if udf is None or not self._may_stand(call) or not all(map(self._is_value, spans)):
+        if udf is None or not self._is_called_once(call) or not all(map(self._is_value, spans)):
             return None
         if len(spans) != len(udf.arguments):
             given = f"{len(spans)} argument{'' if len(spans) == 1 else 's'}"
@@ -315,19 +322,17 @@ class Calls:
             self.diagnostics.add("HW422", sql.position(call.start, self._end(call)), message, f"It is {udf.signature}.")
             return None
         taken = [self.expression(span[0].start, span[-1].end + 1) for span in spans]
-        found = tuple(each for each in taken if each is not None)
-        return (
-            FunctionCall(udf, found, column_name(sql.text[call.start : self._end(call)]))
-            if len(found) == len(taken)
-            else None
-        )
+        valid = tuple(argument for argument in taken if argument is not None)
+        if len(valid) < len(taken):
+            return None
+        return FunctionCall(udf, valid, column_name(sql.text[call.start : self._end(call)]))
 
-    def _may_stand(self, call: Call) -> bool:
-        """Whether a call is made once for a row; otherwise reports it."""
+    def _is_called_once(self, call: Call) -> bool:
+        """Whether a function is called once per row; otherwise reports it."""
         if not _is_in_lambda(self.parsed.tokens, call.index):
             return True
-        message = f"'{call.name}' is called for each element; a Python function is called once for a row."
-        hint = "Declare one that takes and returns the whole array, or `explode` the array before."
+        message = f"'{call.name}' is called for each element; a Python function is called once per row."
+        hint = "Declare a function that takes and returns the whole array, or `explode` the array before."
         self.diagnostics.add("HW422", self.parsed.sql.position(call.start, call.end), message, hint)
         return False
 
@@ -337,12 +342,12 @@ class Calls:
         )
 
     def _end(self, call: Call) -> int:
-        """Where the text of a call ends."""
+        """The end of a call in the text, exclusive."""
         return int(self.parsed.tokens[closing(self.parsed.tokens, call.index + 1)].end) + 1
 
 
 def _is_in_lambda(tokens: Sequence[Token], index: int) -> bool:
-    """Whether a token is in the body of a function of an element: behind an arrow among the same arguments."""
+    """Whether a token is in the body of a lambda: behind an arrow in the same argument."""
     depth, passed = 0, False
     for token in reversed(tokens[:index]):
         if token.token_type in _CLOSING:
@@ -356,35 +361,36 @@ def _is_in_lambda(tokens: Sequence[Token], index: int) -> bool:
     return False
 
 
-# The types of expressions that call Python functions, and whether arguments fit those that are declared.
+# Types of expressions that call Python functions, and of the arguments.
 
 
-def judged(
-    expressions: Sequence[Expression], scope: Scope, judge: Judge, diagnostics: Diagnostics
+def typed_expressions(
+    expressions: Sequence[Expression], scope: Scope, checker: TypeChecker, diagnostics: Diagnostics
 ) -> list[Expression | None]:
-    """The expressions with their types, and with arguments of the types that functions take.
+    """The expressions with their types, and with arguments cast to the declared types.
 
-    None for each one with an argument that does not fit, which is reported.
+    None for an expression with an argument of a wrong type, which is reported.
     """
-    known = with_results(scope, (call for each in expressions for call in each.calls))
-    types = iter(judge.types([(part, known) for each in expressions for part in _parts(each)]))
-    return [_fitted(_typed(each, types), diagnostics) for each in expressions]
+    inner = with_results(scope, (call for expression in expressions for call in expression.calls))
+    types = iter(checker.types([(part, inner) for expression in expressions for part in _parts(expression)]))
+    return [_fitted(_typed(expression, types), diagnostics) for expression in expressions]
 
 
-def judged_calls(
-    calls: Sequence[FunctionCall], scope: Scope, judge: Judge, diagnostics: Diagnostics
+def typed_calls(
+    calls: Sequence[FunctionCall], scope: Scope, checker: TypeChecker, diagnostics: Diagnostics
 ) -> list[FunctionCall] | None:
-    """The calls with arguments of the types that functions take; None if one does not fit, which is reported."""
+    """The calls with arguments cast to the declared types; None if one has a wrong type, which is reported."""
     arguments = [argument for call in calls for argument in call.arguments]
-    types = iter(judge.types([(part, with_results(scope, calls)) for each in arguments for part in _parts(each)]))
-    found = [_fitted_call(_typed_call(call, types), diagnostics) for call in calls]
-    fitting = [call for call in found if call is not None]
-    return fitting if len(fitting) == len(found) else None
+    inner = with_results(scope, calls)
+    types = iter(checker.types([(part, inner) for argument in arguments for part in _parts(argument)]))
+    fitted = [_fitted_call(_typed_call(call, types), diagnostics) for call in calls]
+    valid = [call for call in fitted if call is not None]
+    return valid if len(valid) == len(fitted) else None
 
 
 def with_results(scope: Scope, calls: Iterable[FunctionCall]) -> Scope:
     """The scope with the columns of the results of calls, and of those in their arguments."""
-    results = {each.column: each.udf.returns for call in calls for each in call.every}
+    results = {inner.column: inner.udf.returns for call in calls for inner in call.every}
     return replace(scope, value={**scope.value, **results}) if results else scope
 
 
@@ -403,13 +409,13 @@ def _typed(expression: Expression, types: Iterator[str | None]) -> Expression:
 
 
 def _typed_call(call: FunctionCall, types: Iterator[str | None]) -> FunctionCall:
-    return replace(call, arguments=tuple(_typed(each, types) for each in call.arguments))
+    return replace(call, arguments=tuple(_typed(argument, types) for argument in call.arguments))
 
 
 def _fitted(expression: Expression, diagnostics: Diagnostics) -> Expression | None:
     calls = [_fitted_call(call, diagnostics) for call in expression.calls]
-    found = tuple(call for call in calls if call is not None)
-    return replace(expression, calls=found) if len(found) == len(calls) else None
+    valid = tuple(call for call in calls if call is not None)
+    return replace(expression, calls=valid) if len(valid) == len(calls) else None
 
 
 def _fitted_call(call: FunctionCall, diagnostics: Diagnostics) -> FunctionCall | None:
@@ -419,7 +425,7 @@ def _fitted_call(call: FunctionCall, diagnostics: Diagnostics) -> FunctionCall |
         if fitted is None:
             return None
         if argument.type is not None and not _widens(argument.type, declared):
-            message = f"'{call.udf.name}' takes {name} of type {declared}; this is of type {argument.type}."
+            message = f"'{call.udf.name}' takes {name} of type {declared}; this has type {argument.type}."
             hint = f"Cast it: `cast(... as {declared})`. It is {call.udf.signature}."
             diagnostics.add("HW423", argument.position, message, hint)
             return None
@@ -429,17 +435,17 @@ def _fitted_call(call: FunctionCall, diagnostics: Diagnostics) -> FunctionCall |
 
 
 def _widens(given: str, declared: str) -> bool:
-    """Whether Spark SQL makes a value one of the declared type by itself, beside one of that type: of numbers alone."""
+    """Whether Spark SQL implicitly casts a type to the declared one. Only numbers are cast."""
     if given == declared:
         return True
     try:
         return is_number(given) and is_number(declared) and widest((given, declared)) == declared
-    except UnprovenTypeError:
+    except UntypedError:
         return False
 
 
 def _cast(expression: Expression, type_: str) -> Expression:
-    """The expression as a wider type. What is put around it has the place of its ends."""
+    """The expression, cast to a wider type. The added text has the offsets of the expression's ends."""
     sql = expression.sql
     before, behind = "cast(", f" as {type_})"
     offsets = (*sql.offsets[:1] * len(before), *sql.offsets, *sql.offsets[-1:] * len(behind))

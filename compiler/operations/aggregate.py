@@ -13,11 +13,11 @@ from ...runtime.ir.declarations import Emit
 from ...runtime.ir.topology import Agg, Store
 from ..entries import Pairs, Reader, pairs, scalar
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
-from ..language.expressions import Expression, Scope, told_apart
-from ..language.udfs import judged_calls, with_results
+from ..language.expressions import Expression, Scope, distinct_names
+from ..language.udfs import typed_calls, with_results
 from ..reading.source import MappingNode, Node, ScalarNode
 from ..types import canonical
-from .base.context import FlowContext, References, Refusal, Step, StepAction, scope_of
+from .base.context import FlowContext, References, Rejection, Step, StepAction, scope_of
 from .base.site import UNKNOWN, Rekey, Shape
 from .parts.aggregation import (
     AggregateArgument,
@@ -59,7 +59,7 @@ class AggregateStep(StepAction):
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
@@ -71,14 +71,14 @@ class AggregateStep(StepAction):
         values = [read_aggregate(name, sql, scope, context.diagnostics) for name, sql in self.values]
         found = [value for value in values if value is not None]
         written = [call for value in found for call in value.functions]
-        functions = judged_calls(written, scope, context.judge, context.diagnostics)
+        functions = typed_calls(written, scope, context.checker, context.diagnostics)
         scope = with_results(scope, written)
         if shape.is_table:
             _check_subtracts(context, found)
         has_key = shape.open or context.has_key(step, shape)
         calls, types, in_words = _judged(context, found, scope)
         result_scope = Scope(shape.key, {}, aggregates=in_words, open=shape.open)
-        results = context.judge.types([(value.written, result_scope) for value in found])
+        results = context.checker.types([(value.written, result_scope) for value in found])
         value_types: dict[str, str | None] = {name.text: None for name, _ in self.values}
         value_types |= {value.name.text: type_ for value, type_ in zip(found, results, strict=True)}
         after = self._after(shape, value_types)
@@ -154,16 +154,16 @@ def _judged(
     calls = {call.name: call for call in every}
     accepted = {name: call for name, call in calls.items() if name not in refused}
     whole: dict[str, str | None] = dict.fromkeys(calls)
-    whole |= zip(accepted, context.judge.types([(call.whole, scope) for call in accepted.values()]), strict=True)
+    whole |= zip(accepted, context.checker.types([(call.whole, scope) for call in accepted.values()]), strict=True)
     asked = {name: call.argument for name, call in calls.items() if call.argument and whole[name] is not None}
-    types = dict(zip(asked, context.judge.types([(argument, scope) for argument in asked.values()]), strict=True))
+    types = dict(zip(asked, context.checker.types([(argument, scope) for argument in asked.values()]), strict=True))
     for name, argument in asked.items():
         calls[name] = replace(calls[name], argument=argument.typed(types[name]))
     return calls, whole, {call.written.whole.sql.text: _result_type(call, whole[call.name]) for call in every}
 
 
 def _with_columns(context: FlowContext, call: AggregateCall, scope: Scope) -> AggregateCall:
-    types = context.judge.types([(column, scope) for column in call.written.columns])
+    types = context.checker.types([(column, scope) for column in call.written.columns])
     columns = tuple(column.typed(type_) for column, type_ in zip(call.written.columns, types, strict=True))
     return replace(call, written=replace(call.written, columns=columns))
 
@@ -228,7 +228,7 @@ def _aggregated(
         # An aggregate that stands alone takes the name of its column, so that no projection is needed for it.
         if plain is not None and plain.role == "aggregate":
             names.setdefault(plain.name, value.name.text)
-    names = told_apart(calls) | names
+    names = distinct_names(calls) | names
     arguments = tuple(
         AggregateArgument(
             Agg(
@@ -263,7 +263,7 @@ def _read(calls: Iterable[AggregateCall]) -> dict[str, Expression]:
     arguments = {call.argument.sql.text: call.argument for call in calls if call.argument}
     return {
         text: arguments[text] if name == text else replace(arguments[text], named=name)
-        for text, name in told_apart(arguments).items()
+        for text, name in distinct_names(arguments).items()
     }
 
 

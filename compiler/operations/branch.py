@@ -11,7 +11,7 @@ from ...runtime.engine.sql_step import SqlStep
 from ..entries import Reader, scalar
 from ..language.expressions import Expression
 from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.site import Shape, Site, SqlLayout, columns_read
 from .parts.projection import called
@@ -43,7 +43,7 @@ class BranchStep(StepAction):
     def references(self) -> References:
         return References(flows=tuple(case.flow for case in self.cases))
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

@@ -10,7 +10,7 @@ from ...runtime.engine.sql_step import SqlStep
 from ..entries import Reader, entries
 from ..language.expressions import Expression
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction, scope_of, streams_only
+from .base.context import FlowContext, References, Rejection, Step, StepAction, scope_of, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.site import Shape, Site, SqlLayout, column_types, columns_read
 from .parts.projection import called
@@ -33,7 +33,7 @@ class ExplodeStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

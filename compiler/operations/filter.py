@@ -10,7 +10,7 @@ from ...runtime.engine.sql_step import SqlStep
 from ..entries import Reader
 from ..language.expressions import Expression
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction
+from .base.context import FlowContext, References, Rejection, Step, StepAction
 from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
 from .base.site import Shape, Site, SqlLayout, columns_read
 from .parts.projection import called, without_calls
@@ -31,7 +31,7 @@ class FilterStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

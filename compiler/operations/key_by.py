@@ -12,7 +12,7 @@ from ..entries import Pairs, Reader, entries
 from ..language.expressions import Expression
 from ..reading.source import Node
 from ..types import holds_map
-from .base.context import FlowContext, References, Refusal, Step, StepAction, complete, scope_of
+from .base.context import FlowContext, References, Rejection, Step, StepAction, complete, scope_of
 from .base.operation import (
     Description,
     EitherOperation,
@@ -43,7 +43,7 @@ class KeyByStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

@@ -12,7 +12,7 @@ from ...runtime.ir.topology import Store
 from ..entries import Columns, Reader, mapping, named, scalar, scalars
 from ..reading.source import MappingNode, Node, ScalarNode
 from ..types import holds_map
-from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, Splitting, TableUse
 from .base.site import PythonLayout, Rekey, Shape, Site
 from .parts.processors import check_processor, processor_name, processor_store
@@ -77,7 +77,7 @@ class ProcessStep(StepAction):
         flows = tuple(each.flow for each in self.flows if each.flow is not None)
         return References(stores=self.stores, flows=flows, shares=True)
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

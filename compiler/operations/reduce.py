@@ -11,7 +11,7 @@ from ...runtime.ir.functions import PythonFunction
 from ...runtime.ir.topology import Store
 from ..entries import Reader, scalar
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.site import UNKNOWN, PythonLayout, Shape, Site
 from .parts.aggregation import behind_group, closed, closes, final, group_store, on_close
@@ -38,7 +38,7 @@ class ReduceStep(StepAction):
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

@@ -7,7 +7,7 @@ from typing import Self
 
 from ..entries import Reader, integer
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.site import Rekey, Shape
 
 
@@ -28,7 +28,7 @@ class RepartitionStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

@@ -10,7 +10,7 @@ from ..diagnostics import did_you_mean
 from ..entries import Pairs, Reader, entries, scalars
 from ..language.expressions import Expression, column
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction, complete, scope_of
+from .base.context import FlowContext, References, Rejection, Step, StepAction, complete, scope_of
 from .base.site import UNKNOWN, Shape
 from .parts.projection import Projection, called
 
@@ -31,7 +31,7 @@ class SelectStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
@@ -54,7 +54,7 @@ class WithColumnsStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
@@ -81,7 +81,7 @@ class DropStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

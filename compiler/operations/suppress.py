@@ -12,7 +12,7 @@ from ...runtime.ir.declarations import WhenFull
 from ...runtime.ir.topology import Store
 from ..entries import Reader, integer, milliseconds, scalar, text
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction
+from .base.context import FlowContext, References, Rejection, Step, StepAction
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.site import UNKNOWN, PythonLayout, Shape, Site
 
@@ -53,13 +53,13 @@ class SuppressStep(StepAction):
         named = (self.store,) if self.store is not None else ()
         return References(stores=named, stores_result=True, store_ending=_NAMED)
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if shape.is_table:
             return None
         hint = "Put `to_table` before it."
         if shape.windowed:
             hint = "Put it right behind the aggregate; or leave it out, if that has `emit: on_close`."
-        return Refusal("HW501", f"'{word}' is for tables; this is a stream.", hint)
+        return Rejection("HW501", f"'{word}' is for tables; this is a stream.", hint)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require windows of which it is known when they are closed, if it waits for that."""

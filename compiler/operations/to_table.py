@@ -8,7 +8,7 @@ from typing import Self
 from ...runtime.ir.declarations import Emit
 from ..entries import Reader, scalar
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction
+from .base.context import FlowContext, References, Rejection, Step, StepAction
 from .base.site import Shape
 from .parts.tables import ToStream, ToTable
 
@@ -32,10 +32,10 @@ class ToTableStep(StepAction):
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if not shape.is_table:
             return None
-        return Refusal("HW501", f"'{word}' is for streams; this is a table already.", "Remove it.")
+        return Rejection("HW501", f"'{word}' is for streams; this is a table already.", "Remove it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key."""
@@ -63,10 +63,10 @@ class ToStreamStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if shape.is_table:
             return None
-        return Refusal("HW501", f"'{word}' is for tables; this is a stream already.", "Remove it.")
+        return Rejection("HW501", f"'{word}' is for tables; this is a stream already.", "Remove it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         return context.add(ToStream(), shape, replace(shape, kind="stream", store=None), step)

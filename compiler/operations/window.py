@@ -8,7 +8,7 @@ from typing import Self
 from ...runtime.ir.windows import AnyWindow, SessionWindow, SlidingWindow, Window
 from ..entries import Reader, milliseconds, scalar
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Refusal, Step, StepAction, streams_only
+from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.site import UNKNOWN, Shape
 
 _MOST_WINDOWS = 100_000
@@ -51,7 +51,7 @@ class WindowStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

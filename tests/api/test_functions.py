@@ -148,4 +148,4 @@ def test_module_that_is_not_utf_8_is_told_before_anything_is_imported(fleet: Pat
     module = fleet / "functions" / "devices.py"
     module.write_text(f"from . import words\n{module.read_text()}")
     (error,) = Project(fleet).parse().errors
-    assert (error.code, error.hint) == ("HW312", "Modules have to be written in UTF-8.")
+    assert (error.code, error.hint) == ("HW312", "Save modules in UTF-8.")

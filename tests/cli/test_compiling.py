@@ -12,7 +12,7 @@ from click.testing import Result
 from disks import fill, small_disk
 
 from headwater.compiler.diagnostics import Diagnostics
-from headwater.compiler.language.judge import VerdictCache
+from headwater.compiler.language.type_checker import VerdictCache
 from headwater.compiler.pipeline import CACHE
 from headwater.compiler.reading.load import load_project
 from headwater.compiler.target_settings import spark_of

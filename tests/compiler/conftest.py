@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from verdicts import of_compiler, record, recorded
 
-from headwater.compiler.language.judge import Analyzer, Request, Verdict
+from headwater.compiler.language.type_checker import Analyzer, Request, Verdict
 from headwater.compiler.pipeline import CheckedProject, compile_project
 
 PROJECT = "name: shop\nversion: '1.0'\nprofile: shop\n"

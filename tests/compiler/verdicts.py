@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headwater.compiler.language.judge import Refusal, Request, Verdict
+from headwater.compiler.language.type_checker import CachedRejection, Request, Verdict
 
 VERDICTS = Path(__file__).with_name("verdicts.json")
 
@@ -27,9 +27,9 @@ def of_compiler(verdict: object) -> Verdict:
     return verdict if isinstance(verdict, str) else refusal(asdict(verdict))  # type: ignore[call-overload]
 
 
-def refusal(fields: Mapping[str, Any]) -> Refusal:
+def refusal(fields: Mapping[str, Any]) -> CachedRejection:
     """A refusal of its fields as plain data."""
-    return Refusal(**{**fields, "further": tuple(map(refusal, fields.get("further", ())))})
+    return CachedRejection(**{**fields, "further": tuple(map(refusal, fields.get("further", ())))})
 
 
 def record(verdicts: Mapping[Request, Verdict]) -> None:

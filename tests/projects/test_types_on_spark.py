@@ -13,10 +13,10 @@ from projects.changes.deployed import Deployed, changes
 from projects.changes.flights_small import files_of_flights
 
 from headwater.cli.main import main
-from headwater.compiler.language.judge import Request, Verdict
-from headwater.compiler.language.proven import type_of
-from headwater.compiler.language.proven_types import UnprovenTypeError
-from headwater.compiler.language.stand_in import Unjudged
+from headwater.compiler.language.stand_in import UntypedAnalyzer
+from headwater.compiler.language.type_checker import Request, Verdict
+from headwater.compiler.language.typed import type_of
+from headwater.compiler.language.typed_terms import UntypedError
 from headwater.compiler.pipeline import compile_project
 from headwater.compiler.types import canonical
 from headwater.runtime.records.types import split_columns
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[2]
 
 
-class Noting(Unjudged):
+class Noting(UntypedAnalyzer):
     """Notes what Spark would be asked."""
 
     def __init__(self) -> None:
@@ -60,7 +60,7 @@ def known(request: Request) -> str | None:
     sql, columns = request
     try:
         return type_of(sql, dict(split_columns(columns)))
-    except UnprovenTypeError:
+    except UntypedError:
         return None
 
 

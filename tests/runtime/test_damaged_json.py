@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headwater.compiler.emit.target import emit
-from headwater.compiler.language.judge import VerdictCache
+from headwater.compiler.language.type_checker import VerdictCache
 from headwater.runtime.dataclass_json import parsed
 from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.engine.execution.processing.batches import _header

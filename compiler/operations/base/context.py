@@ -11,8 +11,8 @@ from ....runtime.ir.topology import GlobalTable, Store, Topic
 from ...diagnostics import Diagnostics, Position
 from ...entries import Reader, StoreModel, check_no_processors, declared_store
 from ...language.expressions import Expression, Scope
-from ...language.judge import Judge
-from ...language.udfs import ProjectFunctions, Udfs, judged, read
+from ...language.type_checker import TypeChecker
+from ...language.udfs import ProjectFunctions, Udfs, read, typed_expressions
 from ...reading.source import Node, ScalarNode
 from .operation import Operation, PythonOperation
 from .site import Rekey, Shape
@@ -165,7 +165,7 @@ class FlowContext:
     topology: TopologyContext
     name: ScalarNode
     diagnostics: Diagnostics
-    judge: Judge
+    checker: TypeChecker
     functions: ProjectFunctions
     udfs: Udfs = field(default_factory=dict)
     operations: list[PlacedOperation] = field(default_factory=list)
@@ -194,7 +194,7 @@ class FlowContext:
         scope = replace(scope, udfs=self.udfs)
         found = [read(scalar, scope, self.diagnostics) for scalar in scalars]
         readable = [expression for expression in found if expression is not None]
-        typed = iter(judged(readable, scope, self.judge, self.diagnostics))
+        typed = iter(typed_expressions(readable, scope, self.checker, self.diagnostics))
         return [None if expression is None else next(typed) for expression in found]
 
     def columns(self, columns: Columns, scope: Scope) -> dict[str, Expression | None]:
@@ -389,7 +389,7 @@ class References:
 
 
 @dataclass(frozen=True)
-class Refusal:
+class Rejection:
     """Why a step cannot have this input."""
 
     code: str
@@ -418,7 +418,7 @@ class StepAction(ABC):
         """The tables, stores and flows that it names."""
 
     @abstractmethod
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         """Why it cannot have this input, a stream or a table with known columns; None if it can."""
 
     @property
@@ -442,8 +442,8 @@ class Step(StepPlace):
     was: tuple[ScalarNode, ...] = ()
 
 
-def streams_only(word: str, shape: Shape) -> Refusal | None:
+def streams_only(word: str, shape: Shape) -> Rejection | None:
     """A refusal if the input is a table."""
     if not shape.is_table:
         return None
-    return Refusal("HW501", f"'{word}' is for streams; this is a table.", "Put `to_stream` before it.")
+    return Rejection("HW501", f"'{word}' is for streams; this is a table.", "Put `to_stream` before it.")

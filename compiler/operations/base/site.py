@@ -14,7 +14,7 @@ from ....runtime.records.names import column_sql
 from ...diagnostics import Position
 from ...entries import UNKNOWN_TYPE, columns_ddl
 from ...language.expressions import Expression, Ref, Types
-from ...language.judge import meta_name
+from ...language.type_checker import meta_sql
 
 # The shape of the rows between two steps: columns with their types, and what is known about the key.
 
@@ -133,7 +133,7 @@ class LiveEdge:
 
     def sql(self, ref: Ref) -> str:
         """The SQL that reads the column."""
-        return meta_name(ref) if ref.role == "meta" else column_sql(self.physical(ref))
+        return meta_sql(ref) if ref.role == "meta" else column_sql(self.physical(ref))
 
 
 def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:

@@ -10,7 +10,7 @@ from ....runtime.ir.declarations import How, TableHow
 from ...entries import Reader, entries, mapping, pairs, scalar
 from ...language.expressions import Expression
 from ...reading.source import MappingNode, Node
-from ..base.context import CheckedTable, FlowContext, References, Refusal, Step, StepAction
+from ..base.context import CheckedTable, FlowContext, References, Rejection, Step, StepAction
 from ..base.site import UNKNOWN, Shape
 from ..parts.joins import GlobalTableJoin, TableJoin
 from ..parts.projection import called, with_arguments
@@ -149,7 +149,7 @@ class JoinStep(StepAction):
         given = stored and all(_COLUMN.fullmatch(sql.text) for _, sql in self.join.by or ())
         return (*FOREIGN_KEY_STORES[given:], *((EXPIRED,) if expires else ()))
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

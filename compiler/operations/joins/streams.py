@@ -18,7 +18,7 @@ from ..base.context import (
     OtherStream,
     PlacedOperation,
     References,
-    Refusal,
+    Rejection,
     Step,
     StepAction,
     StreamPair,
@@ -67,7 +67,7 @@ class StreamJoinStep(StepAction):
             implied.append((self.this, UNMATCHED if self.this is not None else f"{THIS}{UNMATCHED}"))
         return References(streams=(self.join.table,), stores=named, stores_result=True, implied=tuple(implied))
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(f"{word}: stream", shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

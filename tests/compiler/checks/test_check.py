@@ -415,7 +415,7 @@ WAYS_OUT = [
         "",
         "from: clicks, steps: [{join: {stream: users, within: 1m, values: {then: users._timestamp}}}]",
         "HW403",
-        "Write it into a column before, with `with_columns`.",
+        "Copy it into a column before, with `with_columns`.",
     ),
     (
         "",
@@ -591,7 +591,7 @@ def test_hop_that_puts_a_record_into_millions_of_windows_is_refused(compiled: Co
         ("max_by(url, seconds)", True, "'max_by' cannot take back"),
         ("every(seconds > 3)", True, "'every' cannot take back"),
         ("count_if(seconds)", False, "'count_if' takes booleans; this is of type int"),
-        ("min_by(url, seconds, 3)", False, "This is one argument too many for 'min_by'"),
+        ("min_by(url, seconds, 3)", False, "'min_by' has too many arguments: it takes at most 2"),
         ("bool_or(seconds > 3, true)", False, "the function has 2 arguments and takes at most 1"),
         ("max_by(url, at) + seconds", False, "'seconds' stands outside of an aggregate"),
         ("max_by(url + tags, at)", False, 'Cannot resolve "(url + tags)"'),

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headwater.compiler.emit.target import emit
-from headwater.compiler.language.judge import VerdictCache
+from headwater.compiler.language.type_checker import VerdictCache
 from headwater.compiler.whole_files import write_whole
 from headwater.runtime.ir.topology import PluginRef, Settings
 

@@ -8,8 +8,8 @@ from verdicts import recorded
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
-from headwater.compiler.language.judge import Judge, Request, Verdict, VerdictCache
-from headwater.compiler.language.stand_in import Unjudged
+from headwater.compiler.language.stand_in import UntypedAnalyzer
+from headwater.compiler.language.type_checker import Request, TypeChecker, Verdict, VerdictCache
 from headwater.compiler.language.udfs import read
 from headwater.compiler.reading.source import FixedOrigin, ScalarNode
 from headwater.runtime.records.names import UNKNOWN_TYPES
@@ -18,7 +18,7 @@ from headwater.runtime.records.names import UNKNOWN_TYPES
 def test_type_is_that_of_spark_or_is_not_known() -> None:
     judged = {request: verdict for request, verdict in recorded().items() if isinstance(verdict, str)}
 
-    found = dict(zip(judged, Unjudged().analyze(list(judged)), strict=True))
+    found = dict(zip(judged, UntypedAnalyzer().analyze(list(judged)), strict=True))
 
     known = {request: type_ for request, type_ in found.items() if type_ not in UNKNOWN_TYPES}
     assert {request: judged[request] for request in known} == known
@@ -40,14 +40,14 @@ class Starting:
 
 def test_analyzer_is_told_the_first_expression_that_needs_it_and_how_many_more() -> None:
     scope, analyzer, diagnostics = Scope({}, {"t": "string"}), Starting(), Diagnostics()
-    judge = Judge(analyzer, VerdictCache(None), diagnostics)
+    checker = TypeChecker(analyzer, VerdictCache(None), diagnostics)
     asked = []
     for line, sql in ((7, "soundex(t)"), (3, "xxhash64(t)"), (5, "upper(t)"), (9, "xxhash64(t, t)")):
         at = Position("f.yml", line, 2)
         expression = read(ScalarNode(sql, sql, at, FixedOrigin(at)), scope, diagnostics)
         assert expression is not None
         asked.append((expression, scope))
-    judge.types(asked[2:3])
+    checker.types(asked[2:3])
     assert analyzer.told == []
-    judge.types(asked)
+    checker.types(asked)
     assert analyzer.told == ["f.yml:3:2: xxhash64(t): the type of `xxhash64` is only known to Spark, and 2 more"]

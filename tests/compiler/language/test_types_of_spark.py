@@ -8,7 +8,7 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
-from headwater.compiler.language.judge import Judge, Refusal, VerdictCache
+from headwater.compiler.language.type_checker import CachedRejection, TypeChecker, VerdictCache
 from headwater.compiler.language.udfs import read
 from headwater.compiler.reading.source import FixedOrigin, ScalarNode
 from headwater.runtime.records.cast_texts import never_casts
@@ -120,7 +120,7 @@ def findings(sql: str, types: dict[str, str], analyzer: Any) -> tuple[str | None
     expression = read(scalar(sql), scope, diagnostics)
     found = None
     if expression is not None:
-        (found,) = Judge(analyzer, VerdictCache(None), diagnostics).types([(expression, scope)])
+        (found,) = TypeChecker(analyzer, VerdictCache(None), diagnostics).types([(expression, scope)])
     return found, [(each.code, each.message, each.hint) for each in diagnostics]
 
 
@@ -217,7 +217,7 @@ def test_all_mistakes_of_an_expression_are_found_in_the_order_of_its_text(spark_
 
 def test_several_mistakes_are_kept_in_the_cache(tmp_path: Any) -> None:
     cache = VerdictCache(tmp_path / "expressions.json")
-    verdict = Refusal("One.", 1, "HW414", "Do.", 3, (Refusal("Two.", 5),))
+    verdict = CachedRejection("One.", 1, "HW414", "Do.", 3, (CachedRejection("Two.", 5),))
     cache.put(("a", "b"), verdict)
     cache.save()
     assert VerdictCache(tmp_path / "expressions.json").get(("a", "b")) == verdict

@@ -77,13 +77,13 @@ def expression(text: str) -> tuple[Expression | None, Diagnostics]:
         ("from > 1", 5, "'>' is not expected here", "from"),
         ("coalesce(from, 1)", 13, "',' is not expected here", "from"),
         ("x > 1 from", 6, "'from' is not expected here", "from"),
-        ("interval * 2", 0, "'interval' is a word of SQL", "interval"),
+        ("interval * 2", 0, "'interval' is a keyword of SQL", "interval"),
         ("interval / 2", 11, "something is missing here", "interval"),
         ("if > 1", 5, "something is missing here", "if"),
         ("x + and", 4, "something is missing here", "and"),
-        ("value.null", 6, "'null' is a word of SQL", "null"),
-        ("key.true", 4, "'true' is a word of SQL", "true"),
-        ("value.false.x", 6, "'false' is a word of SQL", "false"),
+        ("value.null", 6, "'null' is a keyword of SQL", "null"),
+        ("key.true", 4, "'true' is a keyword of SQL", "true"),
+        ("value.false.x", 6, "'false' is a keyword of SQL", "false"),
         ("value.not", 6, "something is missing here", "not"),
         ("case > 1", 7, "something is missing here", "case"),
         ("not = 1", 6, "something is missing here", "not"),
@@ -104,7 +104,7 @@ def test_word_in_place_of_a_column_is_told_with_its_place_and_way_out(
     (diagnostic,) = diagnostics
     assert (diagnostic.code, diagnostic.position.column) == ("HW401", at)
     assert diagnostic.message == f"The expression does not parse: {cause}."
-    assert diagnostic.hint == (column and f"A column of that name stands in backticks: `{column}`.")
+    assert diagnostic.hint == (column and f"Put a column of that name in backticks: `{column}`.")
 
 
 @pytest.mark.parametrize("text", ["`true`", "value.`null`", "`from` > 1", "`interval` * 2", "array[0]", "`array`[0]"])

@@ -13,7 +13,7 @@ from headwater.compiler.emit.job import render_job
 from headwater.compiler.entries import Reader
 from headwater.compiler.model import build
 from headwater.compiler.operations import STEPS
-from headwater.compiler.operations.base.context import FlowContext, References, Refusal, Step, StepAction
+from headwater.compiler.operations.base.context import FlowContext, References, Rejection, Step, StepAction
 from headwater.compiler.operations.base.operation import Description, Processor, PythonOperation, TableUse
 from headwater.compiler.operations.base.site import PythonLayout, Shape, Site
 from headwater.compiler.pipeline import CheckedProject
@@ -49,8 +49,8 @@ class SuppressStep(StepAction):
     def references(self) -> References:
         return References()
 
-    def refusal(self, word: str, shape: Shape) -> Refusal | None:
-        return None if shape.is_table else Refusal("HW501", f"'{word}' is for tables.", "Put `to_table` before it.")
+    def rejection(self, word: str, shape: Shape) -> Rejection | None:
+        return None if shape.is_table else Rejection("HW501", f"'{word}' is for tables.", "Put `to_table` before it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         return context.add(Suppression(), shape, replace(shape, store=None), step)

@@ -10,7 +10,7 @@ from typing import Any
 
 from projects.changes.deployed import Deployed
 
-from headwater.compiler.language.stand_in import Unjudged
+from headwater.compiler.language.stand_in import UntypedAnalyzer
 from headwater.compiler.pipeline import compile_project
 
 PROFILE = """
@@ -185,7 +185,7 @@ def changed(was: Defined, chances: random.Random) -> Defined:
 
 def project(path: Path) -> Deployed:
     """The project in a folder, with the types of its expressions known."""
-    checked = compile_project(path, analyzer=Unjudged())
+    checked = compile_project(path, analyzer=UntypedAnalyzer())
     assert not checked.diagnostics.has_errors, [str(each) for each in checked.diagnostics]
     return Deployed(path, {})
 

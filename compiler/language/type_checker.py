@@ -1,9 +1,8 @@
-"""The types of expressions: those that are proven to be Spark's, and of others what Spark's own analyzer says.
+"""The type checker: finds the types of expressions by its own rules (`typed`), else by Spark's analyzer.
 
 The compiler does not import Spark: its caller passes an `Analyzer`. Verdicts are cached in a file by a hash of the
-expression and the columns it reads, so that Spark starts only for new expressions of which `proven` has no type.
-Without an analyzer (`parse`) an expression that is not in the file either has no type, and nothing that needs its type
-is checked but what `unjudged` finds.
+expression and the columns it reads, so Spark starts only for new expressions without a rule. `parse` passes no
+analyzer: an expression without a rule or a cached verdict stays untyped, and only `untyped` looks for its mistakes.
 """
 
 from __future__ import annotations
@@ -21,19 +20,20 @@ from ...runtime.records.names import column_sql
 from ..diagnostics import CODES, Diagnostics, Position
 from ..types import canonical, ddl
 from ..whole_files import write_whole
-from .expressions import Expression, Ref, Scope, told_apart
-from .proven import type_of
-from .proven_types import UnprovenTypeError
-from .unjudged import certain_mistakes
+from .expressions import Expression, Ref, Scope, distinct_names
+from .typed import type_of
+from .typed_terms import UntypedError
+from .untyped import certain_mistakes
 
 Request = tuple[str, str]
-"""An expression in Spark SQL, and the columns that it reads as Spark SQL DDL."""
+"""An expression in Spark SQL, and the columns it reads as Spark SQL DDL."""
 
 
-class Refused(Protocol):
-    """Why an analyzer refuses an expression. `offset`, `end`: the characters concerned; None if unknown.
+class Rejection(Protocol):
+    """Why an analyzer rejects an expression.
 
-    `code`: of the diagnostic. `hint`: the way out, if one is known. `further`: the expression's other mistakes.
+    `offset`, `end`: the characters concerned; None if unknown. `code`: of the diagnostic. `hint`: the way out, if
+    known. `further`: other mistakes of the expression.
     """
 
     @property
@@ -47,43 +47,43 @@ class Refused(Protocol):
     @property
     def end(self) -> int | None: ...  # noqa: D102
     @property
-    def further(self) -> Sequence[Refused]: ...  # noqa: D102
+    def further(self) -> Sequence[Rejection]: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A Refused as the cache keeps it."""
+class CachedRejection:
+    """A `Rejection` as stored in the cache file."""
 
     message: str
     offset: int | None = None
     code: str = "HW411"
     hint: str | None = None
     end: int | None = None
-    further: tuple[Refusal, ...] = ()
+    further: tuple[CachedRejection, ...] = ()
 
 
-Verdict = str | Refused
+Verdict = str | Rejection
 """The type of an expression as Spark SQL DDL, or why it has none."""
 
 
 class Analyzer(Protocol):
-    """Checks expressions: Spark's analyzer, or a stand-in with the same answers."""
+    """Types expressions: Spark's analyzer, or a stand-in."""
 
     def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
-        """A verdict for each request, in order. An expression may contain aggregates."""
+        """One verdict per request, in order. Expressions may contain aggregates."""
 
 
 @runtime_checkable
 class StartingAnalyzer(Analyzer, Protocol):
-    """An analyzer that takes long to start, and tells people why it does."""
+    """An analyzer that takes long to start, and shows the user why it starts."""
 
     def because(self, reason: str) -> None:
-        """Say what the next request needs it for."""
+        """Set the reason for the next request."""
 
 
 @dataclass(frozen=True)
 class LeftToSpark:
-    """An expression whose type only Spark knows. `reason`: what of it. `kept`: its verdict was there already."""
+    """An expression whose type only Spark knows. `reason`: why. `kept`: its verdict was cached already."""
 
     position: Position
     sql: str
@@ -92,19 +92,19 @@ class LeftToSpark:
 
 
 @dataclass(frozen=True)
-class _Question:
-    """An expression in Spark SQL, and the canonical types of the columns that it reads."""
+class _SqlExpression:
+    """An expression in Spark SQL, and the canonical types of the columns it reads."""
 
-    sql: str
+    text: str
     columns: Mapping[str, str]
 
     @property
     def request(self) -> Request:
-        return self.sql, ddl(self.columns)
+        return self.text, ddl(self.columns)
 
 
 class VerdictCache:
-    """Verdicts in a JSON file, by a hash of the request. A file that cannot be read counts as empty."""
+    """Verdicts in a JSON file, by a hash of the request. An unreadable file counts as empty."""
 
     def __init__(self, path: Path | None) -> None:
         self._path = path
@@ -112,30 +112,30 @@ class VerdictCache:
         self._changed = False
         if path is not None and path.is_file():
             try:
-                known = parsed(path.read_text("utf-8"))
+                content = parsed(path.read_text("utf-8"))
             except (OSError, ValueError):
-                known = None
-            self._known = known if isinstance(known, dict) else {}
+                content = None
+            self._known = content if isinstance(content, dict) else {}
 
     def get(self, request: Request) -> Verdict | None:
-        """The verdict, if it is known."""
+        """The cached verdict, or None."""
         match self._known.get(_digest(request)):
             case str(type_):
                 return type_
             case [dict() as first, *others]:
-                with suppress(TypeError):  # a file that somebody has changed
-                    every = [Refusal(**each) for each in (first, *others)]
-                    if all(each.code in CODES for each in every):
-                        return replace(every[0], further=tuple(every[1:]))
+                with suppress(TypeError):  # the file was edited by hand
+                    rejections = [CachedRejection(**fields) for fields in (first, *others)]
+                    if all(rejection.code in CODES for rejection in rejections):
+                        return replace(rejections[0], further=tuple(rejections[1:]))
         return None
 
     def put(self, request: Request, verdict: Verdict) -> None:
-        """Keep a verdict."""
-        self._known[_digest(request)] = verdict if isinstance(verdict, str) else [*map(_kept, _each(verdict))]
+        """Add a verdict."""
+        self._known[_digest(request)] = verdict if isinstance(verdict, str) else [*map(_to_json, _rejections(verdict))]
         self._changed = True
 
     def save(self) -> None:
-        """Write the file, if there is anything new. If writing fails, Spark is asked again next time."""
+        """Write the file, if anything is new. If writing fails, the next check analyzes these expressions again."""
         if self._path is None or not self._changed:
             return
         with suppress(OSError):
@@ -143,8 +143,8 @@ class VerdictCache:
         self._changed = False
 
 
-class Judge:
-    """Gives expressions their types and reports those that have none."""
+class TypeChecker:
+    """Types expressions, and reports those without a type. `only_spark`: the compiler's own rules are not used."""
 
     def __init__(
         self, analyzer: Analyzer | None, cache: VerdictCache, diagnostics: Diagnostics, *, only_spark: bool = False
@@ -157,60 +157,63 @@ class Judge:
 
     @property
     def left_to_spark(self) -> tuple[LeftToSpark, ...]:
-        """The expressions whose types only Spark knows, each once, in the order of the files."""
+        """Expressions whose types only Spark knows, without duplicates, in the order of the files."""
         return tuple(sorted(self._left.values(), key=lambda left: left.position))
 
     def types(self, expressions: Sequence[tuple[Expression, Scope]]) -> list[str | None]:
-        """The canonical type of each expression; None if it is unknown or refused. A refusal is reported."""
-        asked = [(*each, _question(*each)) for each in expressions]
-        proven = {question.request: self._proven(question, expression) for expression, _, question in asked if question}
-        verdicts = self._verdicts([request for request, type_ in proven.items() if type_ is None])
-        found: list[str | None] = []
-        for expression, scope, question in asked:
-            if question is None:
-                found.append(scope.type_of(expression.plain) if expression.plain else None)
+        """The canonical type of each expression; None if it is unknown or rejected. A rejection is reported."""
+        columns = [(expression, scope, _sql_expression(expression, scope)) for expression, scope in expressions]
+        types = {sql.request: self._type_by_rule(sql, expression) for expression, _, sql in columns if sql}
+        verdicts = self._verdicts([request for request, type_ in types.items() if type_ is None])
+        result: list[str | None] = []
+        for expression, scope, sql in columns:
+            if sql is None:
+                result.append(scope.type_of(expression.plain) if expression.plain else None)
             else:
-                request = question.request
-                found.append(proven[request] or self._settle(expression, scope, verdicts.get(request)))
-        return found
+                result.append(types[sql.request] or self._settle(expression, scope, verdicts.get(sql.request)))
+        return result
 
-    def _proven(self, question: _Question, expression: Expression) -> str | None:
-        """The type, if it is known without Spark; otherwise why it is not is noted."""
+    def _type_by_rule(self, sql: _SqlExpression, expression: Expression) -> str | None:
+        """The type, if a rule gives it; otherwise the expression becomes one of `left_to_spark`."""
         if self._only_spark:
             return None
         try:
-            return type_of(question.sql, question.columns)
-        except UnprovenTypeError as error:
-            kept = self._cache.get(question.request) is not None
+            return type_of(sql.text, sql.columns)
+        except UntypedError as error:
+            kept = self._cache.get(sql.request) is not None
             left = LeftToSpark(expression.position, expression.sql.text, error.reason, kept)
-            self._left.setdefault(question.request, left)
+            self._left.setdefault(sql.request, left)
             return None
 
     def _verdicts(self, requests: Sequence[Request]) -> Mapping[Request, Verdict]:
-        known = {request: verdict for request in requests if (verdict := self._cache.get(request)) is not None}
-        missing = [request for request in dict.fromkeys(requests) if request not in known]
+        verdicts = {request: verdict for request in requests if (verdict := self._cache.get(request)) is not None}
+        missing = [request for request in dict.fromkeys(requests) if request not in verdicts]
         if self._analyzer is not None and missing:
             if isinstance(self._analyzer, StartingAnalyzer):
                 self._analyzer.because(self._reason(missing))
             for request, verdict in zip(missing, self._analyzer.analyze(missing), strict=True):
                 self._cache.put(request, verdict)
-                known[request] = verdict
-        return known
+                verdicts[request] = verdict
+        return verdicts
 
     def _reason(self, requests: Sequence[Request]) -> str:
-        """What types only Spark knows: of the first expression, and how many more there are."""
-        left = sorted((self._left[each] for each in requests if each in self._left), key=lambda each: each.position)
+        """Why Spark is needed: the first untyped expression, and the number of further ones."""
+        left = sorted(
+            (self._left[request] for request in requests if request in self._left),
+            key=lambda expression: expression.position,
+        )
         if not left:
-            return f"the types of {len(requests)} expressions that it has not judged yet"
+            return f"the types of {len(requests)} expressions that Spark has not typed yet"
         first = left[0]
         at = f"{first.position.file}:{first.position.line}:{first.position.column}"
         return f"{at}: {first.sql}: {first.reason}{more(len(left) - 1)}"
 
     def _settle(self, expression: Expression, scope: Scope, verdict: Verdict | None) -> str | None:
+        """The canonical type of a verdict. A rejection is reported, and so are mistakes seen without a verdict."""
         if verdict is not None and not isinstance(verdict, str):
-            for refused in _each(verdict):
-                place = _place(expression, scope, refused.offset, refused.end)
-                self._diagnostics.add(refused.code, place, refused.message, refused.hint)
+            for rejection in _rejections(verdict):
+                position = _position(expression, scope, rejection.offset, rejection.end)
+                self._diagnostics.add(rejection.code, position, rejection.message, rejection.hint)
             return None
         if verdict is None:
             for mistake in certain_mistakes(expression, scope):
@@ -220,7 +223,7 @@ class Judge:
             return canonical(verdict)
         except ValueError:
             position = expression.position
-            message = f"The expression is of type {verdict}, which no column can hold."
+            message = f"The expression is of type {verdict}, which no column can have."
             hint = "Cast it, to a string for example."
             if verdict.startswith("interval day"):
                 hint = "For milliseconds write `unix_millis(a) - unix_millis(b)`; or cast it, to a string for example."
@@ -229,26 +232,26 @@ class Judge:
 
 
 def more(count: int) -> str:
-    """How many there are beside the first one, as the end of a list."""
+    """The end of a list of which only the first item is shown: `, and 2 more`."""
     return f", and {count} more" if count else ""
 
 
-def _each(verdict: Refused) -> tuple[Refused, ...]:
+def _rejections(verdict: Rejection) -> tuple[Rejection, ...]:
     return (verdict, *verdict.further)
 
 
-def _kept(refused: Refused) -> dict[str, Any]:
+def _to_json(rejection: Rejection) -> dict[str, Any]:
     return {
-        "message": refused.message,
-        "offset": refused.offset,
-        "code": refused.code,
-        "hint": refused.hint,
-        "end": refused.end,
+        "message": rejection.message,
+        "offset": rejection.offset,
+        "code": rejection.code,
+        "hint": rejection.hint,
+        "end": rejection.end,
     }
 
 
-def _place(expression: Expression, scope: Scope, offset: int | None, end: int | None) -> Position:
-    """The place of characters of the expression as Spark was given it."""
+def _position(expression: Expression, scope: Scope, offset: int | None, end: int | None) -> Position:
+    """The position in the file of characters `[offset, end)` of the SQL that Spark analyzed."""
     if offset is None:
         return expression.position
     _, origin = expression.render_with_offsets(lambda ref: _name(ref, scope))
@@ -256,14 +259,14 @@ def _place(expression: Expression, scope: Scope, offset: int | None, end: int | 
     if end is None:
         return expression.sql.position(first)
     last = origin[min(end, len(origin)) - 1] + 1
-    # A column may be longer in the file than in what Spark was given: `value.url`.
+    # A column may be longer in the file than in the analyzed SQL: `value.url`.
     return expression.sql.position(
         first, next((ref.end for ref in expression.refs if ref.start < last < ref.end), last)
     )
 
 
-def _question(expression: Expression, scope: Scope) -> _Question | None:
-    """What is asked of an expression; None if it is a plain column or the type of a column is unknown."""
+def _sql_expression(expression: Expression, scope: Scope) -> _SqlExpression | None:
+    """The SQL to be typed; None if the expression is a plain column or the type of a column is unknown."""
     if expression.plain is not None:
         return None
     columns: dict[str, str] = {}
@@ -277,16 +280,16 @@ def _question(expression: Expression, scope: Scope) -> _Question | None:
         if type_ is None:
             return None
         columns[_own_name(ref, scope)] = type_
-    return _Question(expression.render(lambda ref: _name(ref, scope)), dict(sorted(columns.items())))
+    return _SqlExpression(expression.render(lambda ref: _name(ref, scope)), dict(sorted(columns.items())))
 
 
 def _name(ref: Ref, scope: Scope) -> str:
     if ref.role == "meta":
-        return meta_name(ref)
+        return meta_sql(ref)
     return column_sql(_own_name(ref, scope))
 
 
-def meta_name(ref: Ref) -> str:
+def meta_sql(ref: Ref) -> str:
     """The SQL of `_timestamp` and `current_timestamp()` in a job's rows."""
     return "timestamp_millis(_ts)" if ref.name == "_timestamp" else "_now"
 
@@ -295,15 +298,15 @@ def _own_name(ref: Ref, scope: Scope) -> str:
     if ref.role == "key" and ref.name in scope.value:
         return f"key.{ref.name}"
     if ref.role == "aggregate":
-        return told_apart(scope.aggregates)[ref.name]
+        return distinct_names(scope.aggregates)[ref.name]
     return f"{scope.table}.{ref.name}" if ref.role == "table" else ref.name
 
 
 SPARK = "4.3.0"
-"""The version of Spark whose types these are. Another one is asked again, of every expression."""
+"""The version of Spark with these types. Verdicts of another version are not reused."""
 
 _RULES = f"4, Spark {SPARK}"
-"""Another one when verdicts change their meaning, so that cached ones are not used any more."""
+"""Changes when verdicts change their meaning, which makes cached ones obsolete."""
 
 
 def _digest(request: Request) -> str:

@@ -1,4 +1,4 @@
-"""Types of expressions and aggregates that are known without Spark."""
+"""The type rules: types of expressions and aggregates, found without Spark."""
 
 from __future__ import annotations
 
@@ -10,48 +10,48 @@ from sqlglot.errors import SqlglotError
 
 from ...runtime.expressions.misread import has_plus_in_front, is_bare_comparison, name_of, parse_expression
 from ..types import holds_map
-from .proven_calls import CALLS, OPERATORS, Form, Rule, Terms, named, refuse
-from .proven_types import WHOLE, Term, decimal, is_decimal, is_number, size, unproven
+from .typed_calls import CALLS, OPERATORS, Form, Rule, Terms, named, no_rule
+from .typed_terms import WHOLE, Term, decimal, is_decimal, is_number, size, untyped
 
-# The types of aggregates, each over one expression.
+# Types of aggregates over one expression.
 
-_MORE_FOR_A_SUM, _MORE_FOR_AN_AVERAGE = 10, 4
-"""Digits that Spark adds to those of decimals."""
+_SUM_DIGITS, _AVERAGE_DIGITS = 10, 4
+"""Digits that Spark adds to a decimal's."""
 
 
-def _counted(tree: exp.Expr, terms: Terms) -> str:  # noqa: ARG001
+def _count(tree: exp.Expr, terms: Terms) -> str:  # noqa: ARG001
     return "bigint"
 
 
 def _sum(tree: exp.Expr, terms: Terms) -> str:
     (term,) = terms
     if not is_number(term.type):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     if is_decimal(term.type):
         digits, scale = size(term.type)
-        return decimal(digits + _MORE_FOR_A_SUM, scale)
+        return decimal(digits + _SUM_DIGITS, scale)
     return "bigint" if term.type in WHOLE else "double"
 
 
 def _average(tree: exp.Expr, terms: Terms) -> str:
     (term,) = terms
     if not is_number(term.type):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     if is_decimal(term.type):
         digits, scale = size(term.type)
-        return decimal(digits + _MORE_FOR_AN_AVERAGE, scale + _MORE_FOR_AN_AVERAGE)
+        return decimal(digits + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
     return "double"
 
 
 def _one(tree: exp.Expr, terms: Terms) -> str:
     if terms[0].type == "void":
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return terms[0].type
 
 
 def _ordered(tree: exp.Expr, terms: Terms) -> str:
     if holds_map(terms[0].type):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return _one(tree, terms)
 
 
@@ -64,7 +64,7 @@ def _of_column(rule: Rule, *settings: str) -> Form:
 
 
 AGGREGATES: Mapping[type[exp.Expr], Form] = {
-    exp.Count: _of_column(_counted, "big_int"),
+    exp.Count: _of_column(_count, "big_int"),
     exp.Sum: _of_column(_sum),
     exp.Avg: _of_column(_average),
     **dict.fromkeys((exp.Min, exp.Max), _of_column(_ordered)),
@@ -72,42 +72,42 @@ AGGREGATES: Mapping[type[exp.Expr], Form] = {
     exp.ArrayAgg: _of_column(_list, "nulls_excluded"),
     exp.ApproxDistinct: _of_column(lambda tree, terms: _ordered(tree, terms) and "bigint"),
 }
-"""They stand alone: the compiler asks for the type of each by itself."""
+"""Aggregates are typed one by one, outside of other expressions."""
 
 
-# Reads SQL for its type, or says why only Spark knows it.
+# Types of SQL texts.
 
-_MOST_LEVELS = 60
-"""How deeply a tree may be nested: each level is a call of a function."""
+_MAX_LEVELS = 60
+"""The maximal depth of a tree. Every level is a recursive call."""
 
 
 def type_of(sql: str, columns: Mapping[str, str]) -> str:
-    """The canonical type of an expression or of an aggregate, which Spark takes as it is and gives the same type.
+    """The canonical type of an expression or aggregate. Spark accepts it unchanged and gives it the same type.
 
-    `columns`: those that it reads, and their canonical types. Raises UnprovenTypeError.
+    `columns`: the columns it reads, with their canonical types. Raises UntypedError.
     """
     if len({name.casefold() for name in columns}) < len(columns):
-        unproven("which of two columns of a name is meant is only known to Spark")
+        untyped("only Spark knows which of two columns with the same name is meant")
     tree = _parsed(sql)
     call = tree.this if isinstance(tree, exp.IgnoreNulls) else tree
     reader = _Reader(columns)
-    found = reader.formed(call, AGGREGATES[type(call)]) if type(call) in AGGREGATES else reader.term(tree)
-    if found.type == "void":
-        unproven("the type of `null` is only known to Spark")
-    return found.type
+    term = reader.apply(call, AGGREGATES[type(call)]) if type(call) in AGGREGATES else reader.term(tree)
+    if term.type == "void":
+        untyped("the type of `null` is only known to Spark")
+    return term.type
 
 
 def _parsed(sql: str) -> exp.Expr:
     if "\\" in sql:
-        unproven("what a backslash stands for is only known to Spark")
+        untyped("the meaning of a backslash is only known to Spark")
     try:
         if has_plus_in_front(tokenize(sql, read="spark")):
-            unproven("a plus in front of a value is only known to Spark")
+            untyped("a plus in front of a value is only known to Spark")
         return parse_expression(sql)
     except SqlglotError:
-        unproven("its syntax is only known to Spark")
+        untyped("its syntax is only known to Spark")
     except RecursionError:
-        unproven("it is nested very deeply")
+        untyped("it is nested very deeply")
 
 
 @dataclass
@@ -117,8 +117,8 @@ class _Reader:
 
     def term(self, tree: exp.Expr) -> Term:
         self.level += 1
-        if self.level > _MOST_LEVELS:
-            unproven("it is nested very deeply")
+        if self.level > _MAX_LEVELS:
+            untyped("it is nested very deeply")
         try:
             return self._term(tree)
         finally:
@@ -137,22 +137,22 @@ class _Reader:
             case exp.Null():
                 return Term("void", constant=True)
             case exp.Anonymous():
-                return self.formed(tree, Form(named, ("expressions",), frozenset({"this"})))
+                return self.apply(tree, Form(named, ("expressions",), frozenset({"this"})))
         form = OPERATORS.get(type(tree)) or CALLS.get(type(tree))
         if form is None:
-            unproven(f"the type of `{name_of(tree)}` is only known to Spark")
-        return self.formed(tree, form)
+            untyped(f"the type of `{name_of(tree)}` is only known to Spark")
+        return self.apply(tree, form)
 
-    def formed(self, tree: exp.Expr, form: Form) -> Term:
-        """What a tree of a known form comes to."""
+    def apply(self, tree: exp.Expr, form: Form) -> Term:
+        """The term of a tree, by the rule of its form."""
         if not set(_given(tree)) <= {*form.parts, *form.settings}:
-            unproven(f"this form of `{name_of(tree)}` is only known to Spark")
+            untyped(f"this form of `{name_of(tree)}` is only known to Spark")
         if is_bare_comparison(tree):
-            unproven("the order of comparisons without parentheses is only known to Spark")
-        terms = [self._part(each) for each in _parts(tree, form)]
-        constant = all(each.constant for each in terms)
+            untyped("the order of comparisons without parentheses is only known to Spark")
+        terms = [self._part(part) for part in _parts(tree, form)]
+        constant = all(term.constant for term in terms)
         if constant and not form.of_constants:
-            unproven(f"what `{name_of(tree)}` of literals comes to is only known to Spark")
+            untyped(f"the result of `{name_of(tree)}` of literals is only known to Spark")
         type_ = form.rule(tree, terms)
         if isinstance(tree, exp.Neg):
             return _negated(tree, terms[0], type_)
@@ -167,25 +167,25 @@ class _Reader:
         names = [part.name for part in tree.parts if isinstance(part, exp.Identifier)]
         type_ = self.columns.get(names[0]) if len(names) == 1 == len(tree.parts) else None
         if type_ is None:
-            unproven(f"`{tree.sql('spark')}` is only known to Spark")
+            untyped(f"`{tree.sql('spark')}` is only known to Spark")
         return Term(type_)
 
 
 def _given(tree: exp.Expr) -> Iterator[str]:
-    """The names of the arguments that a tree has."""
+    """The names of the arguments set in a tree."""
     return (name for name, value in tree.args.items() if value not in (None, False, [], ""))
 
 
 def _parts(tree: exp.Expr, form: Form) -> Iterator[exp.Expr]:
-    """The expressions in a tree. Of a `case` first all conditions, then all results."""
+    """The operands in a tree. Of a `case` first all conditions, then all results."""
     for name in form.parts:
         value = tree.args.get(name)
-        listed = value if isinstance(value, list) else [value] if value is not None else []
+        values = value if isinstance(value, list) else [value] if value is not None else []
         if name == "ifs":
-            yield from (each.this for each in listed)
-            yield from (each.args["true"] for each in listed)
+            yield from (branch.this for branch in values)
+            yield from (branch.args["true"] for branch in values)
         else:
-            yield from (each.expression if isinstance(each, exp.PropertyEQ) else each for each in listed)
+            yield from (part.expression if isinstance(part, exp.PropertyEQ) else part for part in values)
 
 
 def _literal(tree: exp.Expr) -> Term:
@@ -194,23 +194,23 @@ def _literal(tree: exp.Expr) -> Term:
         return Term("string", constant=True, text=text)
     whole, point, fraction = text.partition(".")
     if not (whole.isdecimal() and whole.isascii() and (fraction.isdecimal() or not point)):
-        unproven(f"the type of `{text}` is only known to Spark")
+        untyped(f"the type of `{text}` is only known to Spark")
     if point:
         digits = len(whole.lstrip("0")) + len(fraction)
         if digits > 38:
-            unproven(f"the type of `{text}` is only known to Spark")
+            untyped(f"the type of `{text}` is only known to Spark")
         return Term(f"decimal({digits},{len(fraction)})", constant=True)
     number = int(text)
     if number >= 2**63:
-        unproven(f"the type of `{text}` is only known to Spark")
+        untyped(f"the type of `{text}` is only known to Spark")
     return Term("int" if number < 2**31 else "bigint", constant=True, text=text)
 
 
 _ONLY_NEGATIVE = frozenset({2**31, 2**63})
-"""Numbers that have a place in a type only with a minus in front, which is then a part of the literal."""
+"""Numbers that fit a type only with a minus in front, which Spark reads as a part of the literal."""
 
 
 def _negated(tree: exp.Expr, term: Term, type_: str) -> Term:
     if term.constant and (not isinstance(tree.this, exp.Literal) or (term.text and int(term.text) in _ONLY_NEGATIVE)):
-        unproven(f"the type of `{tree.sql('spark')}` is only known to Spark")
+        untyped(f"the type of `{tree.sql('spark')}` is only known to Spark")
     return Term(type_, term.constant, term.text)

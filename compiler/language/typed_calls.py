@@ -1,4 +1,4 @@
-"""Types of operators and calls that are known without Spark."""
+"""Type rules of operators and functions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlglot import exp
 from ...runtime.expressions.misread import name_of
 from ...runtime.records.names import quote
 from ..types import canonical
-from .proven_types import (
+from .typed_terms import (
     TIMES,
     WHOLE,
     Term,
@@ -20,22 +20,23 @@ from .proven_types import (
     field_type,
     is_number,
     is_written_out,
-    unproven,
+    untyped,
     widest,
 )
 
-# What a form of SQL is here: which parts of its tree it has, and what type they come to.
+# A form of SQL: the operands in its tree, and the rule for its type.
 
 Terms = Sequence[Term]
 Rule = Callable[[Any, Terms], str]
-"""The type that a tree comes to, given its parts. Raises UnprovenTypeError."""
+"""The type of a tree, given its operands. Raises UntypedError."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """`parts`: the arguments of the tree that are expressions, in order. `settings`: those that change no type.
+    """A kind of operator or function.
 
-    `of_constants`: whether it cannot fail, so that it may be made of literals alone.
+    `parts`: the arguments of the tree that are operands, in order. `settings`: further arguments, without influence on
+    the type. `of_constants`: all operands may be literals, because it cannot fail.
     """
 
     rule: Rule
@@ -44,37 +45,37 @@ class Form:
     of_constants: bool = False
 
 
-def refuse(tree: exp.Expr, terms: Terms) -> str:
-    """Raise UnprovenTypeError for a form with parts of these types."""
-    types = ", ".join("null" if each.type == "void" else each.type for each in terms)
-    unproven(f"the type of `{name_of(tree)}`{' of ' if types else ''}{types} is only known to Spark")
+def no_rule(tree: exp.Expr, terms: Terms) -> str:
+    """Raise UntypedError: a form has no rule for operands of these types."""
+    types = ", ".join("null" if term.type == "void" else term.type for term in terms)
+    untyped(f"the type of `{name_of(tree)}`{' of ' if types else ''}{types} is only known to Spark")
 
 
 def common(tree: exp.Expr, terms: Terms) -> str:
-    """The type that Spark gives to parts beside one another: of numbers the widest, else the one that all have."""
-    types = [each.type for each in terms if each.type != "void"]
+    """The type that Spark casts operands to: the widest type of numbers, else the one type of all."""
+    types = [term.type for term in terms if term.type != "void"]
     if types and all(map(is_number, types)):
         return widest(types)
     if len(set(types)) != 1:
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return types[0]
 
 
 def compared(tree: exp.Expr, terms: Terms) -> str:
-    """The same of values that are compared: a text that is a time is one beside times."""
-    times = {each.type for each in terms} & TIMES
+    """The same for a comparison, in which a string literal of a time counts as a time beside times."""
+    times = {term.type for term in terms} & TIMES
     if len(times) == 1:
         (time,) = times
-        terms = [Term(time, True) if each.constant and is_written_out(each.text, time) else each for each in terms]
-    found = common(tree, terms)
-    if not (is_number(found) or found in TIMES or found in ("string", "boolean")):
-        refuse(tree, terms)
-    return found
+        terms = [Term(time, True) if term.constant and is_written_out(term.text, time) else term for term in terms]
+    type_ = common(tree, terms)
+    if not (is_number(type_) or type_ in TIMES or type_ in ("string", "boolean")):
+        no_rule(tree, terms)
+    return type_
 
 
-# The types of operators, choices and casts.
+# Operators, conditionals and casts.
 
-_WORDS: Mapping[type[exp.Expr], str] = {
+_SIGNS: Mapping[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -87,14 +88,14 @@ _WORDS: Mapping[type[exp.Expr], str] = {
 def _calculation(tree: exp.Expr, terms: Terms) -> str:
     left, right = terms
     if not is_number(left.type) or not is_number(right.type):
-        refuse(tree, terms)
-    return calculated(_WORDS[type(tree)], left, right)
+        no_rule(tree, terms)
+    return calculated(_SIGNS[type(tree)], left, right)
 
 
 def _negative(tree: exp.Expr, terms: Terms) -> str:
     (term,) = terms
     if not is_number(term.type):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return term.type
 
 
@@ -104,16 +105,16 @@ def _comparison(tree: exp.Expr, terms: Terms) -> str:
 
 
 def _logic(tree: exp.Expr, terms: Terms) -> str:
-    if any(each.type not in ("boolean", "void") for each in terms):
-        refuse(tree, terms)
+    if any(term.type not in ("boolean", "void") for term in terms):
+        no_rule(tree, terms)
     return "boolean"
 
 
 def _is(tree: exp.Expr, terms: Terms) -> str:
     """`x is null`, of any type; `x is true` of booleans."""
-    asked = tree.args["expression"]
-    if not isinstance(asked, exp.Null) and not (isinstance(asked, exp.Boolean) and terms[0].type == "boolean"):
-        refuse(tree, terms)
+    literal = tree.args["expression"]
+    if not isinstance(literal, exp.Null) and not (isinstance(literal, exp.Boolean) and terms[0].type == "boolean"):
+        no_rule(tree, terms)
     return "boolean"
 
 
@@ -127,29 +128,27 @@ def _case(tree: exp.Expr, terms: Terms) -> str:
         if value:
             compared(tree, [*value, condition])
         elif condition.type != "boolean":
-            refuse(tree, [condition])
+            no_rule(tree, [condition])
     return common(tree, results)
 
 
 def _if(tree: exp.Expr, terms: Terms) -> str:
     condition, *results = terms
     if condition.type != "boolean" or len(results) != 2:
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return common(tree, results)
 
 
 def _joined(tree: exp.Expr, terms: Terms) -> str:
-    """Texts, and other values beside a text, which become texts."""
-    types = {each.type for each in terms}
-    if "string" not in types or not all(each == "boolean" or each in _WRITTEN or is_number(each) for each in types):
-        refuse(tree, terms)
+    """Strings, and other values beside a string, which become strings."""
+    types = {term.type for term in terms}
+    if "string" not in types or not all(type_ in _JOINED or is_number(type_) for type_ in types):
+        no_rule(tree, terms)
     return "string"
 
 
-_WRITTEN = frozenset({"string", *TIMES})
-
-
-_NUMBERS_ALSO_FROM = frozenset({"boolean", "string"})
+_JOINED = frozenset({"boolean", "string", *TIMES})
+_CAST_TO_NUMBERS = frozenset({"boolean", "string"})
 _CASTS: Mapping[str, frozenset[str]] = {
     "boolean": frozenset({"string"}),
     "date": frozenset({"string", "timestamp", "timestamp_ntz"}),
@@ -157,7 +156,7 @@ _CASTS: Mapping[str, frozenset[str]] = {
     "timestamp_ntz": frozenset({"string", "date", "timestamp"}),
     "string": frozenset({"boolean", *TIMES}),
 }
-"""A type, and the types that become it besides numbers."""
+"""A type, and the types that are cast to it, besides numbers."""
 
 
 def _cast(tree: exp.Expr, terms: Terms) -> str:
@@ -165,18 +164,18 @@ def _cast(tree: exp.Expr, terms: Terms) -> str:
     try:
         wanted = canonical(tree.args["to"].sql("spark"))
     except ValueError:
-        unproven("the type of a cast is only known to Spark")
+        untyped("the type of a cast is only known to Spark")
     if term.constant and not is_written_out(term.text, wanted):
-        unproven("what a cast of literals comes to is only known to Spark")
+        untyped("the result of a cast of literals is only known to Spark")
     if not term.constant and not _is_cast(term.type, wanted):
-        unproven(f"`{name_of(tree)}` of {term.type} to {wanted} is only known to Spark")
+        untyped(f"`{name_of(tree)}` of {term.type} to {wanted} is only known to Spark")
     return wanted
 
 
 def _is_cast(given: str, wanted: str) -> bool:
     if is_number(given):
         return is_number(wanted) or wanted in ("boolean", "string")
-    return given == wanted or given in (_NUMBERS_ALSO_FROM if is_number(wanted) else _CASTS.get(wanted, ()))
+    return given == wanted or given in (_CAST_TO_NUMBERS if is_number(wanted) else _CASTS.get(wanted, ()))
 
 
 _BOTH = ("this", "expression")
@@ -186,7 +185,7 @@ _LOGIC = Form(_logic, _BOTH)
 _CAST = Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True)
 
 OPERATORS: Mapping[type[exp.Expr], Form] = {
-    **dict.fromkeys(_WORDS, _CALCULATION),
+    **dict.fromkeys(_SIGNS, _CALCULATION),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _COMPARISON),
     **dict.fromkeys((exp.And, exp.Or), _LOGIC),
     **dict.fromkeys((exp.Cast, exp.TryCast), _CAST),
@@ -200,14 +199,15 @@ OPERATORS: Mapping[type[exp.Expr], Form] = {
     exp.Coalesce: Form(common, ("this", "expressions")),
     exp.Nullif: Form(lambda tree, terms: compared(tree, terms) and terms[0].type, _BOTH),
     exp.DPipe: Form(_joined, _BOTH, frozenset({"safe"})),
-    # Also a text with a quote in it, which sqlglot reads as two texts.
+    # Also a string literal with a quote in it, which sqlglot reads as two literals.
     exp.Concat: Form(_joined, ("expressions",), frozenset({"safe", "coalesce"}), of_constants=True),
 }
 
 
-# The types of functions of one row.
+# Functions of one row.
 
 Takes = frozenset[str]
+"""The types that an argument may have."""
 
 _TEXT: Takes = frozenset({"string"})
 _COUNT: Takes = frozenset({"int"})
@@ -218,12 +218,12 @@ _MOMENTS: Takes = frozenset({"timestamp"})
 
 
 def _of(result: str, *takes: Takes, least: int | None = None) -> Rule:
-    """A function whose arguments have these types. `least`: how many there are at least; otherwise all."""
+    """The rule of a function with arguments of these types. `least`: the minimal number of arguments; default all."""
 
     def rule(tree: exp.Expr, terms: Terms) -> str:
         few = len(terms) < (len(takes) if least is None else least)
         if few or len(terms) > len(takes) or any(x.type not in taken for x, taken in zip(terms, takes, strict=False)):
-            refuse(tree, terms)
+            no_rule(tree, terms)
         return result
 
     return rule
@@ -232,7 +232,7 @@ def _of(result: str, *takes: Takes, least: int | None = None) -> Rule:
 def _like_argument(accepts: Callable[[str], bool]) -> Rule:
     def rule(tree: exp.Expr, terms: Terms) -> str:
         if not accepts(terms[0].type):
-            refuse(tree, terms)
+            no_rule(tree, terms)
         return terms[0].type
 
     return rule
@@ -240,49 +240,49 @@ def _like_argument(accepts: Callable[[str], bool]) -> Rule:
 
 def _rounded(tree: exp.Expr, terms: Terms) -> str:
     """`round(x)` and `round(x, 2)`."""
-    value, *places = terms
-    if value.type not in _PLAIN or any(not each.constant or each.type != "int" for each in places):
-        refuse(tree, terms)
+    value, *digits = terms
+    if value.type not in _PLAIN or any(not term.constant or term.type != "int" for term in digits):
+        no_rule(tree, terms)
     return value.type
 
 
 def _truncated(tree: exp.Expr, terms: Terms) -> str:
     """`date_trunc('day', t)`."""
     if not isinstance(tree.args["unit"], exp.Var):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return _of("timestamp", _MOMENTS)(tree, terms)
 
 
 def _greatest(tree: exp.Expr, terms: Terms) -> str:
     if len(terms) < 2:
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return compared(tree, terms)
 
 
 def _array(tree: exp.Expr, terms: Terms) -> str:
     if not terms:
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return f"array<{common(tree, terms)}>"
 
 
 def _size(tree: exp.Expr, terms: Terms) -> str:
     if not terms[0].type.startswith(("array<", "map<")):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return "int"
 
 
 def _contains(tree: exp.Expr, terms: Terms) -> str:
-    held, sought = terms
-    if held.type != f"array<{sought.type}>" or sought.type not in (*WHOLE, "string"):
-        refuse(tree, terms)
+    array, element = terms
+    if array.type != f"array<{element.type}>" or element.type not in (*WHOLE, "string"):
+        no_rule(tree, terms)
     return "boolean"
 
 
 def _struct(tree: exp.Expr, terms: Terms) -> str:
     """`named_struct('a', x, 'b', y)`."""
-    names = [each.this.name if isinstance(each, exp.PropertyEQ) else "" for each in tree.expressions]
+    names = [field.this.name if isinstance(field, exp.PropertyEQ) else "" for field in tree.expressions]
     if not names or any(not name or quote(name) != name for name in names) or any(x.type == "void" for x in terms):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return f"struct<{','.join(f'{name}:{term.type}' for name, term in zip(names, terms, strict=True))}>"
 
 
@@ -290,14 +290,14 @@ def _from_json(tree: exp.Expr, terms: Terms) -> str:
     """`from_json(s, 'a int')`."""
     text, columns = terms
     if text.type != "string" or text.constant or columns.text is None:
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return columns_type(columns.text or "")
 
 
 def _field(tree: exp.Expr, terms: Terms) -> str:
     """`from_json(s, 'a int').a`."""
     if not isinstance(tree.expression, exp.Identifier):
-        refuse(tree, terms)
+        no_rule(tree, terms)
     return field_type(terms[0].type, tree.expression.name)
 
 
@@ -347,14 +347,16 @@ CALLS: Mapping[type[exp.Expr], Form] = {
 
 _NAMED: Mapping[str, Rule] = {
     **dict.fromkeys(("timestamp_millis", "timestamp_micros", "timestamp_seconds"), _of("timestamp", _WHOLE)),
-    **dict.fromkeys(("isnull", "isnotnull"), lambda tree, terms: "boolean" if len(terms) == 1 else refuse(tree, terms)),
+    **dict.fromkeys(
+        ("isnull", "isnotnull"), lambda tree, terms: "boolean" if len(terms) == 1 else no_rule(tree, terms)
+    ),
 }
-"""Functions that sqlglot knows by no class of their own."""
+"""Functions without a class of sqlglot's."""
 
 
 def named(tree: exp.Anonymous, terms: Terms) -> str:
-    """The type of a function that is only known by its name."""
+    """The type of a call without a class of sqlglot's, by the function's name."""
     rule = _NAMED.get(str(tree.name).lower())
     if rule is None or not isinstance(tree.this, str):
-        unproven(f"the type of `{str(tree.name).lower()}` is only known to Spark")
+        untyped(f"the type of `{str(tree.name).lower()}` is only known to Spark")
     return rule(tree, terms)

@@ -1,7 +1,7 @@
-"""What is certainly wrong with the types of an expression, found without Spark, for `parse`.
+"""Certain type mistakes of untyped expressions, found without Spark, for `parse`.
 
-Only columns and literals that stand beside one another are looked at: `revenue >= 'lots'`, `coalesce(category, 0)`,
-`cast('abc' as int)`. Whatever is found here Spark's analyzer finds too, with the same message; it finds more.
+Checks only columns and literals that are operands of the same operator or function: `revenue >= 'lots'`,
+`coalesce(category, 0)`, `cast('abc' as int)`. Spark's analyzer finds these and others, with the same messages.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .sql import SHIFT, Parsed, parse_sql
 _COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ)
 _ARITHMETIC = (exp.Add, exp.Sub, exp.Mul, exp.Mod)
 _WHOLE = frozenset({"tinyint", "smallint", "int", "bigint"})
-_TAKEN = frozenset({"boolean", "date", "timestamp", "timestamp_ntz"})
+_CAST_FROM_STRINGS = frozenset({"boolean", "date", "timestamp", "timestamp_ntz"})
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A finding as the judge reports it."""
+    """A mistake, as the type checker reports it."""
 
     code: str
     position: Position
@@ -35,7 +35,7 @@ class Mistake:
 
 @dataclass(frozen=True)
 class _Leaf:
-    """A column or a literal: its type, its place in the SQL, and the text of a literal of type string."""
+    """A column or a literal: its type, its span in the SQL, and the text of a string literal."""
 
     type: str
     start: int
@@ -44,7 +44,7 @@ class _Leaf:
 
 
 def certain_mistakes(expression: Expression, scope: Scope) -> list[Mistake]:
-    """The mistakes of an expression that can be seen without Spark, in the order of the text."""
+    """Type mistakes of an expression, in the order of the text."""
     parsed = parse_sql(expression.sql, Diagnostics())
     if parsed is None:
         return []
@@ -61,9 +61,9 @@ class _Finder:
         for node in self.parsed.tree.walk():
             if isinstance(node, exp.Cast) and not node.args.get("safe"):  # `safe` is `try_cast`
                 yield from self._cast(node)
-            group = _beside(node)
-            if group:
-                yield from self._mixed(group, isinstance(node, exp.Add))
+            operands = _operands(node)
+            if operands:
+                yield from self._mixed(operands, isinstance(node, exp.Add))
 
     def _cast(self, node: exp.Cast) -> Iterator[Mistake]:
         leaf = self._leaf(node.this)
@@ -74,8 +74,9 @@ class _Finder:
         if leaf is not None and leaf.text is not None and never_casts(leaf.text, type_):
             yield self._uncast(leaf, type_)
 
-    def _mixed(self, group: Sequence[exp.Expression | None], added: bool) -> Iterator[Mistake]:
-        leaves = [leaf for node in group if (leaf := self._leaf(node)) is not None]
+    def _mixed(self, operands: Sequence[exp.Expression | None], added: bool) -> Iterator[Mistake]:
+        """Strings that Spark would cast to the type of the other operands. `added`: they are operands of `+`."""
+        leaves = [leaf for node in operands if (leaf := self._leaf(node)) is not None]
         wanted = _common([leaf.type for leaf in leaves if leaf.type != "string"])
         for leaf in leaves:
             if wanted is None or leaf.type != "string":
@@ -107,23 +108,23 @@ class _Finder:
         return None
 
     def _text(self, node: exp.Literal) -> _Leaf | None:
-        """A text literal. sqlglot does not keep its place: it is that of the one token with this text."""
-        found = [token for token in self.parsed.tokens if token.text == node.name]
-        if len({token.token_type for token in found}) != 1 or len(found) != 1:
+        """A string literal. sqlglot does not keep its span, so it is found by its text if only one token has it."""
+        tokens = [token for token in self.parsed.tokens if token.text == node.name]
+        if len(tokens) != 1:
             return None
-        return _Leaf("string", found[0].start, found[0].end + 1, node.name)
+        return _Leaf("string", tokens[0].start, tokens[0].end + 1, node.name)
 
     def _column(self, node: exp.Column) -> _Leaf | None:
         starts = [part.meta["start"] - SHIFT for part in node.parts if "start" in part.meta]
         ends = [part.meta["end"] + 1 - SHIFT for part in node.parts if "end" in part.meta]
         end, type_ = self.columns.get(min(starts, default=-1), (-1, None))
-        if type_ is None or end != max(ends, default=0):  # a field of a struct is not looked into
+        if type_ is None or end != max(ends, default=0):  # a field of a struct
             return None
         return _Leaf(type_, min(starts), end)
 
 
-def _beside(node: exp.Expression) -> list[exp.Expression | None]:
-    """The parts of an expression that Spark gives one type."""
+def _operands(node: exp.Expression) -> list[exp.Expression | None]:
+    """The operands that Spark casts to one type; empty for other expressions."""
     match node:
         case exp.Between():
             return [node.this, node.args.get("low"), node.args.get("high")]
@@ -141,9 +142,9 @@ def _beside(node: exp.Expression) -> list[exp.Expression | None]:
 
 
 def _common(types: Sequence[str]) -> str | None:
-    """The type that Spark casts texts to beside values of these types; None where it depends on more."""
+    """The type that Spark casts strings to beside values of these types; None where it depends on more."""
     if types and all(type_ in _WHOLE for type_ in types):
         return "bigint"
     if types and all(type_ in _WHOLE | {"float", "double"} or type_.startswith("decimal") for type_ in types):
         return "double"
-    return types[0] if len(set(types)) == 1 and types[0] in _TAKEN else None
+    return types[0] if len(set(types)) == 1 and types[0] in _CAST_FROM_STRINGS else None

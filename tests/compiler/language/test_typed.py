@@ -10,9 +10,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from verdicts import recorded
 
-from headwater.compiler.language.judge import SPARK
-from headwater.compiler.language.proven import type_of
-from headwater.compiler.language.proven_types import UnprovenTypeError
+from headwater.compiler.language.type_checker import SPARK
+from headwater.compiler.language.typed import type_of
+from headwater.compiler.language.typed_terms import UntypedError
 from headwater.compiler.types import canonical, ddl
 from headwater.runtime.records.types import split_columns
 
@@ -176,7 +176,7 @@ ASKED = ANY | st.builds("{}({})".format, st.sampled_from(AGGREGATES), ANY)
 def claimed(sql: str, columns: dict[str, str]) -> str | None:
     try:
         return type_of(sql, columns)
-    except UnprovenTypeError:
+    except UntypedError:
         return None
 
 
@@ -189,14 +189,14 @@ def test_types_of_recorded_expressions_are_those_that_spark_gave() -> None:
 
 
 def test_types_are_those_of_the_spark_that_is_installed() -> None:
-    assert version("pyspark") == SPARK, "compare all types with it, then name it in `judge.py`"
+    assert version("pyspark") == SPARK, "compare all types with it, then name it in `type_checker.py`"
 
 
 @pytest.mark.parametrize(
     ("sql", "reason"),
     [
         ("s + 1", "the type of `+` of string, int is only known to Spark"),
-        ("1 / 0", "what `/` of literals comes to is only known to Spark"),
+        ("1 / 0", "the result of `/` of literals is only known to Spark"),
         ("+s", "a plus in front of a value is only known to Spark"),
         ("i = d = l", "the order of comparisons without parentheses is only known to Spark"),
         ("at > '12:30'", "the type of `>` of timestamp, string is only known to Spark"),
@@ -206,15 +206,15 @@ def test_types_are_those_of_the_spark_that_is_installed() -> None:
         ("max(mp)", "the type of `max` of map<string,int> is only known to Spark"),
         ("sum(sum(i))", "the type of `sum` is only known to Spark"),
         ("null", "the type of `null` is only known to Spark"),
-        ("'a\\'b'", "what a backslash stands for is only known to Spark"),
+        ("'a\\'b'", "the meaning of a backslash is only known to Spark"),
         ("from_json(s, 'a int not null')", "the type 'a int not null' is only known to Spark"),
-        ("from_json(s, 'a int, A int')", "which of two fields of struct<a:int,A:int> is meant is only known to Spark"),
+        ("from_json(s, 'a int, A int')", "only Spark knows which of two fields of struct<a:int,A:int> is meant"),
         ("from_json(s, 'a int').b", "the field `b` of struct<a:int> is only known to Spark"),
         ("(" * 70 + "i" + ")" * 70, "it is nested very deeply"),
     ],
 )
 def test_what_only_spark_knows_is_left_to_it_with_a_reason(sql: str, reason: str) -> None:
-    with pytest.raises(UnprovenTypeError) as found:
+    with pytest.raises(UntypedError) as found:
         type_of(sql, COLUMNS)
 
     assert found.value.reason == reason

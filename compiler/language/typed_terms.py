@@ -1,0 +1,211 @@
+"""Type rules of numbers, times and structs: what the rules of operators and functions are made of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from ...errors import HeadwaterError
+from ...runtime.records.cast_texts import never_casts
+from ..types import canonical, fields
+
+
+class UntypedError(HeadwaterError):
+    """Only Spark knows the type of an expression. `reason`: why, as a sentence without its full stop."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Term:
+    """A typed part of an expression.
+
+    `type`: canonical, `void` for null. `constant`: it reads no column. `text`: of a string or a whole number as a
+    literal.
+    """
+
+    type: str
+    constant: bool = False
+    text: str | None = None
+
+
+def untyped(reason: str) -> NoReturn:
+    """Raise UntypedError."""
+    raise UntypedError(reason)
+
+
+# Types of numbers, by Spark's ANSI rules.
+
+WHOLE = ("tinyint", "smallint", "int", "bigint")
+"""Types of whole numbers, from the narrowest to the widest."""
+
+_DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
+_DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
+_MAX_DIGITS, _MIN_SCALE = 38, 6
+
+Size = tuple[int, int]
+"""Precision and scale: all digits of a decimal, and those behind the point."""
+
+
+def is_number(type_: str) -> bool:
+    """Whether a canonical type is a numeric one."""
+    return type_ in _DIGITS or type_ in ("float", "double") or type_.startswith("decimal(")
+
+
+def is_decimal(type_: str) -> bool:
+    """Whether a canonical type is a decimal."""
+    return type_.startswith("decimal(")
+
+
+def size(type_: str) -> Size:
+    """The size of a decimal, or of the decimal that a type of whole numbers is cast to."""
+    match = _DECIMAL.fullmatch(type_)
+    return (int(match[1]), int(match[2])) if match else (_DIGITS[type_], 0)
+
+
+def decimal(digits: int, scale: int) -> str:
+    """The decimal type of this size, limited to 38 digits."""
+    return f"decimal({min(digits, _MAX_DIGITS)},{min(scale, _MAX_DIGITS)})"
+
+
+def widest(types: Sequence[str]) -> str:
+    """The type that Spark casts numbers of these types to. Raises UntypedError where digits would be lost."""
+    result = types[0]
+    for other in types[1:]:
+        result = _wider(result, other)
+    return result
+
+
+def _wider(one: str, other: str) -> str:
+    if one == other:
+        return one
+    if one in WHOLE and other in WHOLE:
+        return max(one, other, key=WHOLE.index)
+    if not (is_decimal(one) or is_decimal(other)) or {one, other} & {"float", "double"}:
+        return "double"
+    (first, first_scale), (second, second_scale) = size(one), size(other)
+    scale = max(first_scale, second_scale)
+    digits = max(first - first_scale, second - second_scale) + scale
+    if digits > _MAX_DIGITS:
+        untyped(f"the type of a decimal with more than {_MAX_DIGITS} digits is only known to Spark")
+    return decimal(digits, scale)
+
+
+def calculated(sign: str, left: Term, right: Term) -> str:
+    """The type of `left sign right`. `sign`: +, -, *, /, % or div."""
+    types = (left.type, right.type)
+    if sign == "div":
+        if not all(type_ in WHOLE for type_ in types):
+            untyped("the type of `div` of other than whole numbers is only known to Spark")
+        return "bigint"
+    if {*types} & {"float", "double"}:
+        return "double" if sign == "/" else widest(types)
+    if any(map(is_decimal, types)):
+        return _of_decimals(sign, _operand_size(left), _operand_size(right))
+    return "double" if sign == "/" else widest(types)
+
+
+def _operand_size(term: Term) -> Size:
+    """The size of an operand beside a decimal. A literal has exactly its written digits."""
+    if term.type in WHOLE and term.text is not None:
+        return len(term.text.lstrip("0")) or 1, 0
+    return size(term.type)
+
+
+def _of_decimals(sign: str, left: Size, right: Size) -> str:
+    """The type of a calculation with decimals: `decimal(5,2) * decimal(3,1)` is `decimal(9,3)`."""
+    (first, first_scale), (second, second_scale) = left, right
+    before, other_before = first - first_scale, second - second_scale
+    scale = max(first_scale, second_scale)
+    match sign:
+        case "*":
+            scale, digits = first_scale + second_scale, first + second + 1
+        case "/":
+            scale = max(_MIN_SCALE, first_scale + second + 1)
+            digits = before + second_scale + scale
+        case "%":
+            digits = min(before, other_before) + scale
+        case _:
+            digits = max(before, other_before) + scale + 1
+    if digits <= _MAX_DIGITS:
+        return decimal(digits, scale)
+    return decimal(_MAX_DIGITS, max(_MAX_DIGITS - (digits - scale), min(scale, _MIN_SCALE)))
+
+
+# String literals of dates and timestamps.
+
+TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+
+_DATE = r"\d{4}-\d{2}-\d{2}"
+_TIME = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?"
+_WRITTEN = {
+    "date": re.compile(_DATE),
+    "timestamp": re.compile(f"{_DATE}([ T]{_TIME}Z?)?"),
+    "timestamp_ntz": re.compile(f"{_DATE}([ T]{_TIME})?"),
+}
+
+
+def is_written_out(text: str | None, type_: str) -> bool:
+    """Whether a string is a complete value of a time type, without a part that Spark takes from the clock."""
+    if text is None or type_ not in _WRITTEN:
+        return False
+    return bool(_WRITTEN[type_].fullmatch(text)) and not never_casts(text, type_)
+
+
+# Struct types given as a string: `from_json(s, 'a int, b string')`.
+
+_WORD = r"[A-Za-z_][A-Za-z0-9_]*"
+_COLUMNS = re.compile(rf"\s*(?:struct\s*<.*>\s*|{_WORD}\s+{_WORD}\b.*)", re.IGNORECASE | re.DOTALL)
+_PARTS = re.compile(rf"(?:{_WORD}|[0-9]+|[\s,:<>()])*")
+_OTHER_SYNTAX = re.compile(r"\b(?:not|null|comment|collate|default|generated|char|varchar|map)\b", re.IGNORECASE)
+_CORRUPT_RECORD = "_corrupt_record"
+
+
+def columns_type(text: str) -> str:
+    """The struct type of columns, given as `a int, b string` or as `struct<...>`. Raises UntypedError."""
+    if not _COLUMNS.fullmatch(text) or not _PARTS.fullmatch(text) or _OTHER_SYNTAX.search(text):
+        untyped(f"the type '{text}' is only known to Spark")
+    is_struct = re.match(r"\s*struct\s*<", text, re.IGNORECASE)
+    try:
+        type_ = canonical(text if is_struct else f"struct<{text}>")
+    except ValueError:
+        untyped(f"the type '{text}' is only known to Spark")
+    _check_ambiguous(type_)
+    if _CORRUPT_RECORD in type_.lower() or (not is_struct and _has_colon(text)):
+        untyped(f"the type '{text}' is only known to Spark")
+    return type_
+
+
+def field_type(type_: str, name: str) -> str:
+    """The type of a field of a struct. Raises UntypedError."""
+    field = fields(type_).get(name) if type_.startswith("struct<") else None
+    if field is None:
+        untyped(f"the field `{name}` of {type_} is only known to Spark")
+    _check_ambiguous(type_)
+    return field
+
+
+def _check_ambiguous(type_: str) -> None:
+    """Raise UntypedError for a struct with two fields of the same name, in upper or lower case."""
+    inner = fields(type_)
+    if len({name.casefold() for name in inner}) < len(inner):
+        untyped(f"only Spark knows which of two fields of {type_} is meant")
+    for field in inner.values():
+        element = field
+        while element.startswith("array<"):
+            element = element[len("array<") : -1]
+        _check_ambiguous(element)
+
+
+def _has_colon(text: str) -> bool:
+    """Whether a text has a colon outside of structs."""
+    depth = 0
+    for char in text:
+        depth += (char == "<") - (char == ">")
+        if char == ":" and not depth:
+            return True
+    return False
