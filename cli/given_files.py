@@ -1,4 +1,4 @@
-"""Files, pipes and JSON that a command is given."""
+"""Files, pipes and JSON given to a command."""
 
 from __future__ import annotations
 
@@ -13,45 +13,45 @@ import click
 
 from ..errors import HeadwaterError
 from ..unusable_paths import file_kind
-from .printing.terminal import tell
+from .printing.terminal import print_line
 
-# Files that arguments name: what is no file is refused, and nothing is waited for without a word.
+# Files named by arguments. A socket or an endless device is an error, and waiting is announced.
 #
-# A pipe is read (`--against <(curl ...)`), but it may have no writer yet, and a terminal waits for somebody to type.
+# A pipe is read (`--against <(curl ...)`), but it may not have a writer yet; a terminal waits for typed input.
 
 
-class GivenPath(click.Path):
+class InputPath(click.Path):
     """A file that a command reads as a whole."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path; a usage error for a socket or a device without an end."""
-        found = super().convert(value, param, ctx)
-        _check(self, found, param, ctx, "until somebody writes to it and closes it")
-        return found
+        """The path. A socket or an endless device is a usage error."""
+        path = super().convert(value, param, ctx)
+        _check(self, path, param, ctx, "until somebody writes to it and closes it")
+        return path
 
 
-class WrittenPath(click.Path):
+class OutputPath(click.Path):
     """A file that a command writes."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path; a usage error for a socket or a disk."""
-        found = super().convert(value, param, ctx)
-        _check(self, found, param, ctx, "until somebody reads from it", written=True)
-        return found
+        """The path. A socket or a disk is a usage error."""
+        path = super().convert(value, param, ctx)
+        _check(self, path, param, ctx, "until somebody reads from it", written=True)
+        return path
 
 
-class GivenLines(click.File):
-    """A file that a command reads line by line, or standard input, which may be closed."""
+class InputLines(click.File):
+    """A file that a command reads line by line, or standard input, which the caller may have closed."""
 
     def __init__(self) -> None:
         super().__init__("rb")
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The file, open; a usage error where there is none."""
+        """The open file. A missing file is a usage error."""
         if value == "-" and sys.stdin is None:
             self.fail("standard input is closed; name a file", param, ctx)
         if value == "-" and sys.stdin.isatty():
-            tell("reading standard input, a terminal, until Ctrl-D", err=True)
+            print_line("reading standard input, a terminal, until Ctrl-D", err=True)
         elif value != "-" and isinstance(value, str | os.PathLike):
             _check(self, value, param, ctx, "until somebody writes to it and closes it")
         return super().convert(value, param, ctx)
@@ -67,16 +67,16 @@ def _check(
 ) -> None:
     try:
         mode = os.stat(path).st_mode
-    except (OSError, ValueError):  # what opens it says why
+    except (OSError, ValueError):  # opening it reports why
         return
     if stat.S_ISFIFO(mode):
-        tell(f"waiting for {os.fsdecode(path)}, {file_kind(mode)}, {until}", err=True)
+        print_line(f"waiting for {os.fsdecode(path)}, {file_kind(mode)}, {until}", err=True)
     elif stat.S_ISSOCK(mode) or stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not (written or _ends(path))):
         kind.fail(f"{os.fsdecode(path)} is {file_kind(mode)}: name a file", param, ctx)
 
 
 def _ends(path: str | bytes | os.PathLike[str]) -> bool:
-    """Whether a device is one that has an end: a terminal, whose reader is told, or `/dev/null`."""
+    """Whether a device has an end: a terminal (a line on stderr says how to end it) or `/dev/null`."""
     if os.path.samefile(path, os.devnull):
         return True
     handle = os.open(path, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
@@ -85,16 +85,16 @@ def _ends(path: str | bytes | os.PathLike[str]) -> bool:
             return False
     finally:
         os.close(handle)
-    tell(f"{os.fsdecode(path)} is a terminal: Ctrl-D ends what is read from it", err=True)
+    print_line(f"{os.fsdecode(path)} is a terminal: end the input with Ctrl-D", err=True)
     return True
 
 
-# Records from a file of JSON lines.
+# Records from JSON lines.
 
 
-def records_of(source: Any) -> list[dict[str, Any]]:
-    """JSON objects, one a line, in the form that `headwater read --format json` prints. Raises HeadwaterError."""
-    from ..runtime.ingest.incoming import numbered_lines  # load Arrow, which help does without
+def read_json_records(source: Any) -> list[dict[str, Any]]:
+    """Read JSON objects, one a line, in the form that `headwater read --format json` prints. Raises HeadwaterError."""
+    from ..runtime.ingest.incoming import numbered_lines  # loads Arrow, which help does without
     from ..runtime.records.values import parse_json
 
     records = []

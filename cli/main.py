@@ -1,11 +1,11 @@
-"""The `headwater` command: finds a subcommand by name and imports it. Only this module turns an error into text."""
+"""The `headwater` command: finds a subcommand by name and imports it. Prints every error that a command raises."""
 
 from __future__ import annotations
 
 import sys
 
 if __name__ == "__main__" and not sys.flags.safe_path:
-    # `python -m` puts the current folder first: a file of a project would take the place of a package of that name.
+    # `python -m` puts the current folder first on sys.path: a project's file would shadow a package of the same name.
     del sys.path[0]
 
 import atexit
@@ -22,8 +22,8 @@ from ..errors import INTERRUPTED, HeadwaterError, MachineError
 from ..readable_text import readable_traceback
 from ..version import __version__
 from .options import LeadingOptions, leading_options
-from .printing.findings import show
-from .printing.terminal import ERROR, leave_standard_output, name_standard_output, say
+from .printing.findings import print_diagnostics
+from .printing.terminal import ERROR, leave_standard_output, name_standard_output, print_styled
 
 COMMANDS = (
     "init",
@@ -53,25 +53,25 @@ COMMANDS = (
 )
 """The built-in commands, in the order in which a new project needs them.
 
-Each is `command` in the module of its name, in `commands`.
+The command `x` is the attribute `command` of the module `commands.x`.
 """
 
-_OBJECTS = 50_000
-"""After so many new objects garbage is looked for. A command imports a thousand modules, whose objects all stay: to
-look among them after every 700, as Python does, takes up to a tenth of a short command's time.
+_GC_THRESHOLD = 50_000
+"""The garbage collector runs after so many new objects. A command imports a thousand modules whose objects all stay:
+collecting after every 700 new objects, as Python does, takes up to a tenth of a short command's time.
 """
 
 
 @contextmanager
-def _without_last_look() -> Iterator[None]:
-    """Have Python end without looking for garbage among all objects, which takes a fifth of a short command's time.
+def _without_last_collection() -> Iterator[None]:
+    """Let Python exit without its last garbage collection, which takes a fifth of a short command's time.
 
-    Behind an error it has to: a traceback may hold an open reader, to be closed before its threads end.
+    After an error it is needed: the traceback may hold an open reader, which must be closed before its threads end.
     """
     try:
         yield
-    except (SystemExit, click.exceptions.Exit) as ended:
-        if ended.__cause__ is None:  # an exit code, and no error
+    except (SystemExit, click.exceptions.Exit) as exit_:
+        if exit_.__cause__ is None:  # an exit code, not an error
             atexit.register(gc.freeze)
         raise
     atexit.register(gc.freeze)
@@ -87,13 +87,13 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's
         """Print to stderr."""
-        say(ERROR, self.message, err=True)
+        print_styled(ERROR, self.message, err=True)
         if self.hint:
-            say(("  hint: ", "bold"), self.hint, err=True)
+            print_styled(("  hint: ", "bold"), self.hint, err=True)
 
 
 class WrongUse(click.ClickException):
-    """A command line that click refuses, printed like every other error: the usage, then what is wrong."""
+    """A command line that click rejects, printed like every other error: the usage, then the problem."""
 
     def __init__(self, error: click.UsageError) -> None:
         super().__init__(error.format_message())
@@ -104,54 +104,56 @@ class WrongUse(click.ClickException):
         """Print to stderr."""
         if self._context is not None:
             click.echo(self._context.get_usage(), err=True)
-        say(ERROR, self.message, err=True)
+        print_styled(ERROR, self.message, err=True)
         if self._context is not None:
-            say(("  hint: ", "bold"), f"`{self._context.command_path} --help` tells more", err=True)
+            print_styled(("  hint: ", "bold"), f"see `{self._context.command_path} --help`", err=True)
 
 
 class Commands(LeadingOptions):
-    """The built-in commands, then those of plugins. Each is imported when it is used."""
+    """The built-in commands, then those of plugins. A command is imported when it is used."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
-        """As click does, but an error of standard output says where it comes from."""
+        """As click does, but errors of standard output name it."""
         name_standard_output()
         return super().main(*args, **extra)
 
     def make_context(
         self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
     ) -> click.Context:
-        """As click does, but errors in options before the command, and of printing help, are told like all others."""
-        with _told(), _machine_told():
+        """As click does, but errors in options before the command, and of printing help, look like all other errors."""
+        with _usage_errors(), _machine_errors():
             return super().make_context(info_name, args, parent, **extra)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Built-in commands, then those of plugins by name."""
-        return [*COMMANDS, *sorted(_of_plugins(ctx).keys() - set(COMMANDS))]
+        return [*COMMANDS, *sorted(_plugin_commands(ctx).keys() - set(COMMANDS))]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, or None if no command has that name."""
         if cmd_name in COMMANDS:
             command: click.Command = import_module(f".commands.{cmd_name}", __package__).command
             return command
-        return _of_plugins(ctx).get(cmd_name)
+        return _plugin_commands(ctx).get(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command. Errors of Headwater and of the machine become a sentence; any other keeps its traceback.
+        """Run the command.
 
-        Errors of the project's files are printed as by `parse`.
+        Errors of Headwater and of the machine become a sentence; any other error keeps its traceback.
+
+        Errors in the project's files are printed as `parse` prints them.
         """
-        gc.set_threshold(_OBJECTS)
+        gc.set_threshold(_GC_THRESHOLD)
         if not faulthandler.is_enabled() and sys.__stderr__ is not None:
-            faulthandler.enable(sys.__stderr__)  # a crash in a function of the project is told with its lines
+            faulthandler.enable(sys.__stderr__)  # a crash in a project's function prints its lines
         try:
-            with _told(), _machine_told(), _without_last_look():
+            with _usage_errors(), _machine_errors(), _without_last_collection():
                 return super().invoke(ctx)
         except HeadwaterError as error:
-            # Imported only here: help, and `assign` outside a project, do not load the compiler.
+            # Imported here: help, and `assign` outside a project, do not load the compiler.
             from ..compiler.outcomes import InvalidProjectError
 
             if isinstance(error, InvalidProjectError):
-                show(error.found.diagnostics, error.found.sources, error.found.root, "text")
+                print_diagnostics(error.found.diagnostics, error.found.sources, error.found.root, "text")
                 raise SystemExit(error.exit_code) from error
             raise Failure(error) from error
         except KeyboardInterrupt:
@@ -163,8 +165,8 @@ class Commands(LeadingOptions):
 
 
 @contextmanager
-def _told() -> Iterator[None]:
-    """Raise what click finds wrong with a command line as WrongUse."""
+def _usage_errors() -> Iterator[None]:
+    """Raise click's usage errors as WrongUse."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
@@ -174,8 +176,8 @@ def _told() -> Iterator[None]:
 
 
 @contextmanager
-def _machine_told() -> Iterator[None]:
-    """Raise errors of the machine as Failure; others of the system may be a bug, and keep their traceback."""
+def _machine_errors() -> Iterator[None]:
+    """Raise errors of the machine as Failure. Other OS errors may be bugs, and keep their traceback."""
     try:
         yield
     except (OSError, MemoryError) as error:
@@ -185,14 +187,14 @@ def _machine_told() -> Iterator[None]:
         raise Failure(MachineError.from_error(error)) from error
 
 
-def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:
-    """Commands that installed plugins register; not those of a project, which is not known here."""
+def _plugin_commands(ctx: click.Context) -> Mapping[str, click.Command]:
+    """Commands of installed plugins. Those of a project's plugins are not included: the project is not known here."""
     from ..plugins.manager import PluginManager
 
     try:
         return PluginManager(block=ctx.params.get("without_plugins") or ()).commands
     except HeadwaterError as error:
-        # Help is printed while arguments are read, before `invoke`.
+        # Help is printed while arguments are parsed, before `invoke`.
         raise Failure(error) from error
 
 
@@ -200,11 +202,11 @@ def _of_plugins(ctx: click.Context) -> Mapping[str, click.Command]:
 @leading_options
 @click.version_option(__version__, prog_name="headwater")
 def main(**_: object) -> None:
-    """Declare stream processing in YAML, compile it to PySpark, run it with state that survives.
+    """Declare stream processing in YAML, compile it to PySpark, run it with durable state.
 
-    A project is a folder with headwater.yml, profiles.yml, topics/ and topologies/; `headwater init` starts one.
-    Commands work on the project of the current folder or of the nearest one above it. Options of a project stand
-    before or after the command.
+    A project is a folder with headwater.yml, profiles.yml, topics/ and topologies/; `headwater init` creates one.
+    Commands use the project of the current folder or of the nearest folder above it. Project options stand before or
+    after the command.
     """
 
 

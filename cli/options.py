@@ -1,4 +1,4 @@
-"""The options that commands share, and where they may stand."""
+"""Options shared by commands, and their positions on the command line."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import click
 from ..errors import HeadwaterError
 from ..runtime.environment import PROJECT_DIR
 from ..suggestions import did_you_mean, guess
-from .printing.terminal import tell
+from .printing.terminal import print_line
 
 if TYPE_CHECKING:
     from ..api.project import Project
 
 
-# The options that every command on a project takes, and what they come to.
+# The options of every command on a project.
 
 _PROJECT_FILES = ("headwater.yml", "headwater.yaml")
 
 
 class NoProjectError(HeadwaterError):
-    """There is no project in a folder nor above it: `start`."""
+    """Neither the folder `start` nor a folder above it has a project."""
 
     def __init__(self, start: Path) -> None:
         hint = did_you_mean(_PROJECT_FILES[0], os.listdir(start), likeness=0.8)
@@ -49,9 +49,9 @@ def find_project(start: Path) -> Path:
 
 @dataclass(frozen=True)
 class ProjectOptions:
-    """Which project, for which target, with which variables. `select` limits a command to a part of the project.
+    """The project, its target and variables. `select` limits a command to a part of the project.
 
-    If `directory` is None, the project is that of the current folder or of the nearest one above it.
+    If `directory` is None, the project is that of the current folder or of the nearest folder above it.
     """
 
     directory: Path | None = None
@@ -62,7 +62,7 @@ class ProjectOptions:
     without_plugins: tuple[str, ...] = ()
 
     def project(self) -> Project:
-        """The project. If it was found in a folder above the current one, a line on stderr says which it is.
+        """The project. If it was found in a folder above the current one, a line on stderr names that folder.
 
         Raises NoProjectError. The compiler is imported here, not before.
         """
@@ -77,7 +77,7 @@ class ProjectOptions:
             select=self.select,
             without_plugins=self.without_plugins,
         )
-        project.spark_starts = lambda line: tell(line, err=True)
+        project.spark_starts = lambda line: print_line(line, err=True)
         return project
 
     def _directory(self) -> Path:
@@ -86,10 +86,10 @@ class ProjectOptions:
                 raise click.BadParameter(f"there is no folder {self.directory}", param_hint="--project-dir")
             return self.directory
         here = Path.cwd()
-        found = find_project(here)
-        if found != here:
-            tell(f"using the project in {found}", err=True)
-        return found
+        root = find_project(here)
+        if root != here:
+            print_line(f"using the project in {root}", err=True)
+        return root
 
 
 class WholeNumber(click.IntRange):
@@ -99,7 +99,7 @@ class WholeNumber(click.IntRange):
 
 
 class Variables(click.ParamType[dict[str, Any]]):
-    """A YAML or JSON mapping: `{late_minutes: 30}`. It is read as strictly as the files of a project."""
+    """A YAML or JSON mapping: `{late_minutes: 30}`. It is parsed as strictly as a project's files."""
 
     name = "yaml"
 
@@ -113,18 +113,19 @@ class Variables(click.ParamType[dict[str, Any]]):
         from ..compiler.reading.source import SourceFile
         from ..compiler.reading.yaml_loader import read_yaml
 
-        found = Diagnostics()
-        read = read_yaml(SourceFile("--vars", value), found)
-        for each in found:
-            self.fail(f"{each.message.rstrip('.')} ({each.code})" + (f": {each.hint}" if each.hint else ""), param, ctx)
-        variables = read.to_python() if read is not None else None
+        diagnostics = Diagnostics()
+        node = read_yaml(SourceFile("--vars", value), diagnostics)
+        for diagnostic in diagnostics:
+            hint = f": {diagnostic.hint}" if diagnostic.hint else ""
+            self.fail(f"{diagnostic.message.rstrip('.')} ({diagnostic.code}){hint}", param, ctx)
+        variables = node.to_python() if node is not None else None
         if not isinstance(variables, dict):
             self.fail("give a mapping of names to values, such as '{late_minutes: 30}'", param, ctx)
         return variables
 
 
 class PluginSwitch(click.ParamType[str]):
-    """`no:<name>`: the plugin of that name is left out."""
+    """`no:<name>`: disables the plugin of that name."""
 
     name = "no:name"
 
@@ -141,7 +142,7 @@ _SELECT = click.option(
     "--select",
     multiple=True,
     metavar="SELECTOR",
-    help="Only this topology or topic, tag:x or path:dir; + before it adds what feeds it, + behind what it feeds.",
+    help="Only this topology or topic, tag:x or path:dir; a leading + adds what feeds it, a trailing + what it feeds.",
 )
 
 _OPTIONS = (
@@ -150,7 +151,7 @@ _OPTIONS = (
         "directory",
         type=click.Path(path_type=Path, file_okay=False),
         envvar=PROJECT_DIR,
-        help=f"The project's folder, or {PROJECT_DIR}; else this folder or the nearest above it.",
+        help=f"The project's folder, or {PROJECT_DIR}; default: this folder or the nearest above it.",
     ),
     click.option("--profile", metavar="NAME", help="The profile of profiles.yml, instead of headwater.yml's."),
     click.option("--target", metavar="NAME", help="The target of the profile, instead of its default."),
@@ -162,17 +163,17 @@ _OPTIONS = (
         type=PluginSwitch(),
         metavar="no:NAME",
         multiple=True,
-        help="Leave a plugin out; can be repeated.",
+        help="Disable a plugin; can be repeated.",
     ),
 )
 
 
 NAMES = ("directory", "profile", "target", "vars", "select", "without_plugins")
-"""The names of a project's options as parameters of a function."""
+"""The project's options as names of parameters."""
 
 
 def project_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a project. Its first argument is the ProjectOptions made of them."""
+    """Give a command the options of a project. Its first argument becomes the ProjectOptions built from them."""
     return _with(_OPTIONS, command)
 
 
@@ -190,12 +191,12 @@ def _with(options: Sequence[Callable[..., Any]], command: Callable[..., Any]) ->
 
 
 def leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a group of commands the same options. There they stand before the command."""
+    """Give a group of commands the same options, to stand before the command."""
     return _take(_OPTIONS, group)
 
 
 def whole_leading_options(group: Callable[..., Any]) -> Callable[..., Any]:
-    """The same for a group whose commands all work on the whole project: `--select` is only taken to be refused."""
+    """The same for a group whose commands work on the whole project: `--select` is only parsed to be rejected."""
     hidden = click.option("-s", "--select", multiple=True, hidden=True)
     return _take([hidden if option is _SELECT else option for option in _OPTIONS], group)
 
@@ -216,22 +217,22 @@ def format_option(*choices: str, default: str) -> Callable[[Callable[..., Any]],
 engine_option: Callable[..., Any] = click.option(
     "--engine",
     type=click.Choice(["spark", "task"]),
-    help="What computes expressions, in place of what the profile says: the task where that is proven, or Spark SQL.",
+    help="What computes expressions, over the profile: the task, as far as it can, or Spark SQL.",
 )
 
 continue_option: Callable[..., Any] = click.option(
     "--continue",
     "go_on",
     is_flag=True,
-    help="Compute no result again for a change that may count from the next record on.",
+    help="Rebuild no result for a change that may count from the next record on.",
 )
 
 
-# Groups of commands that take a project's options before the command as well as after it.
+# Groups of commands that accept a project's options before the command as well as after it.
 
 
 class LeadingOptions(click.Group):
-    """`headwater -s sales run` is `headwater run -s sales`; the group has the options by `leading_options`."""
+    """`headwater -s sales run` is `headwater run -s sales`. The group gets the options from `leading_options`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; keeps the options before the command for `resolve_command`."""
@@ -242,7 +243,7 @@ class LeadingOptions(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """The command and its arguments, after the options that stood before it: of two values the last one counts."""
+        """The command and its arguments, after the options that stood before it: of two values the later one counts."""
         if not ctx.resilient_parsing and args[0][:1] != "-" and self.get_command(ctx, args[0]) is None:
             more = f"`{_named(ctx)} --help` lists the commands."
             hint = guess(args[0], self.list_commands(ctx), more)
@@ -255,19 +256,19 @@ class LeadingOptions(click.Group):
         for parameter in self.params:
             values = ctx.meta[self._key].get(parameter.name, ())
             option = parameter.opts[-1]
-            if values and option not in taken and parameter.name != "without_plugins":  # which the group itself heeds
+            if values and option not in taken and parameter.name != "without_plugins":  # the group itself uses that one
                 raise click.UsageError(f"The command {name!r} has no option {option!r}.", ctx)
             for value in [values] if isinstance(values, str) else values:
                 yield from (option, value) if option in taken else ()
 
     @property
     def _key(self) -> str:
-        """The key under which a context, which groups inside of each other share, keeps the options."""
+        """The key for the options in `meta` of a context, which nested groups share."""
         return f"{__name__}.{self.name}"
 
 
 def _named(ctx: click.Context) -> str:
-    """`headwater` or `headwater log`, by whatever name the program was started."""
+    """`headwater` or `headwater log`, whatever the program's name is."""
     inner = ctx.command_path.split()[1:]
     return " ".join(("headwater", *inner))
 
@@ -281,7 +282,7 @@ class Moment(click.ParamType[int]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The milliseconds."""
+        """The time in milliseconds since 1970."""
         text = str(value)
         if re.fullmatch("-?[0-9]{1,18}", text):
             return int(text)

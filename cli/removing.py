@@ -1,4 +1,4 @@
-"""Questions before something is removed or rebuilt."""
+"""Questions before data is removed or rebuilt."""
 
 from __future__ import annotations
 
@@ -13,77 +13,82 @@ from ..readable_text import json_text
 from ..runtime.driver.event_texts import counted
 from .printing import tables
 from .printing.tables import size_text
-from .printing.terminal import WARNING, is_terminal, named, say, tell
+from .printing.terminal import WARNING, is_terminal, print_line, print_styled, with_name
 
 if TYPE_CHECKING:
     from ..runtime.ingest.append import SeedReplacement
     from ..runtime.progress.resets import Removal
 
 
-# What `reset` and `remove` say before they remove anything, and the question that they ask.
+# The preview of `reset` and `remove`, and the question that they ask.
 
 _HEADER = ("application", "topic", "", "records", "size")
 
 
 def show_json(planned: Sequence[Removal], *, dry_run: bool) -> None:
-    """Print what goes in the form published as `schemas/removal.json`."""
-    shown = {"dry_run": dry_run, "applications": [_json(each) for each in planned]}
+    """Print what would be removed, in the form published as `schemas/removal.json`."""
+    shown = {"dry_run": dry_run, "applications": [_json(removal) for removal in planned]}
     click.echo(json_text(shown, indent=2))
 
 
 def show(planned: Sequence[Removal]) -> None:
-    """List what goes: each topic with its records, and for each application what else it has and who has read it."""
-    rows = [row for each in planned for row in _rows(each)]
+    """List what would be removed: each topic with its records, and for each application its stores and its readers."""
+    rows = [row for removal in planned for row in _rows(removal)]
     if rows:
         tables.show(_HEADER, rows, right=(3, 4))
-    for each in planned:
-        if each.error is not None:
-            say(WARNING, named(each.application, f"all of it goes, but what that is cannot be said: {each.error}"))
-        elif each.whole:
-            tell(f"{each.application}: all of its {counted(each.commits, 'commit')} and {size_text(each.size)}")
-            if each.stores:
-                tell(f"  with {counted(len(each.stores), 'store')}: {', '.join(each.stores)}")
-            if each.readers:
-                tell(f"  read by {', '.join(each.readers)}, which goes too")
+    for removal in planned:
+        if removal.error is not None:
+            print_styled(
+                WARNING,
+                with_name(removal.application, f"all of it is removed, but its size is unknown: {removal.error}"),
+            )
+        elif removal.whole:
+            print_line(
+                f"{removal.application}: all of its {counted(removal.commits, 'commit')} and {size_text(removal.size)}"
+            )
+            if removal.stores:
+                print_line(f"  with {counted(len(removal.stores), 'store')}: {', '.join(removal.stores)}")
+            if removal.readers:
+                print_line(f"  read by {', '.join(removal.readers)}, which is removed too")
 
 
 def confirmed(dry_run: bool, yes: bool, question: str, style: str = "table") -> bool:
-    """Whether to do it: never in a dry run. Without `--yes` the user is asked, and a no ends the command."""
+    """Whether to do it: never in a dry run. Without `--yes` the user is asked; a no ends the command."""
     if dry_run:
         if style != "json":
-            tell("a dry run: nothing was changed")
+            print_line("a dry run: nothing was changed")
         return False
     if not yes:
         click.confirm(question, abort=True, err=style == "json")
     return True
 
 
-def _json(each: Removal) -> dict[str, Any]:
+def _json(removal: Removal) -> dict[str, Any]:
     return {
-        "application": each.application,
-        "whole": each.whole,
-        "commits": each.commits,
-        "bytes": each.size,
-        "topics": [{"topic": one.topic, "records": one.records, "bytes": one.size} for one in each.topics],
-        "stores": list(each.stores),
-        "read_by": list(each.readers),
-        "error": each.error,
+        "application": removal.application,
+        "whole": removal.whole,
+        "commits": removal.commits,
+        "bytes": removal.size,
+        "topics": [{"topic": topic.topic, "records": topic.records, "bytes": topic.size} for topic in removal.topics],
+        "stores": list(removal.stores),
+        "read_by": list(removal.readers),
+        "error": removal.error,
     }
 
 
-def _rows(each: Removal) -> Iterator[list[str]]:
-    changelogs = {f"{each.application}-{store}-changelog": store for store in each.stores}
-    for topic in each.topics:
+def _rows(removal: Removal) -> Iterator[list[str]]:
+    changelogs = {f"{removal.application}-{store}-changelog": store for store in removal.stores}
+    for topic in removal.topics:
         store = changelogs.get(topic.topic)
-        what = f"of store {store}" if store else "between subtopologies" if _inner(each, topic.topic) else ""
-        yield [each.application, topic.topic, what, f"{topic.records:,}", size_text(topic.size)]
+        what = f"of store {store}" if store else "between subtopologies" if _inner(removal, topic.topic) else ""
+        yield [removal.application, topic.topic, what, f"{topic.records:,}", size_text(topic.size)]
 
 
-def _inner(each: Removal, topic: str) -> bool:
-    return topic.startswith(f"{each.application}-")
+def _inner(removal: Removal, topic: str) -> bool:
+    return topic.startswith(f"{removal.application}-")
 
 
-# What `--full-refresh` says before it removes anything, and whether it asks.
+# The preview of `--full-refresh`, and its question.
 
 yes_option: Callable[..., Any] = click.option(
     "--yes", is_flag=True, help="Do not ask before --full-refresh removes anything."
@@ -91,31 +96,31 @@ yes_option: Callable[..., Any] = click.option(
 
 
 def check_going_on(go_on: bool, full_refresh: bool) -> None:
-    """Raises click.UsageError if a run is to go on and to start again."""
+    """Raise click.UsageError if a run is asked both to continue and to start again."""
     if go_on and full_refresh:
-        raise click.UsageError("--continue goes on from what is committed, which --full-refresh forgets")
+        raise click.UsageError("--continue keeps what is committed, which --full-refresh forgets: choose one")
 
 
-def agreed(
+def confirm_full_refresh(
     removals: Sequence[Removal], seeds: Sequence[SeedReplacement], *, yes: bool, drop_appended: bool = False
 ) -> None:
-    """Say on stderr what goes, and ask on a terminal. A no ends the command.
+    """Show on stderr what would be removed, and ask on a terminal. A no ends the command.
 
-    A script is not asked: what goes is computed or seeded again, and appended records stay. With `drop_appended` they
-    do not, so then it has to say `yes`.
+    A script is not asked: removed data is computed or seeded again, and appended records stay. With `drop_appended`
+    they are lost, so a script must pass `yes`.
     """
     if not removals and not seeds:
         return
     with redirect_stdout(sys.stderr):
         show(removals)
-        for each in seeds:
-            tell(_said(each, drop_appended))
-    lost = drop_appended and any(each.appended != 0 for each in seeds)
+        for seed in seeds:
+            print_line(_seed_text(seed, drop_appended))
+    lost = drop_appended and any(seed.appended != 0 for seed in seeds)
     if not yes and (lost or (is_terminal(err=True) and sys.stdin is not None and sys.stdin.isatty())):
         click.confirm("Remove this for good, and start again?", abort=True, err=True)
 
 
-def _said(seed: SeedReplacement, drop_appended: bool) -> str:
+def _seed_text(seed: SeedReplacement, drop_appended: bool) -> str:
     starts = f"topic {seed.topic} starts again with its seed"
     if seed.appended is None:
         return f"{starts}: which of its {counted(seed.records, 'record')} were appended is not known"

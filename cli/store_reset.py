@@ -1,4 +1,4 @@
-"""What `headwater reset --store` says before it asks for stores to be computed again, and once it has."""
+"""`headwater reset --store`: shows what rebuilding stores means, asks, and requests the rebuild."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..runtime.driver.event_texts import counted
 from .printing import tables
 from .printing.plan_texts import lacking_room, room_text
 from .printing.tables import size_text
-from .printing.terminal import WARNING, say, tell
+from .printing.terminal import WARNING, print_line, print_styled
 from .removing import confirmed
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _STORES_HEADER = ("application", "reads again", "records", "size")
 
 
 def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: bool, style: str) -> None:
-    """Tell what was planned, and do it once that is confirmed."""
+    """Show the plan and, once confirmed, request the rebuild or withdraw the request."""
     if style == "json":
         click.echo(json_text(_stores_json(planned, dry_run), indent=2))
     else:
@@ -31,15 +31,15 @@ def reset_stores(project: Project, planned: StoreReset, *, dry_run: bool, yes: b
         return
     names = ", ".join(planned.stores)
     stay, as_now = ("stays", "as it is") if len(planned.stores) == 1 else ("stay", "as they are")
-    question = f"Leave {names} {as_now}?" if planned.withdraw else f"Have the next run compute {names} again?"
+    question = f"Leave {names} {as_now}?" if planned.withdraw else f"Rebuild {names} with the next run?"
     if not confirmed(dry_run, yes, question, style):
         return
     project.reset_store(planned)
     if style != "json":
-        tell(
+        print_line(
             f"{names} of {planned.application} {stay} {as_now}"
             if planned.withdraw
-            else f"`headwater run` computes {names} again; until it has caught up, everyone reads what is there"
+            else f"`headwater run` rebuilds {names}; until it has caught up, everyone reads the present rows"
         )
 
 
@@ -47,33 +47,33 @@ def _show(planned: StoreReset) -> None:
     what = f"{', '.join(planned.stores)} of {planned.application}"
     if planned.withdraw:
         it = "it" if len(planned.stores) == 1 else "them"
-        told = f"nobody has asked for {it} to be computed again"
+        state = f"no rebuild of {it} is requested"
         if not planned.is_done:
-            told = f"the next run computes {it} again"
-        tell(f"{what}: {told}")
+            state = f"the next run rebuilds {it}"
+        print_line(f"{what}: {state}")
         return
     rows = [
-        [name, each.topic, f"{each.records:,}", size_text(each.bytes)]
-        for name, read in planned.reads.items()
-        for each in read
+        [name, topic.topic, f"{topic.records:,}", size_text(topic.bytes)]
+        for name, topics in planned.reads.items()
+        for topic in topics
     ]
     tables.show(_STORES_HEADER, rows, right=(2, 3))
     readers = [name for name in planned.reads if name != planned.application]
-    also = f", and so are those of {', '.join(readers)}, which read it" if readers else ""
-    tell(
-        f"{what}: computed again from {counted(planned.records, 'record')} ({size_text(planned.bytes)}); all other "
-        f"stores and topics of {planned.application} are computed with it{also}"
+    also = f", and those of {', '.join(readers)}, which read it" if readers else ""
+    print_line(
+        f"{what}: rebuilt from {counted(planned.records, 'record')} ({size_text(planned.bytes)}); all other "
+        f"stores and topics of {planned.application} are rebuilt with it{also}"
     )
     if room := room_text(planned.space):
-        tell(room)
+        print_line(room)
     for line in lacking_room(planned.space):
-        say(WARNING, line)
+        print_styled(WARNING, line)
     if planned.is_done:
-        tell("this was asked for already: `headwater run` does it")
+        print_line("already requested: `headwater run` does it")
 
 
 def _stores_json(planned: StoreReset, dry_run: bool) -> dict[str, object]:
-    """In the form published as `schemas/store_reset.json`."""
+    """The form published as `schemas/store_reset.json`."""
     return {
         "dry_run": dry_run,
         "application": planned.application,
@@ -83,14 +83,14 @@ def _stores_json(planned: StoreReset, dry_run: bool) -> dict[str, object]:
         "computed_again": [
             {
                 "application": name,
-                "topics": [{"topic": each.topic, "records": each.records, "bytes": each.bytes} for each in read],
+                "topics": [{"topic": topic.topic, "records": topic.records, "bytes": topic.bytes} for topic in topics],
             }
-            for name, read in planned.reads.items()
+            for name, topics in planned.reads.items()
         ],
         "records": planned.records,
         "bytes": planned.bytes,
         "space": [
-            {"place": each.place, "bytes": each.bytes, "free": each.free, "enough": each.enough}
-            for each in planned.space
+            {"place": space.place, "bytes": space.bytes, "free": space.free, "enough": space.enough}
+            for space in planned.space
         ],
     }

@@ -1,1 +1,1 @@
-"""The commands, each in the module of its name: it reads arguments, and prints what comes of them."""
+"""The commands: module `x` defines `headwater x`, which reads arguments and prints results."""

@@ -1,4 +1,4 @@
-"""`headwater assign`: answers cases, each a described cluster, with the tasks that an assignor gives each client."""
+"""`headwater assign`: reads clusters as JSON, and answers with the tasks that an assignor gives each client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from ..given_files import GivenLines
+from ..given_files import InputLines
 from ..options import NoProjectError, ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call
 
@@ -19,32 +19,32 @@ if TYPE_CHECKING:
     from ...plugins.registry import Registry
     from ...runtime.assignment.assignor import TaskAssignor
 
-_KEPT = 64
+_MOST_CACHED = 64
 
 
 @click.command()
 @whole_project_options
-@click.argument("file", type=GivenLines(), default="-")
+@click.argument("file", type=InputLines(), default="-")
 def command(options: ProjectOptions, file: BinaryIO) -> None:
     """Place the tasks of described clusters, without running anything.
 
-    FILE, or standard input, has one case a line, as JSON. The output has one answer a line, which also says what is
-    wrong with a case. Outside a project, the assignors are those that are built in or installed.
+    FILE, or standard input, has one case a line, as JSON. The output has one answer a line; for an invalid case it says
+    what is wrong. Outside a project, only built-in and installed assignors are available.
     """
     from ...runtime.assignment.cases import answers
 
-    with redirect_stdout(sys.stderr):  # plugins of the project may print, and stdout is for answers
+    with redirect_stdout(sys.stderr):  # a project's plugins may print; stdout is for answers
         assignors = Assignors(_registry(options))
     for line in answers(file, assignors):
         click.echo(line)
 
 
 class Assignors:
-    """Makes assignors by name and options. It checks the same options against their schema once, not in every case."""
+    """Makes assignors by name and options. Options are validated once, not for every case with the same options."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._checked = lru_cache(_KEPT)(self._check)
+        self._checked = lru_cache(_MOST_CACHED)(self._check)
 
     def __call__(self, name: str, options: Mapping[str, Any]) -> TaskAssignor:
         """A new assignor. Raises UnknownPluginError, PluginOptionsError, InvalidPluginError."""
@@ -61,7 +61,7 @@ class Assignors:
 
 
 def _registry(options: ProjectOptions) -> Registry:
-    """The assignors of the project, or built-in and installed ones where no project is found."""
+    """The assignors of the project, or built-in and installed ones if there is no project."""
     from ...plugins.manager import PluginManager
 
     try:

@@ -9,14 +9,14 @@ import click
 from ...runtime.ir.topology import ExpressionEngine
 from ..options import ProjectOptions, continue_option, engine_option, project_options
 from ..printing.results import watch_options, watching
-from ..printing.tests import tested
-from ..removing import agreed, check_going_on, yes_option
+from ..printing.tests import run_tests
+from ..removing import check_going_on, confirm_full_refresh, yes_option
 
 
 @click.command()
 @project_options
 @click.option(
-    "--full-refresh", is_flag=True, help="Forget what the selected topics and topologies have, and begin again."
+    "--full-refresh", is_flag=True, help="Forget all data of the selected topics and topologies, and start again."
 )
 @click.option("--no-test", is_flag=True, help="Do not run the tests of the project first.")
 @continue_option
@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Compile, test, seed, run until caught up.
 
-    It ends when all committed input is consumed, as CI needs it. Where a test fails, nothing is seeded or run.
+    It ends when all committed input is consumed, as CI needs it. If a test fails, nothing is seeded or run.
     """
     check_going_on(go_on, full_refresh)
     with watching(metrics_port, log_format, trace) as watch, options.project() as project:
@@ -46,11 +46,13 @@ def command(
         if not compiled.ok:
             raise SystemExit(1)
         if not no_test:
-            tested(project)
+            run_tests(project)
         if full_refresh:
-            removals = {each.application: each for each in project.plan_full_refresh(seeds=True)}
-            replaced, read = project.plan_seed(keep_unchanged=True)
-            agreed(list((removals | {each.application: each for each in read}).values()), replaced, yes=yes)
+            removals = {removal.application: removal for removal in project.plan_full_refresh(seeds=True)}
+            replaced, readers = project.plan_seed(keep_unchanged=True)
+            confirm_full_refresh(
+                list((removals | {reader.application: reader for reader in readers}).values()), replaced, yes=yes
+            )
             project.full_refresh(seeds=True)
         else:
             watch.plan(project.outlook(go_on=go_on))

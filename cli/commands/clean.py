@@ -1,4 +1,4 @@
-"""`headwater clean`: removes files that can be made again: generated code, or stores."""
+"""`headwater clean`: removes files that a later command creates again: generated code, or stores."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import click
 from ...readable_text import visible
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn_of_call
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 
 
 @click.command()
@@ -17,16 +17,16 @@ from ..printing.terminal import tell
 def command(options: ProjectOptions, state: bool, yes: bool) -> None:
     """Remove generated files, or state.
 
-    Of all topologies, or of the selected ones. Only state that Headwater has made for this project is removed.
+    Of all topologies, or of the selected ones. State is removed only if Headwater has created it for this project.
     """
     project = options.project()
     warn_of_call(project)
-    doomed = project.cleanable(state=state)
-    if state and doomed and not yes:
-        for path in doomed:
-            tell(f"  {visible(str(path))}")
-        click.confirm("Remove what is listed?" if len(doomed) > 1 else "Remove it?", abort=True)
+    paths = project.cleanable(state=state)
+    if state and paths and not yes:
+        for path in paths:
+            print_line(f"  {visible(str(path))}")
+        click.confirm("Remove what is listed?" if len(paths) > 1 else "Remove it?", abort=True)
     for path in project.clean(state=state):
-        tell(f"removed {visible(str(path))}")
-    if not doomed:
-        tell("nothing to remove")
+        print_line(f"removed {visible(str(path))}")
+    if not paths:
+        print_line("nothing to remove")

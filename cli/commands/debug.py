@@ -1,4 +1,4 @@
-"""`headwater debug`: checks that everything a run needs is there. Each failed check says how to fix it."""
+"""`headwater debug`: checks that a run has everything it needs. A failed check says how to fix it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ...readable_text import readable
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn_of_call
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -30,8 +30,8 @@ _PROBE_BYTES = 1 << 20
 
 
 @dataclass(frozen=True)
-class Checked:
-    """What one check found. `way_out` says how to fix it; None if nothing is wrong. `doubtful`: it may be intended."""
+class CheckResult:
+    """The result of one check. `way_out`: how to fix it, None if nothing is wrong. `doubtful`: it may be intended."""
 
     name: str
     found: str
@@ -45,7 +45,7 @@ class Checked:
 
 
 class _Doubt(HeadwaterError):
-    """Something that does not stop a run."""
+    """A finding that does not stop a run."""
 
 
 def _python() -> str:
@@ -81,8 +81,8 @@ def _log(project: Project) -> str:
     from ...runtime.state.directory import log_location
 
     settings, log = project.settings(), project.log()
-    held = counted(len(log.applications()), "application")
-    return f"{settings.log.name} at {log_location(settings.log.name, settings.log.options)}, {held}"
+    applications = counted(len(log.applications()), "application")
+    return f"{settings.log.name} at {log_location(settings.log.name, settings.log.options)}, {applications}"
 
 
 def _state(project: Project) -> str:
@@ -92,12 +92,12 @@ def _state(project: Project) -> str:
     settings = project.settings()
     path = local_state(settings)
     if path is None:
-        return f"{settings.state_dir} on the executors' machines, which a run looks at"
-    there = next(each for each in (path, *path.parents) if each.exists())
-    reject_network_file_system(there)
+        return f"{settings.state_dir} on the executors' machines; a run checks it there"
+    existing = next(parent for parent in (path, *path.parents) if parent.exists())
+    reject_network_file_system(existing)
     try:
-        make_folder(there)  # it is there, unless it is a file
-        with tempfile.TemporaryDirectory(prefix=".headwater-", dir=there) as folder:
+        make_folder(existing)  # does nothing, unless it is a file
+        with tempfile.TemporaryDirectory(prefix=".headwater-", dir=existing) as folder:
             write_bytes(Path(folder) / "written", bytes(_PROBE_BYTES))
     except OSError as error:
         raise MachineError.from_error(error) from error
@@ -105,7 +105,7 @@ def _state(project: Project) -> str:
 
 
 def _rights(project: Project) -> str:
-    """Check who may read records (in the log and the stores) and the profile's settings (in generated code)."""
+    """Check who else can read records (in the log and the stores) and profile settings (in generated code)."""
     from ...api.target import TARGET
     from ...runtime.cluster.spark.job import local_state
 
@@ -113,11 +113,13 @@ def _rights(project: Project) -> str:
     folders = [Path(str(settings.log.options["path"]))] if "path" in settings.log.options else []
     state_dir = local_state(settings)
     folders += [] if state_dir is None else [state_dir]
-    found = [(path, told) for path in (*folders, project.root / TARGET) if (told := open_to_others(path))]
-    if found:
-        paths = " ".join(shlex.quote(str(path)) for path, _ in found)
-        raise _Doubt("; ".join(told for _, told in found), f"if nobody else is to read them: chmod -R go= {paths}")
-    return "log, state and target are for their owner only"
+    open_paths = [(path, sentence) for path in (*folders, project.root / TARGET) if (sentence := open_to_others(path))]
+    if open_paths:
+        paths = " ".join(shlex.quote(str(path)) for path, _ in open_paths)
+        raise _Doubt(
+            "; ".join(sentence for _, sentence in open_paths), f"if nobody else is to read them: chmod -R go= {paths}"
+        )
+    return "log, state and target are readable by their owner only"
 
 
 def _spark(project: Project) -> str:
@@ -133,57 +135,57 @@ def _spark(project: Project) -> str:
     finally:
         session.stop()
     if wrong:
-        name, (needed, found) = next(iter(wrong.items()))
-        raise HeadwaterError(f"{name} is {found!r}, not {needed!r}", "remove it from the `spark:` section")
+        name, (needed, actual) = next(iter(wrong.items()))
+        raise HeadwaterError(f"{name} is {actual!r}, not {needed!r}", "remove it from the `spark:` section")
     if rows != 1:
         raise HeadwaterError(f"{master} counts one row as {rows}", "look into Spark's own log")
     return f"{pyspark.__version__} on {master}"
 
 
-_OF_THE_MACHINE: dict[str, Callable[[], str]] = {
+_MACHINE_CHECKS: dict[str, Callable[[], str]] = {
     "python": _python,
     "packages": _packages,
     "java": _java,
 }
-_OF_THE_PROJECT: dict[str, Callable[[Project], str]] = {
+_PROJECT_CHECKS: dict[str, Callable[[Project], str]] = {
     "profile": _profile,
     "log": _log,
     "state": _state,
     "rights": _rights,
     "spark": _spark,
 }
-CHECKS = (*_OF_THE_MACHINE, *_OF_THE_PROJECT)
-"""Each check returns what it found, or raises a HeadwaterError whose hint says how to fix it."""
+CHECKS = (*_MACHINE_CHECKS, *_PROJECT_CHECKS)
+"""A check returns its finding, or raises a HeadwaterError with a hint how to fix it."""
 
 
 @click.command()
 @whole_project_options
 @click.argument("checks", nargs=-1, type=click.Choice(CHECKS), metavar="[CHECK]...")
 def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
-    """Check that a run has all it needs.
+    """Check that a run has everything it needs.
 
-    CHECK: python, packages, java, profile, log, state, rights, spark; without one, all of them. The first three need no
+    CHECK: python, packages, java, profile, log, state, rights, spark; default: all of them. The first three need no
     project.
     """
-    done = list(_run(options, checks or CHECKS))
-    rows = [(each.name, each.verdict, readable(each.found)) for each in done]
+    results = list(_run(options, checks or CHECKS))
+    rows = [(result.name, result.verdict, readable(result.found)) for result in results]
     tables.show(("check", "", "found"), rows)
-    for each in done:
-        if each.way_out is not None:
-            tell(f"{each.name}: {each.way_out}", err=True)
-    raise SystemExit(1 if any(each.verdict == "fail" for each in done) else 0)
+    for result in results:
+        if result.way_out is not None:
+            print_line(f"{result.name}: {result.way_out}", err=True)
+    raise SystemExit(1 if any(result.verdict == "fail" for result in results) else 0)
 
 
-def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[Checked]:
+def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[CheckResult]:
     @cache
     def project() -> Project:
-        found = options.project()
-        warn_of_call(found)
-        return found
+        project = options.project()
+        warn_of_call(project)
+        return project
 
     for name in names:
         try:
-            check = _OF_THE_MACHINE.get(name)
-            yield Checked(name, check() if check else _OF_THE_PROJECT[name](project()))
+            check = _MACHINE_CHECKS.get(name)
+            yield CheckResult(name, check() if check else _PROJECT_CHECKS[name](project()))
         except HeadwaterError as error:
-            yield Checked(name, error.message, error.hint or "", isinstance(error, _Doubt))
+            yield CheckResult(name, error.message, error.hint or "", isinstance(error, _Doubt))

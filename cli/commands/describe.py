@@ -15,7 +15,7 @@ from ..printing.findings import warn
 def command(options: ProjectOptions, style: str) -> None:
     """Show subtopologies and their nodes.
 
-    The text is that of Kafka Streams' Topology.describe().
+    The text is the one of Kafka Streams' Topology.describe().
     """
     project = options.project()
     click.echo(visible(project.describe(style), lines=True), nl=False)

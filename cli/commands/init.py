@@ -1,4 +1,4 @@
-"""`headwater init`: makes a small project to start from."""
+"""`headwater init`: creates a small project to start from."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import click
 
 from ...errors import HeadwaterError
 from ..options import NoProjectError, find_project
-from ..printing.terminal import WARNING, say, tell
+from ..printing.terminal import WARNING, print_line, print_styled
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 _KEPT = {"README.md", ".gitignore"}
-"""Files that a new repository often has. They are not overwritten."""
+"""Files that a new repository often has already. They are kept."""
 
 
 @click.command()
@@ -26,12 +26,12 @@ _KEPT = {"README.md", ".gitignore"}
     "--project-dir",
     "directory",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where to put it (a folder of the project's name, if not given).",
+    help="The project's folder; default: a folder of the project's name.",
 )
 def command(name: str | None, directory: Path | None) -> None:
     """Start a project that builds at once.
 
-    NAME is its name and its folder. Without NAME the project is made in this folder. It has a topic with a seed and one
+    NAME is its name and its folder. Without NAME the project is created in this folder. It has a seeded topic and one
     topology.
     """
     root = directory or Path(name or ".")
@@ -43,38 +43,38 @@ def command(name: str | None, directory: Path | None) -> None:
     kept = {target for target in _KEPT & texts.keys() if (root / target).exists()}
     present = sorted(target for target in texts.keys() - kept if (root / target).exists())
     if present:
-        raise HeadwaterError(f"{root / present[0]} is there already", "choose another folder; nothing was written")
+        raise HeadwaterError(f"{root / present[0]} exists already", "choose another folder; nothing was written")
     with suppress(NoProjectError):
         around = find_project(root.resolve().parent)
-        message = f"{root} lies inside the project {around}: a command in one of them does not know of the other"
-        say(WARNING, message, err=True)
+        message = f"{root} lies inside the project {around}: commands use one of the two, the nearest"
+        print_styled(WARNING, message, err=True)
     for target, text in texts.items():
         path = root / target
         if target in kept:
-            tell(f"  {path}: yours, kept as it is")
+            print_line(f"  {path}: exists, kept")
             continue
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, "utf-8")
-        tell(f"  {path}")
+        print_line(f"  {path}")
     from ...compiler.emit.target import write_editor_schemas
 
     write_editor_schemas(root / "target")
     if ".gitignore" in kept:
-        tell(f"Add to {root / '.gitignore'}: {' '.join(texts['.gitignore'].split())}")
+        print_line(f"Add to {root / '.gitignore'}: {' '.join(texts['.gitignore'].split())}")
     enter = "" if root.resolve() == Path.cwd() else f"cd {root} && "
-    tell(f"Project {name} is ready: {enter}headwater build")
+    print_line(f"Project {name} is ready: {enter}headwater build")
 
 
 def _texts(folder: Traversable, name: str, below: str = "") -> list[tuple[str, str]]:
-    """Each file of the scaffold: its path in the project and its text. `.j2` files hold the project's name."""
-    found = []
+    """The path in the project and the text of each file of the scaffold. `.j2` files contain the project's name."""
+    texts = []
     for entry in sorted(folder.iterdir(), key=lambda entry: entry.name):
         if entry.is_dir():
-            found += _texts(entry, name, f"{below}{entry.name}/")
+            texts += _texts(entry, name, f"{below}{entry.name}/")
             continue
         text = entry.read_text("utf-8")
         if entry.name.endswith(".j2"):
             text = text.replace("{{ name }}", name)
         target = ".gitignore" if entry.name == "gitignore" else entry.name.removesuffix(".j2")
-        found.append((below + target, text))
-    return found
+        texts.append((below + target, text))
+    return texts

@@ -13,7 +13,7 @@ from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.findings import warn
 from ..printing.tables import size_text, time_text
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -25,54 +25,54 @@ _KINDS = ("topic", "topology", "table", "store", "flow")
 @click.command()
 @project_options
 @click.option("--type", "kinds", type=click.Choice(_KINDS), multiple=True, help="Only resources of this type.")
-@click.option("--orphans", is_flag=True, help="Applications in the log that no topology of the project owns.")
+@click.option("--orphans", is_flag=True, help="Applications in the log without a topology in the project.")
 @format_option("text", "json", default="text")
 def command(options: ProjectOptions, kinds: tuple[str, ...], orphans: bool, style: str) -> None:
-    """List what is in the project, or with --orphans what only the log has."""
+    """List the project's resources, or with --orphans applications that only the log has."""
     if orphans and kinds:
         raise click.UsageError("--orphans lists applications, which have no --type")
     project = options.project()
     if orphans:
         _orphans(project, style)
         return
-    found = [each for each in project.resources() if not kinds or each.kind in kinds]
+    resources = [resource for resource in project.resources() if not kinds or resource.kind in kinds]
     warn(project)
     if style == "json":
         listed = [
             {
-                "type": each.kind,
-                "name": each.name,
-                "topology": each.topology,
-                "file": each.file,
-                "line": each.line,
-                "implicit": each.implicit,
-                "description": each.description,
-                "tags": list(each.tags),
-                "parents": list(each.parents),
+                "type": resource.kind,
+                "name": resource.name,
+                "topology": resource.topology,
+                "file": resource.file,
+                "line": resource.line,
+                "implicit": resource.implicit,
+                "description": resource.description,
+                "tags": list(resource.tags),
+                "parents": list(resource.parents),
             }
-            for each in found
+            for resource in resources
         ]
         click.echo(json_text(listed, indent=2))
         return
     rows = []
     base = os.path.relpath(project.root)
-    for each in found:
-        name = f"{each.topology}.{each.name}" if each.topology else each.name
-        file = os.path.normpath(os.path.join(base, each.file))
-        place = file if each.line is None else f"{file}:{each.line}"
-        rows.append((each.kind, name, f"{place} (not declared)" if each.implicit else place))
+    for resource in resources:
+        name = f"{resource.topology}.{resource.name}" if resource.topology else resource.name
+        file = os.path.normpath(os.path.join(base, resource.file))
+        place = file if resource.line is None else f"{file}:{resource.line}"
+        rows.append((resource.kind, name, f"{place} (not declared)" if resource.implicit else place))
     tables.show(("type", "name", "place"), rows, headed=False)
 
 
 def _orphans(project: Project, style: str) -> None:
-    found = project.orphans()
+    orphans = project.orphans()
     if style == "json":
-        click.echo(json_text([asdict(each) for each in found], indent=2))
-    elif not found:
-        tell("each application in the log has its topology in the project")
+        click.echo(json_text([asdict(orphan) for orphan in orphans], indent=2))
+    elif not orphans:
+        print_line("each application in the log has its topology in the project")
     else:
         header = ("application", "records", "size", "last commit", "new name?")
-        tables.show(header, [_orphan_row(each) for each in found], right=(1, 2))
+        tables.show(header, [_orphan_row(orphan) for orphan in orphans], right=(1, 2))
     warn(project)
 
 

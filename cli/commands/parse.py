@@ -1,4 +1,4 @@
-"""`headwater parse`: checks everything that can be checked without Spark."""
+"""`headwater parse`: checks everything that needs no Spark."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..options import ProjectOptions, format_option, whole_project_options
-from ..printing.findings import show
+from ..printing.findings import print_diagnostics
 
 if TYPE_CHECKING:
     from ...compiler.outcomes import Parsed
@@ -23,7 +23,7 @@ def command(options: ProjectOptions, style: str) -> None:
     Types of expressions are checked by `compile`.
     """
     parsed = options.project().parse()
-    show(parsed.diagnostics, parsed.sources, parsed.root, style)
+    print_diagnostics(parsed.diagnostics, parsed.sources, parsed.root, style)
     if style == "text" and parsed.ok:
         click.echo(_summary(parsed))
     raise SystemExit(0 if parsed.ok else 1)
@@ -31,7 +31,7 @@ def command(options: ProjectOptions, style: str) -> None:
 
 def _summary(parsed: Parsed) -> str:
     """`flights: 12 topics, 4 topologies, 9 flows; target local`."""
-    counts = Counter[str](each.kind for each in parsed.resources)
-    words = {"topic": "topics", "topology": "topologies", "flow": "flows"}
-    listed = ", ".join(f"{counts[kind]} {kind if counts[kind] == 1 else plural}" for kind, plural in words.items())
+    counts = Counter[str](resource.kind for resource in parsed.resources)
+    plurals = {"topic": "topics", "topology": "topologies", "flow": "flows"}
+    listed = ", ".join(f"{counts[kind]} {kind if counts[kind] == 1 else plural}" for kind, plural in plurals.items())
     return f"{parsed.root.name}: {listed}; profile {parsed.profile_name}, target {parsed.target_name}"

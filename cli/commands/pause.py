@@ -1,4 +1,4 @@
-"""`headwater pause`: has running topologies stand still."""
+"""`headwater pause`: pauses running topologies."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ import click
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn_of_call
 from ..printing.tables import time_text
-from ..printing.terminal import WARNING, say, tell
+from ..printing.terminal import WARNING, print_line, print_styled
 
 
 @click.command()
 @project_options
 def command(options: ProjectOptions) -> None:
-    """Have topologies stand still until `headwater resume`: all of them, or the selected ones.
+    """Pause topologies until `headwater resume`: all of them, or the selected ones.
 
-    What is being worked on is finished and committed. A run stays, with its claim; so no other one takes over. Results
-    can be read and queried. The pause is kept in the log: a run that starts later stands still too.
+    Records in progress are finished and committed. A paused run keeps its claim, so no other run takes over. Results
+    can be read and queried. The pause is kept in the log: a run that starts later is paused, too.
     """
     project = options.project()
     warn_of_call(project)
-    found = project.pause()
-    for each in found:
-        if not each.known:
-            say(WARNING, f"{each.application} has never run on this log: there is nothing to pause", err=True)
-        elif each.changed:
-            tell(f"{each.application} is paused: `headwater resume` ends that")
-            if each.keeps:
-                tell(f"  until then the log keeps what it has not read of {', '.join(each.keeps)}")
+    pauses = project.pause()
+    for pause in pauses:
+        if not pause.known:
+            print_styled(WARNING, f"{pause.application} has never run on this log: nothing to pause", err=True)
+        elif pause.changed:
+            print_line(f"{pause.application} is paused: `headwater resume` ends the pause")
+            if pause.keeps:
+                print_line(f"  until then the log keeps unread records of {', '.join(pause.keeps)}")
         else:
-            tell(f"{each.application} is paused already, since {time_text(each.since or 0)}")
-    if not any(each.known for each in found):
+            print_line(f"{pause.application} is paused already, since {time_text(pause.since or 0)}")
+    if not any(pause.known for pause in pauses):
         raise SystemExit(1)

@@ -1,4 +1,4 @@
-"""`headwater plan`: what the next run would do with what is committed."""
+"""`headwater plan`: shows what the next run would do with committed data."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ import click
 
 from ...errors import HeadwaterError
 from ...private_files import write_text
-from ..given_files import GivenPath, WrittenPath
+from ..given_files import InputPath, OutputPath
 from ..options import ProjectOptions, continue_option, format_option, project_options
 from ..printing.findings import warn_of_unread
 
 NEEDS_A_DECISION = 2
-"""The exit code of a plan with a change that somebody has to decide about, as of Terraform's plan."""
+"""The exit code of a plan with a change that needs a decision, as in Terraform's plan."""
 
 
 class PlanCommand(click.Command):
-    """A command of which 2 is an answer, so that wrong use of it ends with 1 as every other mistake does."""
+    """A command with 2 as a regular exit code, so usage errors exit with 1, as all other errors."""
 
-    def make_context(self, *given: Any, **more: Any) -> click.Context:
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
         """As click does."""
         try:
-            return super().make_context(*given, **more)
+            return super().make_context(*args, **kwargs)
         except click.UsageError as error:
             setattr(error, "exit_code", 1)  # noqa: B010 - of the class, as click declares it
             raise
@@ -43,17 +43,17 @@ class PlanCommand(click.Command):
     "--allow",
     type=click.Choice(["replace", "error"]),
     multiple=True,
-    help="Changes that are no reason to exit with 2; can be repeated.",
+    help="Changes that do not cause exit code 2; can be repeated.",
 )
 @click.option(
     "--against",
-    type=GivenPath(path_type=Path, exists=True, dir_okay=False),
+    type=InputPath(path_type=Path, exists=True, dir_okay=False),
     metavar="MANIFEST",
     help="Compare with the manifest.json of a deployed project, without its log.",
 )
 @click.option(
     "--out",
-    type=WrittenPath(path_type=Path, dir_okay=False),
+    type=OutputPath(path_type=Path, dir_okay=False),
     metavar="FILE",
     help="Write the plan to a file, for `headwater run --plan`.",
 )
@@ -62,11 +62,11 @@ class PlanCommand(click.Command):
 def command(
     options: ProjectOptions, allow: tuple[str, ...], against: Path | None, out: Path | None, go_on: bool, style: str
 ) -> None:
-    """Say what the next run would do with what is committed.
+    """Show what the next run would do with committed data.
 
-    For each topology, topic, store, flow and seed that has changed: whether it goes on, is replaced or is an error, and
-    each way out. No Spark, no lock; it works while the project runs. Exits with 0 if a run goes on, with 2 if a change
-    needs a decision.
+    For each changed topology, topic, store, flow and seed: whether a run resumes, needs more work first, or is refused,
+    and the ways out. No Spark, no lock; it works while the project runs. The exit code is 0 if a run resumes, 2 if a
+    change needs a decision.
     """
     from ..printing.plans import as_json, show
 

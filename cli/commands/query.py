@@ -1,4 +1,4 @@
-"""`headwater query`: prints the rows of a store, even while its topology runs."""
+"""`headwater query`: prints the rows of a store, also while its topology runs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from ...runtime.driver.event_texts import counted
 from ...runtime.environment import duration_text
 from ..options import Moment, ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables
-from ..printing.findings import tell_recomputed, warn
+from ..printing.findings import warn, warn_of_rebuild
 from ..printing.tables import cell as _cell
 from ..printing.tables import note_cut, time_text
-from ..printing.terminal import WARNING, say, tell
+from ..printing.terminal import WARNING, print_line, print_styled
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -39,10 +39,10 @@ class KeyColumn(click.ParamType[tuple[str, str]]):
 @click.command()
 @whole_project_options
 @click.argument("store")
-@click.option("-k", "--key", "key", type=KeyColumn(), multiple=True, help="Of this key: one for each key column.")
+@click.option("-k", "--key", "key", type=KeyColumn(), multiple=True, help="Rows of this key; once for each column.")
 @click.option("--from", "start", type=Moment(), help="Windows that start at this time or later.")
 @click.option("--to", "end", type=Moment(), help="Windows that start before this time.")
-@click.option("--limit", type=WholeNumber(1), help="At most so many rows.")
+@click.option("--limit", type=WholeNumber(1), help="The most rows.")
 @format_option("table", "json", default="table")
 def command(
     options: ProjectOptions,
@@ -55,43 +55,45 @@ def command(
 ) -> None:
     """Print the rows of a store.
 
-    STORE, or TOPOLOGY.STORE. Rows are those of the last commit, even while the topology runs.
+    STORE, or TOPOLOGY.STORE. Rows are those of the last commit, also while the topology runs.
     """
     project = options.project()
     rows = islice(project.query(store, key=dict(key) or None, start=start, end=end), limit)
     warn(project)
     if (otherwise := project.store_declared_otherwise(store)) is not None:
-        say(WARNING, f"{store} is shown as its rows were written, before the next run: {otherwise}", err=True)
-    tell_recomputed(store, project.store_recomputation(store))
+        print_styled(
+            WARNING, f"{store} is shown with the declaration of its rows, before the next run: {otherwise}", err=True
+        )
+    warn_of_rebuild(store, project.store_recomputation(store))
     if style == "json":
         for row in rows:
             click.echo(json_text({"key": row.key, "value": row.value, "timestamp": row.timestamp}))
         return
-    found = list(rows)
-    if not found:
-        tell("no rows")
-        _tell_why(project, store, dict(key), bounded=start is not None or end is not None)
+    shown = list(rows)
+    if not shown:
+        print_line("no rows")
+        _explain_no_rows(project, store, dict(key), bounded=start is not None or end is not None)
         return
-    header = [*found[0].key, *found[0].value, "timestamp"]
+    header = [*shown[0].key, *shown[0].value, "timestamp"]
     cells = [
         [_cell(name, value) for name, value in (*row.key.items(), *row.value.items())] + [time_text(row.timestamp)]
-        for row in found
+        for row in shown
     ]
-    numbers = [n for n, value in enumerate([*found[0].key.values(), *found[0].value.values()]) if _number(value)]
+    numbers = [n for n, value in enumerate([*shown[0].key.values(), *shown[0].value.values()]) if _number(value)]
     if tables.show(header, cells, right=numbers):
         note_cut()
 
 
-def _tell_why(project: Project, store: str, key: Mapping[str, str], *, bounded: bool) -> None:
-    """What a store has where a query finds nothing: how many rows, of the key and of all, and of which windows."""
+def _explain_no_rows(project: Project, store: str, key: Mapping[str, str], *, bounded: bool) -> None:
+    """Print what the store has if a query finds nothing: rows of the key, rows in total, and their windows."""
     kept = project.store_retention(store)
     if kept is not None:
-        said = f"{store} keeps rows for {duration_text(kept)} of stream time; older ones have expired"
-        click.echo(said, err=True)
+        text = f"{store} keeps rows for {duration_text(kept)} of stream time; older ones have expired"
+        click.echo(text, err=True)
     if bounded and key:
-        tell(f"of this key it has {_content(project.query(store, key=key))}", err=True)
+        print_line(f"rows of this key: {_content(project.query(store, key=key))}", err=True)
     if bounded or key:
-        tell(f"of all keys it has {_content(project.query(store))}", err=True)
+        print_line(f"rows of all keys: {_content(project.query(store))}", err=True)
 
 
 def _content(rows: Iterable[Row]) -> str:

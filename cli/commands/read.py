@@ -1,4 +1,4 @@
-"""`headwater read`: the records of a topic."""
+"""`headwater read`: prints the records of a topic."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ import click
 
 from ..options import ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables
-from ..printing.findings import tell_recomputed, warn
+from ..printing.findings import warn, warn_of_rebuild
 from ..printing.tables import cell, note_cut, time_text
-from ..printing.terminal import WARNING, say, tell
+from ..printing.terminal import WARNING, print_line, print_styled
 
 if TYPE_CHECKING:
     from ...runtime.records.record_json import Record
 
 _PAGE = 200
-"""Rows of a table that share their column widths; what follows is a table of its own."""
+"""Rows of a table that share their column widths. The next rows form a table of their own."""
 
 
 @click.command()
 @whole_project_options
 @click.argument("topic")
-@click.option("--from", "start", type=WholeNumber(0), help="The first offset, of each partition.")
-@click.option("--limit", type=WholeNumber(1), help="At most so many records.")
+@click.option("--from", "start", type=WholeNumber(0), help="The first offset, in each partition.")
+@click.option("--limit", type=WholeNumber(1), help="The most records.")
 @click.option("--follow", "-f", is_flag=True, help="Wait for more, until Ctrl-C.")
 @format_option("table", "json", default="table")
 def command(
@@ -38,16 +38,18 @@ def command(
 ) -> None:
     """Print the records of a topic.
 
-    Committed ones only: each partition in its order, partitions by time.
+    Committed records only: each partition in its order, partitions by time.
 
-    With --format json, one object a line: what a seed with `format: records` and `seed --append` read.
+    With --format json, one object a line: the input of a seed with `format: records` and of `seed --append`.
     """
     project = options.project()
     records = project.read(topic, start=start, limit=limit, follow=follow)
     warn(project)
-    tell_recomputed(topic, project.recomputation(topic))
+    warn_of_rebuild(topic, project.recomputation(topic))
     if (otherwise := project.declared_otherwise(topic)) is not None:
-        say(WARNING, f"{topic} is shown as it was declared when its records were written: {otherwise}", err=True)
+        print_styled(
+            WARNING, f"{topic} is shown as it was declared when its records were written: {otherwise}", err=True
+        )
     try:
         if style == "json":
             for record in records:
@@ -80,7 +82,7 @@ def _tables(records: Iterable[Record], page: int) -> None:
         )
         first = False
     if first:
-        tell("no records")
+        print_line("no records")
     if cut:
         note_cut()
 

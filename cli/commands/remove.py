@@ -1,4 +1,4 @@
-"""`headwater remove`: removes what the log has of things that the project does not have any more."""
+"""`headwater remove`: removes applications and topics from the log that the project does not have any more."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ import click
 
 from ..options import ProjectOptions, format_option, whole_project_options
 from ..printing.findings import warn_of_call
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 from ..removing import confirmed, show, show_json
 
 
 @click.command()
 @whole_project_options
 @click.argument("names", metavar="NAME...", nargs=-1, required=True)
-@click.option("--dry-run", is_flag=True, help="Only say what would be removed.")
+@click.option("--dry-run", is_flag=True, help="Only show what would be removed.")
 @click.option("--yes", is_flag=True, help="Do not ask before anything is removed.")
 @format_option("table", "json", default="table")
 def command(options: ProjectOptions, names: Sequence[str], dry_run: bool, yes: bool, style: str) -> None:
-    """Remove from the log, for good, what the project does not have any more: applications and topics.
+    """Remove applications and topics from the log, for good, that the project does not have any more.
 
-    An application whose topology was removed goes with its output, changelogs and stores, and records of other topics
-    do not wait for it any longer. A topic goes with all of its records. What the project has is refused, and so is what
-    others have read that stay. `ls --orphans` lists such applications.
+    An application without a topology is removed with its output, changelogs and stores, and stops holding back records
+    of other topics. A topic is removed with all of its records. Names that the project has are an error, and so are
+    topics that remaining applications have read. `ls --orphans` lists such applications.
     """
     project = options.project()
     warn_of_call(project)
@@ -35,6 +35,6 @@ def command(options: ProjectOptions, names: Sequence[str], dry_run: bool, yes: b
     if not confirmed(dry_run, yes, "Remove this for good?", style):
         return
     project.remove(planned)
-    for each in planned if style != "json" else ():
-        for name in [each.application] if each.whole else [topic.topic for topic in each.topics]:
-            tell(f"{name} removed")
+    for removal in planned if style != "json" else ():
+        for name in [removal.application] if removal.whole else [topic.topic for topic in removal.topics]:
+            print_line(f"{name} removed")

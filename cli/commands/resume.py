@@ -1,4 +1,4 @@
-"""`headwater resume`: has paused topologies go on."""
+"""`headwater resume`: resumes paused topologies."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import click
 
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn_of_call
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 
 
 @click.command()
 @project_options
 def command(options: ProjectOptions) -> None:
-    """Have topologies go on that `headwater pause` has stopped: all of them, or the selected ones."""
+    """Resume topologies that `headwater pause` has paused: all of them, or the selected ones."""
     project = options.project()
     warn_of_call(project)
-    for each in project.resume():
-        tell(f"{each.application} goes on" if each.changed else f"{each.application} is not paused")
+    for pause in project.resume():
+        print_line(f"{pause.application} is resumed" if pause.changed else f"{pause.application} is not paused")

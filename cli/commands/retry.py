@@ -1,4 +1,4 @@
-"""`headwater retry`: puts dead letters back into the topic from which they came."""
+"""`headwater retry`: redrives dead letters into the topic from which they came."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from typing import Any
 import click
 
 from ...runtime.driver.event_texts import counted
-from ..given_files import GivenLines, records_of
+from ..given_files import InputLines, read_json_records
 from ..options import ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 
 
 @click.command()
 @whole_project_options
 @click.argument("topic")
 @click.option(
-    "--file", "source", type=GivenLines(), help="Only these, changed: lines of `headwater read --format json`."
+    "--file", "source", type=InputLines(), help="Only these, corrected: lines of `headwater read --format json`."
 )
 def command(options: ProjectOptions, topic: str, source: Any) -> None:
-    """Put the records of a TOPIC of dead letters back into the topic from which they came.
+    """Put the records of a dead-letter TOPIC back into the topic from which they came (redrive).
 
-    Once each: those that were put back before are left out. What they are then is up to the topologies that read the
-    topic: all of them read the records again.
+    A record is put back once: those of earlier calls are skipped. All topologies that read the topic read the records
+    again.
     """
     project = options.project()
     warn_of_call(project)
-    result = project.retry(topic, None if source is None else records_of(source))
+    result = project.retry(topic, None if source is None else read_json_records(source))
     if result.topic is None:
-        tell(f"{topic} has no dead letters")
+        print_line(f"{topic} has no dead letters")
         return
-    before = f", {counted(result.already, 'record')} had been put back before" if result.already else ""
-    tell(f"put {counted(result.records, 'record')} back into {result.topic}{before}")
+    skipped = f", {counted(result.already, 'record')} had been put back before" if result.already else ""
+    print_line(f"put {counted(result.records, 'record')} back into {result.topic}{skipped}")

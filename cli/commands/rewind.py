@@ -1,4 +1,4 @@
-"""`headwater rewind`: moves the position of a reader in a topic."""
+"""`headwater rewind`: changes a reader's position in a topic."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ...runtime.driver.event_texts import counted
 from ..options import Moment, ProjectOptions, WholeNumber, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn_of_call
-from ..printing.terminal import tell
+from ..printing.terminal import print_line
 from ..removing import confirmed
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class Where(click.ParamType["Whence"]):
     name = "earliest|latest|offset:N|time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Whence:
-        """The place that it means in each partition."""
+        """The position that it means in each partition."""
         from ...runtime.progress.rewinding import EARLIEST, LATEST, Whence
 
         if isinstance(value, Whence):
@@ -45,11 +45,11 @@ class Where(click.ParamType["Whence"]):
 @click.command()
 @whole_project_options
 @click.argument("topology")
-@click.option("--topic", required=True, help="The topic that it reads.")
-@click.option("--to", "whence", type=Where(), required=True, help="Where it goes on in each partition.")
+@click.option("--topic", required=True, help="An input topic of the topology.")
+@click.option("--to", "whence", type=Where(), required=True, help="The position to resume from, in each partition.")
 @click.option("--partition", "partitions", type=WholeNumber(0), multiple=True, help="Only this one; can be repeated.")
-@click.option("--keep-state", is_flag=True, help="Also where stores then count records once more.")
-@click.option("--dry-run", is_flag=True, help="Only say what that comes to.")
+@click.option("--keep-state", is_flag=True, help="Allow it although stores then count records once more.")
+@click.option("--dry-run", is_flag=True, help="Only show the new positions.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 def command(
     options: ProjectOptions,
@@ -61,33 +61,33 @@ def command(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Have a topology go on reading a topic elsewhere: it reads records again, or passes over some.
+    """Move a topology in an input topic: it reads records again, or skips some.
 
-    What it has written stays, and so do its stores. So it is refused where records that are read again would count
-    twice in a store, its own or that of a reader of its output: `headwater reset` starts all of them again.
+    Its output and its stores do not change. So it is an error if records that are read again would count twice in a
+    store, its own or that of a reader of its output: `headwater reset` starts all of them again.
     """
     project = options.project()
     warn_of_call(project)
     planned = project.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
     _show(planned)
     if not (planned.more or planned.skipped):
-        tell(f"{planned.application} is there already: nothing to change")
+        print_line(f"{planned.application} is there already: nothing to change")
         return
     if not confirmed(dry_run, yes, f"Move {planned.application} in {planned.topic}?"):
         return
     project.rewind(planned)
-    tell(f"{planned.application} goes on there with its next run")
+    print_line(f"{planned.application} resumes there with its next run")
 
 
 def _show(planned: Rewind) -> None:
     rows = [
-        [str(each.partition), *(f"{count:,}" for count in (each.unread, each.then, each.again, each.skipped))]
-        for each in planned.moves
+        [str(move.partition), *(f"{count:,}" for count in (move.unread, move.then, move.again, move.skipped))]
+        for move in planned.moves
     ]
     tables.show(_HEADER, rows, right=(0, 1, 2, 3, 4))
     if planned.again and planned.stores:
         names = ", ".join(f"{store} of {owner}" for owner, store in planned.stores)
         verb = "counts" if planned.again == 1 else "count"
-        tell(f"{counted(planned.again, 'record')} {verb} once more in {names}")
+        print_line(f"{counted(planned.again, 'record')} {verb} once more in {names}")
     if planned.again and planned.readers:
-        tell(f"{', '.join(planned.readers)} will read what is made of these records once more")
+        print_line(f"{', '.join(planned.readers)} will read the output of these records once more")

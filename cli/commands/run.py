@@ -7,21 +7,21 @@ from pathlib import Path
 import click
 
 from ...runtime.ir.topology import ExpressionEngine
-from ..given_files import GivenPath
+from ..given_files import InputPath
 from ..options import ProjectOptions, continue_option, engine_option, project_options
 from ..printing.results import watch_options, watching
-from ..removing import agreed, check_going_on, yes_option
+from ..removing import check_going_on, confirm_full_refresh, yes_option
 
 
 @click.command()
 @project_options
 @click.option("--until-caught-up", is_flag=True, help="End once all committed input is consumed.")
-@click.option("--full-refresh", is_flag=True, help="Forget state, output and positions of what is selected, first.")
+@click.option("--full-refresh", is_flag=True, help="First forget state, output and positions of the selection.")
 @click.option(
     "--plan",
-    type=GivenPath(path_type=Path, exists=True, dir_okay=False),
+    type=InputPath(path_type=Path, exists=True, dir_okay=False),
     metavar="FILE",
-    help="Run only if the project and the log are still those of this plan: see `headwater plan --out`.",
+    help="Run only if the project and the log still match this plan: see `headwater plan --out`.",
 )
 @continue_option
 @engine_option
@@ -41,24 +41,24 @@ def command(
 ) -> None:
     """Compile and run, until interrupted.
 
-    Ctrl-C and SIGTERM finish the epoch and commit it; a second one does not wait for that.
+    Ctrl-C and SIGTERM finish the epoch and commit it; a second one ends the run at once.
     """
     if plan is not None and full_refresh:
-        raise click.UsageError("a plan goes on from what is committed, which --full-refresh forgets")
+        raise click.UsageError("a plan keeps what is committed, which --full-refresh forgets: choose one")
     check_going_on(go_on, full_refresh)
     with watching(metrics_port, log_format, trace) as watch, options.project() as project:
         if plan is not None and project.parse().ok:
-            project.check_plan(plan, go_on=go_on)  # before Spark is started for new expressions
+            project.check_plan(plan, go_on=go_on)  # before Spark is started for the types of new expressions
         watch.compiling()
         compiled = project.compile(check=False)
         watch.findings(compiled)
         if not compiled.ok:
             raise SystemExit(1)
         if full_refresh:
-            agreed(project.plan_full_refresh(), (), yes=yes)
+            confirm_full_refresh(project.plan_full_refresh(), (), yes=yes)
             project.full_refresh()
         else:
-            watch.plan(project.outlook(go_on=go_on or _goes_on(plan)))
+            watch.plan(project.outlook(go_on=go_on or _continues(plan)))
         with watch.shown() as observer:
             results = project.run(
                 until_caught_up=until_caught_up,
@@ -73,8 +73,8 @@ def command(
         raise SystemExit(1 if results.failed else 0)
 
 
-def _goes_on(plan: Path | None) -> bool:
-    """Whether a plan is of a run with `--continue`. Raises PlanFileError."""
+def _continues(plan: Path | None) -> bool:
+    """Whether a plan was made with `--continue`. Raises PlanFileError."""
     from ...runtime.changes.plan import Made
 
     return plan is not None and Made.read(plan).go_on

@@ -1,4 +1,4 @@
-"""`headwater seed`: fills topics from the files and functions that their `seed:` names."""
+"""`headwater seed`: fills topics from the files and functions named in their `seed:`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 import click
 
 from ...runtime.driver.event_texts import counted
-from ..given_files import GivenLines, records_of
+from ..given_files import InputLines, read_json_records
 from ..options import ProjectOptions, project_options
 from ..printing.findings import warn
-from ..printing.results import show_refused, show_seeds
-from ..printing.terminal import tell
-from ..removing import agreed, yes_option
+from ..printing.results import show_seeds, show_skipped
+from ..printing.terminal import print_line
+from ..removing import confirm_full_refresh, yes_option
 
-_LINES = GivenLines()
+_LINES = InputLines()
 
 
 @click.command()
@@ -25,9 +25,9 @@ _LINES = GivenLines()
 @click.option(
     "--full-refresh",
     is_flag=True,
-    help="Seed the topics again. Appended records stay. Topologies that read them start again from the beginning.",
+    help="Seed the topics again. Appended records stay. Topologies that read them start again.",
 )
-@click.option("--drop-appended", is_flag=True, help="With --full-refresh: do not keep what was appended to the topics.")
+@click.option("--drop-appended", is_flag=True, help="With --full-refresh: remove appended records, too.")
 @yes_option
 @click.argument("topics", metavar="[TOPIC]...", nargs=-1)
 def command(
@@ -41,28 +41,27 @@ def command(
 ) -> None:
     """Fill topics from their seeds.
 
-    All, the selected, or those named; each in one commit. A seed whose content has not changed is left alone
-    without --full-refresh.
+    All, the selected, or the named topics; a topic in one commit. Without --full-refresh, an unchanged seed is skipped.
     """
     project = options.project()
     if topics and options.select:
-        raise click.UsageError("name topics or select them; both together would leave open which are meant")
+        raise click.UsageError("name topics or select them, not both")
     if drop_appended and not full_refresh:
         raise click.UsageError("--drop-appended goes with --full-refresh")
     if source is not None and not append:
-        raise click.UsageError("--file is for --append; add it to append the records of the file to TOPIC")
+        raise click.UsageError("--file needs --append, which appends the file's records to TOPIC")
     if not append:
         if full_refresh:
             replaced, removals = project.plan_seed(topics, drop_appended=drop_appended)
-            agreed(removals, replaced, yes=yes, drop_appended=drop_appended)
+            confirm_full_refresh(removals, replaced, yes=yes, drop_appended=drop_appended)
         show_seeds(project.seed(topics, full_refresh=full_refresh, drop_appended=drop_appended))
         warn(project)
         return
     if len(topics) != 1 or full_refresh:
         raise click.UsageError("--append takes one TOPIC, and no --full-refresh")
-    if source is None and sys.stdin is None:  # the calling program has closed it
+    if source is None and sys.stdin is None:  # closed by the calling program
         raise click.UsageError("there is no standard input; --file names a file")
     source = source or _LINES.convert("-", None, None)
-    appended = project.append(topics[0], records_of(source), as_json=True)
-    tell(f"appended {counted(appended.records, 'record')} to {topics[0]}")
-    show_refused(topics[0], appended.refused)
+    appended = project.append(topics[0], read_json_records(source), as_json=True)
+    print_line(f"appended {counted(appended.records, 'record')} to {topics[0]}")
+    show_skipped(topics[0], appended.refused)

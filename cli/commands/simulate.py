@@ -13,11 +13,11 @@ import click
 from ...errors import HeadwaterError
 from ...readable_text import json_text
 from ...suggestions import guess
-from ..given_files import WrittenPath
+from ..given_files import OutputPath
 from ..options import ProjectOptions, WholeNumber, format_option, project_options
 from ..printing import tables
 from ..printing.findings import warn
-from ..printing.terminal import ERROR, WARNING, say
+from ..printing.terminal import ERROR, WARNING, print_styled
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -31,14 +31,14 @@ _MOST_UPDATES = 10**9
 
 
 class Quantity(click.ParamType[Any]):
-    """A value that a function of `runtime.simulation.quantities` reads. The function is imported when it is used."""
+    """A value parsed by a function of `runtime.simulation.quantities`. The function is imported when it is used."""
 
     def __init__(self, name: str, read: Callable[[str], Any]) -> None:
         self.name = name
         self._read = read
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value. A text that cannot be read is a usage error."""
+        """The value. Invalid text is a usage error."""
         if not isinstance(value, str):
             return value
         try:
@@ -48,7 +48,7 @@ class Quantity(click.ParamType[Any]):
 
 
 class Names(click.ParamType[tuple[str, ...]]):
-    """`a,b,c`, none of them twice."""
+    """`a,b,c`: different names."""
 
     name = "names"
 
@@ -60,8 +60,8 @@ class Names(click.ParamType[tuple[str, ...]]):
         if not all(names) or len(set(names)) < len(names):
             self.fail(f"{value!r} is not a list of different names such as a,b,c", param, ctx)
         for name in names:
-            if not name.isprintable() or " " in name or ";" in name:  # neither events nor a picture could have it
-                self.fail(f"{name!r} has a space, a semicolon, or what cannot be shown", param, ctx)
+            if not name.isprintable() or " " in name or ";" in name:  # cannot be part of an event or a picture
+                self.fail(f"{name!r} has a space, a semicolon or an unprintable character", param, ctx)
         return names
 
 
@@ -71,7 +71,7 @@ class Limit(click.ParamType[tuple[str, float]]):
     name = "measure=limit"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """The measure and its limit, in ms, bytes or numbers."""
+        """The measure and its limit, in ms, bytes or a number."""
         from ...runtime.simulation.report import MEASURES
 
         name, equals, limit = str(value).partition("=")
@@ -97,7 +97,7 @@ def _updates(text: str) -> float:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= _MOST_UPDATES:  # also refuses NaN
+    if not 0 <= value <= _MOST_UPDATES:  # also rejects NaN
         raise ValueError(f"{text!r} is not a number from 0 to {_MOST_UPDATES:,}")
     return value
 
@@ -112,13 +112,13 @@ def _size(text: str) -> int:
 @project_options
 @click.option("--clients", type=WholeNumber(1, 1000), default=3, show_default=True, help="Clients at the start.")
 @click.option("--threads", type=WholeNumber(1, 1000), default=2, show_default=True, help="Threads of each client.")
-@click.option("--racks", type=Names(), default=(), metavar="R1,R2,...", help="Racks: clients are on them in turn.")
+@click.option("--racks", type=Names(), default=(), metavar="R1,R2,...", help="Racks, given to clients in turn.")
 @click.option(
     "--replication",
     type=WholeNumber(1),
     default=1,
     show_default=True,
-    help="Racks that have a replica of a partition.",
+    help="Racks with a replica of a partition.",
 )
 @click.option("--assignor", metavar="NAME", help="Instead of the topology's.")
 @click.option("--standby-replicas", type=WholeNumber(0), metavar="N", help="Instead of the topology's.")
@@ -138,14 +138,14 @@ def _size(text: str) -> int:
     type=WholeNumber(0, 10**12),
     default=1_000_000,
     show_default=True,
-    help="Changelog records of each stateful task, where it has not run.",
+    help="Changelog records of a stateful task that has not run yet.",
 )
 @click.option(
     "--state-size",
     type=Quantity("size", _size),
     default="100MB",
     show_default=True,
-    help="Bytes of them.",
+    help="Their bytes.",
 )
 @click.option(
     "--update-rate",
@@ -154,10 +154,8 @@ def _size(text: str) -> int:
     show_default=True,
     help="Records a second that a running task adds to its changelogs.",
 )
-@click.option(
-    "--picture", type=WrittenPath(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds."
-)
-@click.option("--assert", "limits", type=Limit(), multiple=True, metavar="MEASURE=LIMIT", help="Exit with 1 beyond it.")
+@click.option("--picture", type=OutputPath(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds.")
+@click.option("--assert", "limits", type=Limit(), multiple=True, metavar="MEASURE=LIMIT", help="Exit with 1 above it.")
 @format_option("table", "json", default="table")
 def command(
     options: ProjectOptions,
@@ -168,26 +166,26 @@ def command(
 ) -> None:
     """Try an assignor on a model of clients that come and go.
 
-    Shows, round by round, which tasks move, how long they are down, what is restored and how tasks are spread. Sizes of
-    state are those of the project's log; of what has not run, --state-records and --state-size.
+    Shows, round by round, which tasks move, how long they are down, what is restored and how tasks are spread. State
+    sizes come from the project's log; for tasks that have not run, from --state-records and --state-size.
     """
     if picture is not None:
         _check_picture(picture)
     if scenario["replication"] > max(len(set(scenario["racks"])), 1):
-        message = "there are only so many racks: name more with --racks" if scenario["racks"] else "it needs --racks"
+        message = "there are fewer racks: name more with --racks" if scenario["racks"] else "it needs --racks"
         raise click.BadParameter(message, param_hint="--replication")
     if not scenario["racks"] and any(name == "max_cross_rack" for name, _ in limits):
         raise click.BadParameter("max_cross_rack needs --racks", param_hint="--assert")
     from ...runtime.simulation.report import check
 
-    with options.project() as project, redirect_stdout(sys.stderr):  # what an assignor prints is no result
+    with options.project() as project, redirect_stdout(sys.stderr):  # output of an assignor is no result
         _check_assignor(project, scenario["assignor"])
         simulations = project.simulate(_scenario(**scenario))
         warn(project)
-    if not simulations and limits:  # else a check of nothing would pass
-        raise HeadwaterError("there is no topology to simulate, so that no limit can be told")
+    if not simulations and limits:  # otherwise an empty check would pass
+        raise HeadwaterError("there is no topology to simulate, so no limit can be checked")
     if not simulations:
-        say(WARNING, "there is no topology to simulate", err=True)
+        print_styled(WARNING, "there is no topology to simulate", err=True)
     checked = [check(simulation, name, limit) for simulation in simulations for name, limit in limits]
     if style == "json":
         click.echo(_json(simulations, checked))
@@ -196,17 +194,17 @@ def command(
             _show(simulation)
     for simulation in simulations:
         for sentence in simulation.doubts():
-            say(WARNING, sentence, err=True)
+            print_styled(WARNING, sentence, err=True)
     if picture is not None:
         _draw(picture, simulations)
-    for each in checked:
-        if not each.holds:
-            say(ERROR, each.sentence, err=True)
-    raise SystemExit(0 if all(each.holds for each in checked) else 1)
+    for assertion in checked:
+        if not assertion.holds:
+            print_styled(ERROR, assertion.sentence, err=True)
+    raise SystemExit(0 if all(assertion.holds for assertion in checked) else 1)
 
 
 def _check_picture(picture: Path) -> None:
-    """A usage error for a picture that could not be written, before all the work."""
+    """Raise a usage error for a picture that cannot be written, before all the work."""
     if picture.suffix.lower() != _SVG:
         raise click.BadParameter("pictures are SVG: give a name that ends in .svg", param_hint="--picture")
     if not picture.parent.is_dir():
@@ -223,7 +221,7 @@ def _draw(picture: Path, simulations: Sequence[Simulation]) -> None:
 
 
 def _check_assignor(project: Project, name: str | None) -> None:
-    """A usage error for an assignor that was asked for and that there is not."""
+    """Raise a usage error if the requested assignor does not exist."""
     from ...plugins.errors import UnknownPluginError
 
     assignors = project.assignors()
@@ -248,40 +246,46 @@ def _json(simulations: Sequence[Simulation], checked: Sequence[Assertion]) -> st
     content = {
         "simulations": [to_json(simulation) for simulation in simulations],
         "assertions": [
-            {"name": each.name, "limit": each.limit, "value": each.value, "holds": each.holds, "message": each.sentence}
-            for each in checked
+            {
+                "name": assertion.name,
+                "limit": assertion.limit,
+                "value": assertion.value,
+                "holds": assertion.holds,
+                "message": assertion.sentence,
+            }
+            for assertion in checked
         ],
     }
     return json_text(content, indent=2)
 
 
 def _show(simulation: Simulation) -> None:
-    """A table of the rounds, then one of where the tasks are in the end."""
+    """Print a table of the rounds, then one with the final placement."""
     from ...runtime.simulation.model import shown_duration, shown_size
 
     application = simulation.application
-    known = "as in the log" if application.measured else "as assumed"
+    source = "as in the log" if application.measured else "as assumed"
     count = len(application.tasks)
     summary = (
         f"{application.name}: {count} task{'s' if count != 1 else ''}, assignor {application.assignor}, "
-        f"standby replicas: {application.configs.num_standby_replicas}, state {known}"
+        f"standby replicas: {application.configs.num_standby_replicas}, state {source}"
     )
-    say((summary, "bold"))
+    print_styled((summary, "bold"))
     rows = []
-    for each in simulation.rounds:
-        racks = simulation.cross_rack(each)
+    for round_ in simulation.rounds:
+        racks = simulation.cross_rack(round_)
         rows.append(
             (
-                str(each.number),
-                shown_duration(each.at_ms),
-                each.cause,
-                str(len(each.clients)),
-                str(len(each.moves)),
-                str(each.new_standbys),
-                str(len(each.restored.down)),
-                shown_duration(each.down_ms),
-                shown_size(each.restored.bytes),
-                f"{min(each.loads.values()):.3g} - {max(each.loads.values()):.3g}",
+                str(round_.number),
+                shown_duration(round_.at_ms),
+                round_.cause,
+                str(len(round_.clients)),
+                str(len(round_.moves)),
+                str(round_.new_standbys),
+                str(len(round_.restored.down)),
+                shown_duration(round_.down_ms),
+                shown_size(round_.restored.bytes),
+                f"{min(round_.loads.values()):.3g} - {max(round_.loads.values()):.3g}",
                 "-" if racks is None else str(racks),
             )
         )

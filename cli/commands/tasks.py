@@ -11,9 +11,9 @@ import click
 from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
-from ..printing.findings import progress_of, warn_of_call
+from ..printing.findings import rebuild_progress, warn_of_call
 from ..printing.tables import TASK_HEADER, TASK_RIGHT, task_cells, time_text
-from ..printing.terminal import ERROR, WARNING, console, is_terminal, say, tell
+from ..printing.terminal import ERROR, WARNING, console, is_terminal, print_line, print_styled
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from ...runtime.driver.status import RunStatus, TaskStatus
 
 HEADER = ("client", "task", "role", "state", "stores", "lag", "rate", "since")
-_AT_ITS_END = 6
-"""So many of these columns tell something of a run that is over."""
+_COLUMNS_OF_ENDED_RUN = 6
+"""The first columns, which make sense for a run that has ended."""
 
 _MOST_REASONS = 10
-"""The most lines that say why tasks do nothing."""
+"""The most lines with reasons why tasks are idle."""
 
 _RIGHT = (5, 6)
 _WATCH_SECONDS = 1.0
@@ -35,15 +35,15 @@ _WATCH_SECONDS = 1.0
 
 @click.command()
 @project_options
-@click.option("--watch", is_flag=True, help="Go on, once a second, until Ctrl-C.")
+@click.option("--watch", is_flag=True, help="Refresh once a second, until Ctrl-C.")
 @click.option(
-    "-v", "--verbose", is_flag=True, help="Show also what each task has done, and what took most of its time."
+    "-v", "--verbose", is_flag=True, help="Also show what each task has done, and what took most of its time."
 )
 @format_option("table", "json", default="table")
 def command(options: ProjectOptions, watch: bool, verbose: bool, style: str) -> None:
     """Show what clients and tasks do, of all topologies or of the selected ones.
 
-    It reads what the driver of each has written to the log last: at most about a second ago, while it runs.
+    It reads the status that each driver writes to the log, about once a second while it runs.
     """
     project = options.project()
     warn_of_call(project)
@@ -59,34 +59,34 @@ def command(options: ProjectOptions, watch: bool, verbose: bool, style: str) -> 
         return
 
 
-def _print(found: Sequence[ApplicationTasks], style: str, verbose: bool, indent: int | None = 2) -> None:
+def _print(applications: Sequence[ApplicationTasks], style: str, verbose: bool, indent: int | None = 2) -> None:
     if style == "json":
-        at = max((each.at for each in found), default=time.time_ns() // 1_000_000)
-        shown = {"at": at, "applications": [each.to_json() for each in found]}
+        at = max((application.at for application in applications), default=time.time_ns() // 1_000_000)
+        shown = {"at": at, "applications": [application.to_json() for application in applications]}
         click.echo(json_text(shown, indent=indent))
         return
-    if not found:
-        tell("the project has no topology")
-    for number, each in enumerate(found):
+    if not applications:
+        print_line("the project has no topology")
+    for number, application in enumerate(applications):
         if number:
             click.echo()
-        first, *more = headline(each)
-        say(*([WARNING] if each.stale else []), first)
-        if each.status is not None and each.status.error is not None:
-            error, hint = failure(each.status)
-            say(ERROR, error)
-            say(("  hint: ", "bold"), hint)
+        first, *more = headline(application)
+        print_styled(*([WARNING] if application.stale else []), first)
+        if application.status is not None and application.status.error is not None:
+            error, hint = failure(application.status)
+            print_styled(ERROR, error)
+            print_styled(("  hint: ", "bold"), hint)
         for line in more:
-            say(line)
-        for said in filter(None, (recomputed(each), paused(each))):
-            say(said)
-        rows = [row for row, _ in task_rows(each)]
+            print_styled(line)
+        for line in filter(None, (recomputed(application), paused(application))):
+            print_styled(line)
+        rows = [row for row, _ in task_rows(application)]
         if rows:
-            header = _header(each)
+            header = _header(application)
             tables.show(header, rows, right=[n for n in _RIGHT if n < len(header)])
-        for line in reasons(each):
-            say(line)
-        if verbose and (counted := numbers(each)):
+        for line in reasons(application):
+            print_styled(line)
+        if verbose and (counted := numbers(application)):
             click.echo()
             tables.show(TASK_HEADER, counted, right=TASK_RIGHT)
 
@@ -109,33 +109,39 @@ def _draw(project: Project, verbose: bool) -> None:
 
 
 class Screen:
-    """All applications on one screen. Tasks that are on their way come first; the last line says what has no room.
+    """All applications on one screen. Moving tasks come first; the last line counts the tasks that do not fit.
 
-    `verbose`: with the numbers of the tasks in place of their states.
+    `verbose`: shows the numbers of the tasks in place of their states.
     """
 
-    def __init__(self, found: Sequence[ApplicationTasks], verbose: bool = False) -> None:
-        self._found = found
+    def __init__(self, applications: Sequence[ApplicationTasks], verbose: bool = False) -> None:
+        self._applications = applications
         self._verbose = verbose
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         from rich.table import Table
         from rich.text import Text
 
-        room = console.height - 1
-        left_out = 0
-        for each in self._found:
-            first, *more = headline(each)
-            cause = [] if each.status is None or each.status.error is None else failure(each.status)[:1]
-            said = "\n".join(filter(None, (first, *cause, *more, recomputed(each), paused(each))))
-            head = Text(said, style="bold yellow" if each.stale else "bold")
-            why = Text("\n".join(reasons(each)), style="yellow")
-            room -= len(head.wrap(console, console.width)) + 2 + len(why.wrap(console, console.width) if why else ())
+        lines_left = console.height - 1
+        hidden = 0
+        for application in self._applications:
+            first, *more = headline(application)
+            cause = (
+                []
+                if application.status is None or application.status.error is None
+                else failure(application.status)[:1]
+            )
+            lines = "\n".join(filter(None, (first, *cause, *more, recomputed(application), paused(application))))
+            head = Text(lines, style="bold yellow" if application.stale else "bold")
+            idle = Text("\n".join(reasons(application)), style="yellow")
+            lines_left -= (
+                len(head.wrap(console, console.width)) + 2 + len(idle.wrap(console, console.width) if idle else ())
+            )
             yield head
-            header, right, rows = self._table(each)
-            shown = rows[: max(0, room)]
-            left_out += len(rows) - len(shown)
-            room -= len(shown)
+            header, right, rows = self._table(application)
+            shown = rows[: max(0, lines_left)]
+            hidden += len(rows) - len(shown)
+            lines_left -= len(shown)
             if shown:
                 table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
                 for n, name in enumerate(header):
@@ -143,120 +149,123 @@ class Screen:
                 for cells in shown:
                     table.add_row(*map(Text, cells))
                 yield table
-            if why:
-                yield why
+            if idle:
+                yield idle
             yield Text()
-        if left_out:
-            yield Text(f"and {left_out:,} more task{'s' if left_out > 1 else ''}; without --watch all are shown")
+        if hidden:
+            yield Text(f"and {hidden:,} more task{'s' if hidden > 1 else ''}; without --watch all are shown")
 
-    def _table(self, each: ApplicationTasks) -> tuple[Sequence[str], Sequence[int], Sequence[Sequence[str]]]:
+    def _table(self, application: ApplicationTasks) -> tuple[Sequence[str], Sequence[int], Sequence[Sequence[str]]]:
         if self._verbose:
-            return TASK_HEADER, TASK_RIGHT, numbers(each)
-        header = _header(each)
+            return TASK_HEADER, TASK_RIGHT, numbers(application)
+        header = _header(application)
         right = [n for n in _RIGHT if n < len(header)]
-        return header, right, [cells for cells, _ in sorted(task_rows(each), key=lambda row: row[1])]
+        return header, right, [cells for cells, _ in sorted(task_rows(application), key=lambda row: row[1])]
 
 
-def numbers(each: ApplicationTasks) -> list[list[str]]:
-    """The cells of what each task has done."""
-    return [] if each.status is None else list(task_cells(each.status))
+def numbers(application: ApplicationTasks) -> list[list[str]]:
+    """The cells of the numbers of each task."""
+    return [] if application.status is None else list(task_cells(application.status))
 
 
 def failure(status: RunStatus) -> tuple[str, str]:
-    """What has ended a run, in one line, and the way on."""
+    """Why a run has ended, in one line, and how to continue."""
     error, *_ = (status.error or "").splitlines() or [""]
-    way_on = status.hint or "`headwater run` goes on from the last commit"
-    return error, f"{way_on}; target/run_results.json has all of the run's results"
+    hint = status.hint or "`headwater run` resumes from the last commit"
+    return error, f"{hint}; target/run_results.json has all results of the run"
 
 
-def headline(each: ApplicationTasks) -> list[str]:
-    """How an application's run fares, in lines that fit 80 columns for most names."""
+def headline(application: ApplicationTasks) -> list[str]:
+    """The condition of an application's run, in lines that fit 80 columns for most names."""
     from ...runtime.driver.event_texts import counted
     from ...runtime.driver.restoring import span
 
-    status = each.status
+    status = application.status
     if status is None:
-        return [f"{each.application} has not been run on this log yet: `headwater run` starts it"]
+        return [f"{application.application} has not been run on this log yet: `headwater run` starts it"]
     process = "" if status.owner is None else f", process {status.owner.pid}"
-    since = span((each.at - status.written_at) / 1000)
+    since = span((application.at - status.written_at) / 1000)
     written = time_text(status.written_at // 1000 * 1000)
     counts = f"{counted(status.records, 'record')} in {counted(status.commits, 'commit')}"
-    match each.condition:
+    match application.condition:
         case "running":
             moving = "; tasks are on their way between clients" if status.rebalancing else ""
             return [
-                f"{each.application} has run since {_time(status.started_at)}",
+                f"{application.application} has run since {_time(status.started_at)}",
                 f"generation {status.generation} on {status.host}{process}, {counts}{moving}",
             ]
         case "gone":
-            said = f"{each.application} does not run any more: its process{process.removeprefix(', process')} is gone"
+            process = process.removeprefix(", process")
+            text = f"{application.application} does not run any more: its process{process} is gone"
         case "silent":
             if status.lives:
-                said = f"{each.application} is busy: its driver{process}, is there, but writes nothing"
+                text = f"{application.application} is busy: its driver{process}, is alive, but writes no status"
             else:
-                said = f"{each.application} may have stopped: its driver on {status.host} writes nothing any more"
+                text = (
+                    f"{application.application} may have stopped: its driver on {status.host} writes no status any more"
+                )
         case _:
             how = (status.ended or "").replace("_", " ")
             return [
-                f"{each.application} does not run: {how} {since} ago ({written})",
+                f"{application.application} does not run: {how} {since} ago ({written})",
                 f"generation {status.generation} on {status.host}, {counts}; at its end:",
             ]
-    return [said, f"what it wrote last, {since} ago ({written}):"]
+    return [text, f"its last status, {since} ago ({written}):"]
 
 
-def recomputed(each: ApplicationTasks) -> str:
-    """That a new result is computed beside the one that the run works on; empty if none is."""
-    if each.recomputation is None:
+def recomputed(application: ApplicationTasks) -> str:
+    """A line if a result of the application is being rebuilt, else empty."""
+    if application.recomputation is None:
         return ""
-    going_on = "" if each.recomputing else "; no run works on it now: `headwater run` goes on with it"
-    return f"a new result is computed beside this one: {progress_of(each.recomputation)}{going_on}"
+    waiting = "" if application.recomputing else "; no run works on it now: `headwater run` continues it"
+    return f"a new result is being built: {rebuild_progress(application.recomputation)}{waiting}"
 
 
-def paused(each: ApplicationTasks) -> str:
-    """That an application is paused, or is about to be; empty if it is not."""
-    if each.paused_since is None:
+def paused(application: ApplicationTasks) -> str:
+    """A line if the application is paused, or about to be, else empty."""
+    if application.paused_since is None:
         return ""
-    said = f"paused since {_time(each.paused_since)}; `headwater resume` ends the pause"
-    working = each.condition == "running" and each.status is not None and not each.status.paused
-    return f"{said}; what it has begun is not finished yet" if working else said
+    text = f"paused since {_time(application.paused_since)}; `headwater resume` ends the pause"
+    working = application.condition == "running" and application.status is not None and not application.status.paused
+    return f"{text}; records in progress are not finished yet" if working else text
 
 
-def reasons(each: ApplicationTasks) -> list[str]:
-    """Why tasks have stopped, and for whom others wait, though they have records to take: a line for each reason."""
+def reasons(application: ApplicationTasks) -> list[str]:
+    """Why tasks have stopped, and why others with unread records wait: a line for each reason."""
     from ...runtime.driver.wait_texts import stopped_at, they_wait_for
 
-    status = each.status
+    status = application.status
     if status is None:
         return []
     lines = [f"task {task} {stopped_at(stop)}" for task, stop in status.stops.items()]
-    lines += [they_wait_for(wait.tasks, wait.cause, each.application) for wait in status.waits]
+    lines += [they_wait_for(wait.tasks, wait.cause, application.application) for wait in status.waits]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more:,} more reasons; --format json has all"] if more > 0 else [])
 
 
-def task_rows(each: ApplicationTasks) -> Iterator[tuple[list[str], int]]:
-    """The cells of each task and of each client without one, and a number by which those to look at come first."""
-    status = each.status
+def task_rows(application: ApplicationTasks) -> Iterator[tuple[list[str], int]]:
+    """The cells of each task, and of each client without tasks. The number sorts rows that need attention first."""
+    status = application.status
     for client in () if status is None else status.clients:
         name = f"{client.name} on {client.host}" if client.host else client.name
         if not client.tasks:
-            yield [name, "", "", "no tasks", "", "", "", ""][: len(_header(each))], 2
+            yield [name, "", "", "no tasks", "", "", "", ""][: len(_header(application))], 2
         for task in client.tasks:
             stores = " ".join(store.name for store in task.stores)
-            state = _last_state(task, each) if _is_over(each) else _state(task, each)
+            state = _last_state(task, application) if _is_over(application) else _state(task, application)
             cells = [name, task.id, task.role, state, stores, f"{task.lag:,}", _rate(task), _time(task.since)]
-            yield cells[: len(_header(each))], _order(task, status is not None and status.stop(task) is not None)
+            yield cells[: len(_header(application))], _order(task, status is not None and status.stop(task) is not None)
     if status is not None and not status.clients and status.ended is None:
-        yield ["no client", "", "", "", "", "", "", ""][: len(_header(each))], 0
+        yield ["no client", "", "", "", "", "", "", ""][: len(_header(application))], 0
 
 
-def _is_over(each: ApplicationTasks) -> bool:
-    """Whether it is known that no task runs."""
-    return each.condition in ("ended", "gone")
+def _is_over(application: ApplicationTasks) -> bool:
+    """Whether the run has certainly ended."""
+    return application.condition in ("ended", "gone")
 
 
-def _header(each: ApplicationTasks) -> Sequence[str]:
-    return HEADER[:_AT_ITS_END] if _is_over(each) else HEADER
+def _header(application: ApplicationTasks) -> Sequence[str]:
+    return HEADER[:_COLUMNS_OF_ENDED_RUN] if _is_over(application) else HEADER
 
 
 def _order(task: TaskStatus, stopped: bool) -> int:
@@ -265,12 +274,12 @@ def _order(task: TaskStatus, stopped: bool) -> int:
     return 1 if task.role == "active" else 2
 
 
-def _state(task: TaskStatus, each: ApplicationTasks) -> str:
+def _state(task: TaskStatus, application: ApplicationTasks) -> str:
     from ...runtime.driver.restoring import span
 
-    if each.status is not None and each.status.stop(task) is not None:
+    if application.status is not None and application.status.stop(task) is not None:
         return "stopped"
-    if each.status is not None and each.status.waits_for(task):
+    if application.status is not None and application.status.waits_for(task):
         return "waiting"
     if task.state != "restoring":
         return task.state
@@ -279,12 +288,12 @@ def _state(task: TaskStatus, each: ApplicationTasks) -> str:
     return f"{task.state} {100 * task.restored:.0f} %{ends}"
 
 
-def _last_state(task: TaskStatus, each: ApplicationTasks) -> str:
-    """What a task did when its run ended."""
-    if task.role == "active" and each.status is not None and task.id in each.status.failed_tasks:
+def _last_state(task: TaskStatus, application: ApplicationTasks) -> str:
+    """The state of a task when its run ended."""
+    if task.role == "active" and application.status is not None and task.id in application.status.failed_tasks:
         return "failed"
     restored = f" {100 * task.restored:.0f} %" if task.state == "restoring" else ""
-    waited = each.status is not None and each.status.waits_for(task)
+    waited = application.status is not None and application.status.waits_for(task)
     return f"was {'waiting' if waited else task.state}{restored}"
 
 

@@ -10,8 +10,8 @@ import click
 
 from ...runtime.ir.topology import ExpressionEngine
 from ..options import ProjectOptions, format_option, project_options
-from ..printing.findings import show, warn_of_unread
-from ..printing.terminal import tell
+from ..printing.findings import print_diagnostics, warn_of_unread
+from ..printing.terminal import print_line
 
 if TYPE_CHECKING:
     from ...api.project_tests import CaseResult, CaseResults
@@ -25,17 +25,17 @@ if TYPE_CHECKING:
     type=click.Choice(["task", "spark"]),
     default="task",
     show_default=True,
-    help="task: in this process, with Spark only for expressions that need it. spark: all of it on Spark.",
+    help="task: in this process, with Spark only for expressions that need it. spark: everything on Spark.",
 )
-@click.option("--update", is_flag=True, help="Write what was found into the files, in the place of rows that differ.")
+@click.option("--update", is_flag=True, help="Replace rows that differ in the files with the results.")
 @format_option("table", "json", "github", "junit", default="table")
 def command(
     options: ProjectOptions, cases: tuple[str, ...], engine: ExpressionEngine, update: bool, style: str
 ) -> None:
     """Run the tests of the project.
 
-    CASES: names of tests (* stands for other characters), or files of tests/; all of them, if none is named. Each runs
-    on a log of its own, which is gone afterwards.
+    CASES: names of tests (* matches any characters), or files of tests/; default: all. A test runs on a log of its own,
+    which is removed afterwards.
     """
     from ...compiler.outcomes import InvalidProjectError
 
@@ -43,36 +43,38 @@ def command(
         base = os.path.relpath(project.root)
         try:
             results = project.test(cases, engine=engine, update=update, progress=_progress(style, base))
-        except InvalidProjectError as error:  # told in the form that was asked for, as `parse` does
-            found = error.found
-            show(found.diagnostics, found.sources, found.root, style if style in ("json", "github") else "text")
+        except InvalidProjectError as error:  # printed in the requested format, as `parse` does
+            project_ = error.found
+            print_diagnostics(
+                project_.diagnostics, project_.sources, project_.root, style if style in ("json", "github") else "text"
+            )
             raise SystemExit(1) from error
         warn_of_unread(project)
         _show(results, style, base)
         for file in results.updated:
-            tell(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)
-        failed = [each for each in results.failed if not update or each.status == "error"]
+            print_line(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)
+        failed = [case for case in results.failed if not update or case.status == "error"]
     raise SystemExit(1 if failed else 0)
 
 
 def _progress(style: str, base: str) -> Callable[[CaseResult], None]:
-    from ..printing.tests import tell_case
+    from ..printing.tests import print_case
 
-    def told(case: CaseResult) -> None:
+    def print_one(case: CaseResult) -> None:
         if style == "table":
-            tell_case(case, base)
+            print_case(case, base)
 
-    return told
+    return print_one
 
 
 def _show(results: CaseResults, style: str, base: str) -> None:
-    from ..printing.tests import tell_results
+    from ..printing.tests import print_results
 
     if not results.cases:
-        tell("no tests: `headwater test` runs the cases in the .yml files of tests/", err=True)
+        print_line("no tests: `headwater test` runs the cases in the .yml files of tests/", err=True)
     if style == "table":
         if results.cases:
-            tell_results(results)
+            print_results(results)
         return
     from ..printing import tests as reports
 

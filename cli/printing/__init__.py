@@ -1,1 +1,1 @@
-"""What commands print: tables, progress and findings, as text for people and as lines of JSON for programs."""
+"""Output of commands: tables, progress and diagnostics, as text for people and as lines of JSON for programs."""

@@ -1,4 +1,4 @@
-"""Prints the errors and warnings that the compiler found."""
+"""Prints errors and warnings of the compiler."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from .terminal import WARNING, console, say
+from .terminal import WARNING, console, print_styled
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -20,9 +20,9 @@ _UNREAD = ("HW035", "HW037", "HW038", "HW040")
 
 
 def warn(project: Project) -> None:
-    """Warn on stderr of what does not stop a command: errors in other files, and what `warn_of_call` warns of.
+    """Warn on stderr of problems that do not stop a command: errors in other files, and those of `warn_of_call`.
 
-    For commands that do not show all diagnostics. They call it after their work, which has then parsed the project.
+    For commands that do not print all diagnostics. They call it after their work, which has parsed the project by then.
     """
     parsed = project.parse()
     warn_of_call(project)
@@ -30,53 +30,58 @@ def warn(project: Project) -> None:
         count = len(parsed.errors)
         where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))
         errors = f"an error at {where}" if count == 1 else f"{count} errors, the first at {where}"
-        say(WARNING, f"the project has {errors}; `headwater parse` tells more", err=True)
+        print_styled(WARNING, f"the project has {errors}: see `headwater parse`", err=True)
 
 
 def warn_of_call(project: Project) -> None:
-    """Warn on stderr of options and environment variables of this call that nothing reads."""
+    """Warn on stderr of options and environment variables of this call that nothing uses."""
     _warn_of_unread(project, in_files=False)
 
 
 def warn_of_unread(project: Project) -> None:
-    """Warn on stderr of all that nothing reads, files of the project too. For commands that work with all of it."""
+    """Warn on stderr of everything unused, files of the project too. For commands that use the whole project."""
     _warn_of_unread(project, in_files=True)
 
 
 def _warn_of_unread(project: Project, *, in_files: bool) -> None:
     parsed = project.parse()
-    if not parsed.target_ok:  # then the command ends with all that was found
+    if not parsed.target_ok:  # then the command ends with all diagnostics
         return
-    unread = [each for each in parsed.diagnostics if each.code in _UNREAD]
-    show([each for each in unread if in_files or not each.position.in_file], parsed.sources, parsed.root, "text")
+    unread = [diagnostic for diagnostic in parsed.diagnostics if diagnostic.code in _UNREAD]
+    print_diagnostics(
+        [diagnostic for diagnostic in unread if in_files or not diagnostic.position.in_file],
+        parsed.sources,
+        parsed.root,
+        "text",
+    )
 
 
-def tell_recomputed(name: str, found: Recomputation | None) -> None:
-    """Tell on stderr if what is shown of a store or a topic is to be replaced by a result that is computed again."""
-    if found is not None:
-        told = f"{name} is shown as it is so far: a new result is computed beside it ({progress_of(found)})"
-        say(WARNING, told, err=True)
+def warn_of_rebuild(name: str, rebuild: Recomputation | None) -> None:
+    """Warn on stderr if the shown result of a store or a topic is being rebuilt."""
+    if rebuild is not None:
+        text = f"{name} is shown as it is so far: a new result is being built ({rebuild_progress(rebuild)})"
+        print_styled(WARNING, text, err=True)
 
 
-def progress_of(found: Recomputation) -> str:
-    """How far a result is that is computed again."""
-    if found.of is None:
+def rebuild_progress(rebuild: Recomputation) -> str:
+    """`120 of 1,000 records, 12 %`."""
+    if rebuild.of is None:
         return "not begun yet"
-    percent = f", {100 * found.records // found.of} %" if found.of else ""
-    return f"{found.records:,} of {found.of:,} records{percent}"
+    percent = f", {100 * rebuild.records // rebuild.of} %" if rebuild.of else ""
+    return f"{rebuild.records:,} of {rebuild.of:,} records{percent}"
 
 
-def show(found: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, style: str) -> None:
+def print_diagnostics(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], root: Path, style: str) -> None:
     """Print diagnostics as `text` (to stderr), or as `json` or `github` (to stdout), with paths from here."""
-    found = tuple(found)
-    if not found and style == "text":
+    diagnostics = tuple(diagnostics)
+    if not diagnostics and style == "text":
         return
     from ...compiler import diagnostics as printing
 
     base = os.path.relpath(root)
     if style == "json":
-        click.echo(printing.as_json(found, base=base), nl=False)
+        click.echo(printing.as_json(diagnostics, base=base), nl=False)
     elif style == "github":
-        click.echo(printing.as_github(found, base=base), nl=False)
+        click.echo(printing.as_github(diagnostics, base=base), nl=False)
     else:
-        console(err=True).print(printing.styled(found, sources, base=base), soft_wrap=True, end="")
+        console(err=True).print(printing.styled(diagnostics, sources, base=base), soft_wrap=True, end="")

@@ -9,11 +9,11 @@ from ...runtime.changes.plan import ApplicationPlan, Plan
 from .plan_texts import (
     UNJUDGED,
     WORDS,
-    again_text,
     application_words,
     headline,
     orphan_text,
     orphans_title,
+    reread_text,
     room_text,
     summary,
     unknown_text,
@@ -27,39 +27,39 @@ _MARKS = {Verdict.NOTHING: "⚪", Verdict.COMPATIBLE: "🟢", Verdict.REPLACE: "
 
 
 def markdown(plan: Plan, shown: Shown) -> str:
-    """A heading, a table of topologies, and below it what has changed about each."""
+    """A heading, a table of topologies, and below it the changes of each topology."""
     lines = [f"### Plan of {_text(headline(plan))}", ""]
     lines += [f"**{_sentence(line)}**" for line in summary(plan)]
     lines += ["", _sentence(room)] if (room := room_text(plan.space)) else []
     if plan.applications:
         lines += ["", "| topology | next run | |", "|---|---|---|", *map(_row, plan.applications)]
-    for each in plan.applications:
-        if each.changes or each.undecided:
-            lines += ["", f"#### {_text(each.topology)}", "", *_details(each, shown)]
+    for application in plan.applications:
+        if application.changes or application.undecided:
+            lines += ["", f"#### {_text(application.topology)}", "", *_details(application, shown)]
     if plan.seeds:
         lines += ["", "#### Seeds", ""]
         for change in plan.seeds:
             lines += [*_change(change, shown), *_ways(change.ways)]
     if plan.orphans:
         lines += ["", f"#### {_sentence(orphans_title(plan))[:-1]}", ""]
-        lines += [f"- `{each.application}`: {_text(orphan_text(each))}" for each in plan.orphans]
+        lines += [f"- `{orphan.application}`: {_text(orphan_text(orphan))}" for orphan in plan.orphans]
     return "\n".join(lines) + "\n"
 
 
-def _row(each: ApplicationPlan) -> str:
-    mark = _MARKS[each.verdict] if each.judged else "❔"
-    waits = _text(waiting_text(each.waiting)) if each.waiting is not None else ""
-    return f"| {_text(each.topology)} | {mark} {application_words(each)} | {waits} |"
+def _row(application: ApplicationPlan) -> str:
+    mark = _MARKS[application.verdict] if application.judged else "❔"
+    waits = _text(waiting_text(application.waiting)) if application.waiting is not None else ""
+    return f"| {_text(application.topology)} | {mark} {application_words(application)} | {waits} |"
 
 
-def _details(each: ApplicationPlan, shown: Shown) -> Iterator[str]:
-    if not each.judged:
+def _details(application: ApplicationPlan, shown: Shown) -> Iterator[str]:
+    if not application.judged:
         yield f"- {_text(UNJUDGED)}"
-    if each.undecided and each.unknown:
-        yield f"- {_text(unknown_text(each.unknown))}"
-    for change in each.changes:
+    if application.undecided and application.unknown:
+        yield f"- {_text(unknown_text(application.unknown))}"
+    for change in application.changes:
         yield from _change(change, shown)
-    yield from _ways(ways_of(each.changes))
+    yield from _ways(ways_of(application.changes))
 
 
 def _change(change: Change, shown: Shown) -> Iterator[str]:
@@ -70,14 +70,14 @@ def _change(change: Change, shown: Shown) -> Iterator[str]:
         # GitHub colours lines that begin with + and -, and ! for those that changed.
         diff = (f"!{line[1:]}" if line.startswith("~") else line for line in change.lines)
         yield from ("", "  ```diff", *(f"  {line}" for line in diff), "  ```")
-    yield from (f"  - {_text(again_text(again))}" for again in change.reads_again)
+    yield from (f"  - {_text(reread_text(reread))}" for reread in change.reads_again)
 
 
-def _ways(ways: Iterable[Way]) -> Iterator[str]:
-    found = list(ways)
-    if found:
-        yield from ("", "Way out:" if len(found) == 1 else "Ways out:", "")
-    for way in found:
+def _ways(change_ways: Iterable[Way]) -> Iterator[str]:
+    ways = list(change_ways)
+    if ways:
+        yield from ("", "Way out:" if len(ways) == 1 else "Ways out:", "")
+    for way in ways:
         yield f"- {_text(way.what)}" + (f": `{way.command}`" if way.command else "")
 
 
@@ -87,7 +87,7 @@ def _sentence(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text without what Markdown would take for its own; what stands between backticks stays."""
+    """The text with Markdown's special characters escaped; text between backticks stays."""
     parts = text.split("`")
     for number in range(0, len(parts), 2):
         for sign in "\\*_<>|[]":

@@ -1,4 +1,4 @@
-"""The sentences of a plan, for all its forms."""
+"""The sentences of a plan, shared by all its forms."""
 
 from __future__ import annotations
 
@@ -15,44 +15,46 @@ WORDS = {
     Verdict.REPLACE: "replace",
     Verdict.ERROR: "error",
 }
-"""What a verdict is called where a topology or a change has it."""
+"""The text for a verdict on a topology or a change."""
 
 _MOST_NAMED = 3
-"""Of columns whose types are not known."""
+"""The most columns of unknown type that are listed."""
 
-UNJUDGED = "it has expressions that Spark has not judged yet; `headwater compile` has them judged"
+UNJUDGED = "the types of some expressions are not known yet; `headwater compile` finds them with Spark"
 
 
-def application_words(each: ApplicationPlan) -> str:
-    """The verdict on a topology."""
-    if not each.judged:
-        return "not known"
-    if not each.begun and each.verdict in (Verdict.NOTHING, Verdict.COMPATIBLE):
+def application_words(application: ApplicationPlan) -> str:
+    """The verdict on a topology, in a word."""
+    if not application.judged:
+        return "unknown"
+    if not application.begun and application.verdict in (Verdict.NOTHING, Verdict.COMPATIBLE):
         return "new"
-    return WORDS[each.verdict]
+    return WORDS[application.verdict]
 
 
 def waiting_text(waiting: Waiting) -> str:
-    """`reads 1,200 records (34 kB) of flights, in about 3 s; passes over 7 records of gates, as its `start` says`.
+    """`reads 1,200 records (34 kB) of flights, in about 3 s; skips 7 records of gates, because of its `start``.
 
-    Empty if there is nothing of either.
+    Empty if it does neither.
     """
-    said = []
+    parts = []
     if waiting.records:
         topics = ", ".join(waiting.topics)
         time = "" if waiting.seconds is None else f", in about {seconds_text(waiting.seconds)}"
-        said.append(f"reads {counted(waiting.records, 'record')} ({size_text(waiting.bytes)}) of {topics}{time}")
+        parts.append(f"reads {counted(waiting.records, 'record')} ({size_text(waiting.bytes)}) of {topics}{time}")
     if waiting.passed:
         passed = ", ".join(f"{counted(count, 'record')} of {topic}" for topic, count in waiting.passed.items())
-        said.append(f"passes over {passed}, as its `start` says")
-    return "; ".join(said)
+        parts.append(f"passes over {passed}, as its `start` says")
+    return "; ".join(parts)
 
 
-def again_text(again: ReadAgain) -> str:
+def reread_text(reread: ReadAgain) -> str:
     """`reads flights again: 1,200 records (34 kB) from offset 0 on`."""
-    starts = sorted(set(again.start.values())) or [0]
+    starts = sorted(set(reread.start.values())) or [0]
     first = f"offset {starts[0]:,}" if len(starts) == 1 else f"offsets {starts[0]:,} to {starts[-1]:,}"
-    return f"reads {again.topic} again: {counted(again.records, 'record')} ({size_text(again.bytes)}) from {first} on"
+    return (
+        f"reads {reread.topic} again: {counted(reread.records, 'record')} ({size_text(reread.bytes)}) from {first} on"
+    )
 
 
 def seconds_text(seconds: float) -> str:
@@ -66,9 +68,9 @@ def seconds_text(seconds: float) -> str:
 
 
 def unknown_text(columns: Sequence[str]) -> str:
-    """Which types are not known."""
+    """Columns whose types are not known."""
     more = f" and {len(columns) - _MOST_NAMED} more" if len(columns) > _MOST_NAMED else ""
-    return f"types not known yet, which may change the answer: {', '.join(columns[:_MOST_NAMED])}{more}"
+    return f"types not known yet, which may change the result: {', '.join(columns[:_MOST_NAMED])}{more}"
 
 
 def ways_of(changes: Sequence[Change]) -> list[Way]:
@@ -77,7 +79,7 @@ def ways_of(changes: Sequence[Change]) -> list[Way]:
 
 
 def orphan_text(orphan: Orphan) -> str:
-    """What is left of a topology that is gone."""
+    """What is left in the log of a topology that was removed from the project."""
     last, parts = orphan.committed_at, []
     if orphan.records is not None:
         parts.append(f"{counted(orphan.records, 'record')} ({size_text(orphan.bytes or 0)})")
@@ -89,13 +91,13 @@ def orphan_text(orphan: Orphan) -> str:
 
 
 def orphans_title(plan: Plan) -> str:
-    """Above the orphans."""
+    """The title of the list of orphans."""
     where = "log" if plan.against is None else "manifest"
     return f"in the {where} only: no topology of the project owns it"
 
 
 def headline(plan: Plan) -> str:
-    """What is compared with what."""
+    """What the plan compares: the project with the log, or with a manifest."""
     if plan.against is not None:
         return f"{plan.project}, compared with {plan.against}"
     return f"{plan.project}, on {plan.log}"
@@ -104,52 +106,53 @@ def headline(plan: Plan) -> str:
 def summary(plan: Plan) -> Iterator[str]:
     """What the next run does, in a line or two."""
 
-    def those(verdict: Verdict) -> str:
-        return ", ".join(each.topology for each in plan.applications if each.judged and each.verdict is verdict)
+    def named(verdict: Verdict) -> str:
+        applications = (plan_ for plan_ in plan.applications if plan_.judged and plan_.verdict is verdict)
+        return ", ".join(application.topology for application in applications)
 
     if plan.unjudged:
-        yield f"not all is known of {', '.join(plan.unjudged)}: `headwater compile` has new expressions judged"
-    if names := those(Verdict.ERROR):
+        yield f"some types in {', '.join(plan.unjudged)} are not known yet: `headwater compile` finds them with Spark"
+    if names := named(Verdict.ERROR):
         yield f"run would not start {names}"
-    if names := those(Verdict.REPLACE):
+    if names := named(Verdict.REPLACE):
         yield f"run would do more than go on with {names}"
     yield from lacking_room(plan.space)
-    if refused := [each.subject.name for each in plan.seeds if each.verdict is Verdict.ERROR]:
-        yield f"seed and build would refuse the seed of {', '.join(refused)}"
+    if rejected := [change.subject.name for change in plan.seeds if change.verdict is Verdict.ERROR]:
+        yield f"seed and build would refuse the seed of {', '.join(rejected)}"
     if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.unjudged:
         yield _going_on(plan)
 
 
 def _going_on(plan: Plan) -> str:
-    """What a run does that has nothing to decide."""
-    new = [each.topology for each in plan.applications if not each.begun]
-    said = [f"{', '.join(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
+    """What a run does if nothing needs a decision."""
+    new = [application.topology for application in plan.applications if not application.begun]
+    parts = [f"{', '.join(new)} {'is' if len(new) == 1 else 'are'} new"] if new else []
     if plan.verdict is Verdict.COMPATIBLE:
-        # Seeds make a plan compatible too, also where there is nothing of a topology to go on from.
-        nothing_to_go_on_from = new and len(new) == len(plan.applications)
-        return "; ".join(said if nothing_to_go_on_from else [*said, "run goes on from what is committed"])
+        # Changed seeds make a plan compatible too, even if no topology has committed anything.
+        nothing_committed = new and len(new) == len(plan.applications)
+        return "; ".join(parts if nothing_committed else [*parts, "run goes on from what is committed"])
     if len(new) < len(plan.applications):
-        said = [f"{said[0]}, and nothing else has changed" if new else "nothing has changed"]
-    waits = any(each.waiting is not None and each.waiting.records for each in plan.applications)
-    return "; ".join([*(said or ["nothing has changed"]), *(["run takes up what waits"] if waits else [])])
+        parts = [f"{parts[0]}, and nothing else has changed" if new else "nothing has changed"]
+    waits = any(application.waiting is not None and application.waiting.records for application in plan.applications)
+    return "; ".join([*(parts or ["nothing has changed"]), *(["run takes up what waits"] if waits else [])])
 
 
 def room_text(space: Sequence[Space]) -> str | None:
-    """How much room results take that are computed again."""
-    takes = " and ".join(f"{size_text(each.bytes)} in {each.place}" for each in space)
-    return f"what is computed again takes about {takes}, beside the present results" if takes else None
+    """The disk space that rebuilt results take beside the present ones; None if nothing is rebuilt."""
+    takes = " and ".join(f"{size_text(disk.bytes)} in {disk.place}" for disk in space)
+    return f"rebuilt results take about {takes}, in addition to the present ones" if takes else None
 
 
 def lacking_room(space: Sequence[Space]) -> Iterator[str]:
-    """Where that much room is not left."""
-    for each in space:
-        if not each.enough:
+    """A warning for each place without that much free space."""
+    for disk in space:
+        if not disk.enough:
             yield (
-                f"{each.place} has room for {size_text(each.free or 0)} only: the run would end with a full disk, and "
+                f"{disk.place} has {size_text(disk.free or 0)} free only: the run would end with a full disk, and "
                 "the present results would stay"
             )
 
 
 def in_a_line(plan: Plan) -> str:
-    """A plan in one line, for a command that does other things."""
-    return f"plan: {'; '.join(summary(plan))} (`headwater plan` tells more)"
+    """A plan in one line, for a command that does something else."""
+    return f"plan: {'; '.join(summary(plan))} (details: `headwater plan`)"

@@ -14,11 +14,11 @@ from ...runtime.changes.plan import ApplicationPlan, Plan
 from .plan_texts import (
     UNJUDGED,
     WORDS,
-    again_text,
     application_words,
     headline,
     orphan_text,
     orphans_title,
+    reread_text,
     unknown_text,
     waiting_text,
     ways_of,
@@ -33,41 +33,45 @@ _STYLES = {
 _DIFF = {"+": "green", "-": "red", "~": "yellow"}
 
 Shown = Callable[[str], str]
-"""A place in the project, as it is shown from the current folder."""
+"""Turns a position in the project into the path shown from the current folder."""
 
 
 def tree_of(plan: Plan, shown: Shown) -> Tree:
-    """The tree: topologies with what has changed about them, seeds, and what the log has besides."""
+    """The tree: topologies with their changes, seeds, and applications that only the log has."""
     tree = Tree(Text(visible(headline(plan)), "bold"), guide_style="dim")
-    for each in plan.applications:
-        _application(tree, each, shown)
+    for application in plan.applications:
+        _application(tree, application, shown)
     if plan.seeds:
         seeds = tree.add(Text("seeds", "bold"))
         for change in plan.seeds:
             _ways(_change(seeds, change, shown), change.ways)
     if plan.orphans:
-        left = tree.add(Text(orphans_title(plan), "bold"))
+        orphans = tree.add(Text(orphans_title(plan), "bold"))
         for orphan in plan.orphans:
-            left.add(Text.assemble((visible(orphan.application), "bold"), "  ", visible(orphan_text(orphan))))
+            orphans.add(Text.assemble((visible(orphan.application), "bold"), "  ", visible(orphan_text(orphan))))
     return tree
 
 
-def _application(tree: Tree, each: ApplicationPlan, shown: Shown) -> None:
-    style = _STYLES[each.verdict] if each.judged else "bold yellow"
-    place = f"  {shown(each.place)}" if each.place and (each.changes or each.undecided) else ""
-    node = tree.add(
-        Text.assemble((each.topology, "bold"), "  ", (application_words(each), style), (visible(place), "dim"))
+def _application(tree: Tree, application: ApplicationPlan, shown: Shown) -> None:
+    style = _STYLES[application.verdict] if application.judged else "bold yellow"
+    place = (
+        f"  {shown(application.place)}" if application.place and (application.changes or application.undecided) else ""
     )
-    if not each.judged:
+    node = tree.add(
+        Text.assemble(
+            (application.topology, "bold"), "  ", (application_words(application), style), (visible(place), "dim")
+        )
+    )
+    if not application.judged:
         node.add(Text(UNJUDGED))
-    if each.undecided and each.unknown:
-        node.add(Text(visible(unknown_text(each.unknown)), "yellow"))
-    if each.waiting is not None and (waits := waiting_text(each.waiting)):
+    if application.undecided and application.unknown:
+        node.add(Text(visible(unknown_text(application.unknown)), "yellow"))
+    if application.waiting is not None and (waits := waiting_text(application.waiting)):
         node.add(Text(visible(waits)))
-    for _, changes in groupby(each.changes, key=lambda change: change.subject):
+    for _, changes in groupby(application.changes, key=lambda change: change.subject):
         for change in changes:
             _change(node, change, shown)
-    _ways(node, ways_of(each.changes))
+    _ways(node, ways_of(application.changes))
 
 
 def _change(tree: Tree, change: Change, shown: Shown) -> Tree:
@@ -79,7 +83,7 @@ def _change(tree: Tree, change: Change, shown: Shown) -> Tree:
         (visible(place), "dim"),
     )
     lines = [Text(visible(change.what)), *map(_diff, change.lines)]
-    lines += [Text(visible(again_text(again))) for again in change.reads_again]
+    lines += [Text(visible(reread_text(reread))) for reread in change.reads_again]
     return tree.add(Text("\n").join([head, *lines]))
 
 
@@ -87,12 +91,12 @@ def _diff(line: str) -> Text:
     return Text(visible(line), _DIFF.get(line[:1], ""))
 
 
-def _ways(node: Tree, ways: Iterable[Way]) -> None:
-    found = list(ways)
-    if not found:
+def _ways(node: Tree, change_ways: Iterable[Way]) -> None:
+    ways = list(change_ways)
+    if not ways:
         return
-    out = node.add(Text("way out" if len(found) == 1 else "ways out", "bold"))
-    for way in found:
+    out = node.add(Text("way out" if len(ways) == 1 else "ways out", "bold"))
+    for way in ways:
         if way.command is None:
             out.add(Text(visible(way.what)))
         else:

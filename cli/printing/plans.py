@@ -13,11 +13,11 @@ from ...readable_text import json_text
 from ...runtime.changes.model import Change, Verdict
 from ...runtime.changes.plan import Plan, plan_json
 from .plan_markdown import markdown
-from .plan_texts import WORDS, again_text, room_text, summary
+from .plan_texts import WORDS, reread_text, room_text, summary
 from .plan_tree import tree_of
 from .terminal import console, is_terminal
 
-# A plan as workflow commands of GitHub: annotations at the changed lines of a pull request.
+# A plan as workflow commands of GitHub: annotations on the changed lines of a pull request.
 
 _LEVELS = {
     Verdict.NOTHING: "notice",
@@ -40,18 +40,18 @@ def _line(change: Change, shown: Callable[[str], str]) -> str:
     if change.place:
         where = {"file": file, "line": line} if line.isdigit() else {"file": shown(change.place)}
     where["title"] = f"{change.subject} {WORDS[change.verdict]}"
-    text = [change.what, *change.lines, *map(again_text, change.reads_again), *map(str, change.ways)]
+    text = [change.what, *change.lines, *map(reread_text, change.reads_again), *map(str, change.ways)]
     return annotation(_LEVELS[change.verdict], where, "\n".join(text))
 
 
-# Prints a plan in the form that was asked for.
+# Prints a plan in the requested form.
 
 _WIDEST = 100_000
-"""So wide is output that is not for a terminal: nothing is folded."""
+"""The width of output that is not for a terminal: no line is folded."""
 
 
 def show(plan: Plan, root: Path, style: str) -> None:
-    """Print to stdout, with places as they are from here; in JSON from the project's folder."""
+    """Print to stdout, with paths from the current folder; in JSON from the project's folder."""
     base = os.path.relpath(root)
 
     def shown(place: str) -> str:
@@ -74,5 +74,5 @@ def show(plan: Plan, root: Path, style: str) -> None:
 
 
 def as_json(plan: Plan) -> str:
-    """The text of a plan as JSON."""
+    """The plan as JSON text."""
     return json_text(plan_json(plan), indent=2) + "\n"

@@ -1,6 +1,6 @@
-"""Shows the progress of a run: on a terminal a live table, with bars of long restores; lines elsewhere.
+"""Shows the progress of a run: a live table with bars of long restores on a terminal, lines elsewhere.
 
-What happens to clients and tasks while it runs is a line on the terminal, too: it would not be seen in the table.
+On a terminal, events of clients and tasks are also printed as lines: the table would not show them.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 _STARTING = "starting Spark"
 
 MOST_BARS = 8
-"""The most stores of an application that have a bar: those with the most to do."""
+"""The most bars for one application: the stores with the most left to restore."""
 
 _WORTH_A_BAR = 100_000
-"""Changelog records that a store lacked at first: less takes a moment."""
+"""The changelog records that a store lacks at least to get a bar. Fewer take a moment."""
 
 _BAR_WIDTH = 24
 
 
 @dataclass(frozen=True)
 class Bar:
-    """A store that is being restored. `pace`: how fast, and how long it takes."""
+    """A store that is being restored. `pace`: its speed and the time left, as text."""
 
     store: str
     client: str
@@ -50,10 +50,10 @@ class Bar:
 
 @dataclass
 class Line:
-    """The progress of one application. `lags` has the lag after the last epoch of each subtopology and client.
+    """The progress of one application. `lags`: the lag after the last epoch of each subtopology and client.
 
-    `bars`: of stores that take long to restore; `more`: how many of these have none. `stopped`: tasks that have, which
-    is noted as long as the run goes on without them.
+    `bars`: stores that take long to restore; `more`: the number of such stores without a bar. `stopped`: the number of
+    stopped tasks, shown in the note while the run continues without them.
     """
 
     application: str
@@ -69,23 +69,23 @@ class Line:
 
     @property
     def running(self) -> str:
-        """The note while epochs go on."""
+        """The note while epochs are committed."""
         return f"{self.stopped:,} task{'s' if self.stopped > 1 else ''} stopped" if self.stopped else "running"
 
     @property
     def lag(self) -> int:
-        """How many records of its topics are committed and not yet consumed."""
+        """The committed records of its topics that it has not consumed."""
         return sum(self.lags.values())
 
 
 class Progress:
-    """Adds up the events of each application. Any thread may call it: each application runs in one of its own.
+    """Adds up the events of each application. Thread-safe: each application runs in a thread of its own.
 
-    `say` is given what happens to clients, tasks and stores while an application runs, as sentences.
+    `print_event` gets a sentence for each event of clients, tasks and stores while an application runs.
     """
 
-    def __init__(self, say: Callable[[str], None] = lambda _: None) -> None:
-        self._say = say
+    def __init__(self, print_event: Callable[[str], None] = lambda _: None) -> None:
+        self._print_event = print_event
         self._lines: dict[str, Line] = {}
         self._restoring: dict[str, Restoring] = {}
         self._lock = threading.Lock()
@@ -98,38 +98,44 @@ class Progress:
         from ...runtime.driver.restoring import Restoring
 
         if isinstance(event, events.LogCleaned | events.UpkeepFailed | events.RecordsHeldBack):
-            # It may be of what is fed from outside, which is no application that runs.
-            if self._is_told(event):
-                self._say(sentence(event))
+            # The event may belong to external topics, which are no running application.
+            if self._has_line(event):
+                self._print_event(sentence(event))
             return
         with self._lock:
             line = self._lines.setdefault(event.application, Line(event.application))
             self._restoring.setdefault(event.application, Restoring()).on(event)
             self._note(line, event)
-            told = self._is_told(event)
-        if told:
-            self._say(sentence(event))
+            has_line = self._has_line(event)
+        if has_line:
+            self._print_event(sentence(event))
 
     def lines(self) -> list[Line]:
-        """The applications in the order in which they started, as they are now."""
+        """The present progress of the applications, in the order in which they started."""
         with self._lock:
             return [self._with_bars(line) for line in self._lines.values()]
 
     def _with_bars(self, line: Line) -> Line:
-        """While stores are restored, the note says how far they are: epochs of other tasks go on meanwhile."""
+        """The line with the progress of restored stores as its note: epochs of other tasks may continue meanwhile."""
         from ...runtime.driver.restoring import pace
 
         restoring = self._restoring[line.application]
         note = restoring.short() or line.note
-        long = [each for each in restoring.stores if each.work >= _WORTH_A_BAR]
+        long = [store for store in restoring.stores if store.work >= _WORTH_A_BAR]
         bars = tuple(
-            Bar(f"{each.store}/{each.partition}", each.client, each.position, each.end, pace(each).removeprefix(", "))
-            for each in sorted(long[:MOST_BARS], key=lambda each: (each.store, each.partition))
+            Bar(
+                f"{store.store}/{store.partition}",
+                store.client,
+                store.position,
+                store.end,
+                pace(store).removeprefix(", "),
+            )
+            for store in sorted(long[:MOST_BARS], key=lambda store: (store.store, store.partition))
         )
         return replace(line, note=note, bars=bars, more=len(long) - len(bars))
 
-    def _is_told(self, event: Event) -> bool:
-        """Whether an event is a line of its own. How tasks are placed at the start is no news."""
+    def _has_line(self, event: Event) -> bool:
+        """Whether an event gets a line of its own. The first placement of tasks does not."""
         from ...runtime.driver import events
 
         clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
@@ -160,7 +166,7 @@ class Progress:
                 self._started[line.application] = time.monotonic()
                 line.note = "running"
             case events.TasksPlaced():
-                line.lags = {}  # tasks that have moved are counted by their new clients
+                line.lags = {}  # moved tasks are counted by their new clients
             case events.AssignmentFailed():
                 line.note = "assignor failed"
             case events.EpochCommitted():
@@ -189,11 +195,11 @@ class Progress:
             case events.ApplicationStopping():
                 line.note = "ends once its open epochs are committed"
             case events.RecomputationBegun():
-                line.note = "recomputing"
+                line.note = "rebuilding"
             case events.ResultSwitched():
                 line.note = "switched"
             case events.RecomputationUnfinished():
-                line.note = "not recomputed"
+                line.note = "not rebuilt"
             case events.ApplicationStopped():
                 line.note = event.reason.replace("_", " ")
 
@@ -225,7 +231,7 @@ class _Live:
             for line in lines
         ]
         for n, title in enumerate(titles):
-            # Of a note without room the rest is left out, and of nothing else.
+            # Only the note may be cut where the terminal is too narrow.
             needed = max(len(title), *(len(row[n]) for row in rows)) if title else None
             table.add_column(title, justify="left" if n in (0, 5) else "right", no_wrap=True, min_width=needed)
         for row in rows:
@@ -251,9 +257,9 @@ def _bars(line: Line) -> Table:
 
 @contextmanager
 def shown() -> Iterator[Observer]:
-    """An observer that shows a run until the block ends: live where stderr is a terminal.
+    """An observer that shows a run until the block ends: live if stderr is a terminal, as lines otherwise.
 
-    The run goes on when the terminal is closed.
+    The run continues if the terminal is closed.
     """
     screen = console(err=True, file=lossy(sys.stderr))
     if not is_terminal(err=True) or screen.is_dumb_terminal:
@@ -265,8 +271,10 @@ def shown() -> Iterator[Observer]:
     from rich.live import Live
     from rich.text import Text
 
-    # Printed on the screen of the table, which rich draws again below.
+    # Printed on the table's screen; rich redraws the table below.
     progress = Progress(lambda text: screen.print(Text(entry(visible(readable(text), lines=True))), soft_wrap=True))
     with Live(_Live(progress), console=screen, refresh_per_second=4):
-        screen.show_cursor(True)  # a second Ctrl-C ends the process at once, which would leave the terminal without one
+        screen.show_cursor(
+            True
+        )  # a second Ctrl-C ends the process at once, which would leave a terminal without a cursor
         yield progress

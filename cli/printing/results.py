@@ -1,4 +1,4 @@
-"""What a run prints at its end, and the topics that it writes."""
+"""Prints the result of a run and the topics that it has written."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import click
 from ...runtime.driver.event_texts import UNFINISHED, counted, first_of, not_carried_out, nothing_in, waiting
 from ..options import WholeNumber
 from . import tables
-from .findings import show
+from .findings import print_diagnostics
 from .progress import shown
 from .tables import RUN_HEADER, RUN_RIGHT, SHARE_HEADER, SHARE_RIGHT, run_cells, share_cells
-from .terminal import ERROR, WARNING, named, say, tell
+from .terminal import ERROR, WARNING, print_line, print_styled, with_name
 
 if TYPE_CHECKING:
     from ...compiler.diagnostics import Diagnostic
@@ -31,34 +31,34 @@ if TYPE_CHECKING:
     from ...runtime.observe.tracing import Trace
 
 
-# Prints tables of results: of seeds and of runs.
+# Tables of the results of seeds and runs.
 
 _RECOMPUTED = {
-    "switched": "its result was computed again, and has taken the place of the old one",
-    "unfinished": f"{UNFINISHED}; the next run goes on with it",
+    "switched": "its result was rebuilt, and has replaced the old one",
+    "unfinished": f"{UNFINISHED}; the next run continues it",
 }
 
 
 def show_seeds(seeded: Sequence[SeedResult]) -> None:
     """Print what was seeded, or that no topic has a seed."""
     if not seeded:
-        tell("no topic has a seed")
+        print_line("no topic has a seed")
         return
-    rows = [(each.topic, f"{each.records:,}", _outcome(each)) for each in seeded]
+    rows = [(seed.topic, f"{seed.records:,}", _outcome(seed)) for seed in seeded]
     tables.show(("topic", "records", "seed"), rows, right=(1,))
-    for each in seeded:
-        show_refused(each.topic, each.refused)
+    for seed in seeded:
+        show_skipped(seed.topic, seed.refused)
 
 
-def show_refused(topic: str, refused: RefusedRows) -> None:
-    """Print the rows that were left out, as a warning. Nothing if there are none."""
+def show_skipped(topic: str, refused: RefusedRows) -> None:
+    """Print skipped rows as a warning; nothing if no row was skipped."""
     if not refused.count:
         return
-    say(WARNING, f"{counted(refused.count, 'row')} left out, because {topic} cannot hold them:", err=True)
+    print_styled(WARNING, f"{counted(refused.count, 'row')} skipped: {topic} cannot hold them:", err=True)
     for row in refused.first:
-        say(f"  {row.text}", err=True)
+        print_styled(f"  {row.text}", err=True)
     if refused.count > len(refused.first):
-        say(f"  and {refused.count - len(refused.first):,} more", err=True)
+        print_styled(f"  and {refused.count - len(refused.first):,} more", err=True)
 
 
 def _outcome(seeded: SeedResult) -> str:
@@ -67,117 +67,118 @@ def _outcome(seeded: SeedResult) -> str:
 
 
 def show_run(results: RunResults) -> None:
-    """Print one row for each application with what was dropped, then where the time of epochs went, and errors."""
+    """Print a row for each application, its dropped records, where the time of its epochs went, and its errors."""
     rows: list[Sequence[str]] = [
         (
-            each.application,
-            each.status.replace("_", " "),
-            f"{each.records:,}",
-            f"{each.commits:,}",
-            f"{sum(each.dropped.values()):,}",
-            f"{each.seconds:.1f} s",
+            result.application,
+            result.status.replace("_", " "),
+            f"{result.records:,}",
+            f"{result.commits:,}",
+            f"{sum(result.dropped.values()):,}",
+            f"{result.seconds:.1f} s",
         )
-        for each in results.applications
+        for result in results.applications
     ]
     tables.show(("application", "status", "records", "commits", "dropped", "run time"), rows, right=(2, 3, 4, 5))
-    for each in results.applications:
-        for reason, count in sorted(each.dropped.items()):
-            kept = f"; see {' or '.join(each.dead_letters)}" if reason.endswith(":dead_letter") else ""
-            tell(f"  {each.application}: {counted(count, 'record')} dropped, {reason}{kept}")
-        if each.recomputation is not None:
-            tell(f"  {each.application}: {_RECOMPUTED[each.recomputation]}")
-        if each.waiting:
-            tell(f"  {each.application}: {waiting(each.waiting, each.waits_for, each.application)}")
-        if each.empty:
-            tell(f"  {each.application}: {nothing_in(each.empty)}")
-        for sentence in _misplaced(each.placement):
-            say(WARNING, f"{each.application}: {sentence}", err=True)
-        for sentence in each.lost:
-            say(WARNING, f"{each.application}: {sentence}", err=True)
+    for result in results.applications:
+        for reason, count in sorted(result.dropped.items()):
+            kept = f"; see {' or '.join(result.dead_letters)}" if reason.endswith(":dead_letter") else ""
+            print_line(f"  {result.application}: {counted(count, 'record')} dropped, {reason}{kept}")
+        if result.recomputation is not None:
+            print_line(f"  {result.application}: {_RECOMPUTED[result.recomputation]}")
+        if result.waiting:
+            print_line(f"  {result.application}: {waiting(result.waiting, result.waits_for, result.application)}")
+        if result.empty:
+            print_line(f"  {result.application}: {nothing_in(result.empty)}")
+        for sentence in _misplaced(result.placement):
+            print_styled(WARNING, f"{result.application}: {sentence}", err=True)
+        for sentence in result.lost:
+            print_styled(WARNING, f"{result.application}: {sentence}", err=True)
     if spent := list(filter(None, map(run_cells, results.applications))):
         click.echo()
         tables.show(RUN_HEADER, spent, RUN_RIGHT)
-    for each in results.applications:
-        if each.error:
-            raised = each.raised
-            say(ERROR, named(each.application, each.error if raised is None else raised.message), err=True)
+    for result in results.applications:
+        if result.error:
+            raised = result.raised
+            message = result.error if raised is None else raised.message
+            print_styled(ERROR, with_name(result.application, message), err=True)
             if raised is not None and raised.hint is not None:
-                say(("  hint: ", "bold"), raised.hint, err=True)
-    done = (each.status == "caught_up" and not each.waiting and not each.empty for each in results.applications)
+                print_styled(("  hint: ", "bold"), raised.hint, err=True)
+    done = (result.status == "caught_up" and not result.waiting and not result.empty for result in results.applications)
     if not results.records and all(done):
-        tell("nothing to do: every application had consumed all its input")
+        print_line("nothing to do: every application has consumed all its input")
 
 
 def show_trace(trace: Trace) -> None:
-    """Print the parts of each application's epochs with what they took, and where the trace is."""
+    """Print the time that the parts of each application's epochs took, and the path of the trace."""
     for application, shares in trace.shares().items():
         click.echo()
-        tell(f"{application}: where the time of its epochs went")
+        print_line(f"{application}: where the time of its epochs went")
         tables.show(SHARE_HEADER, list(share_cells(shares)), SHARE_RIGHT)
     if trace.failed is None:
         left_out = f", without the oldest {trace.left_out:,}" if trace.left_out else ""
-        said = f"{counted(trace.epochs, 'epoch')}{left_out}: open it in https://ui.perfetto.dev"
-        tell(f"the trace is in {trace.path}, {said}", err=True)
+        details = f"{counted(trace.epochs, 'epoch')}{left_out}: open it in https://ui.perfetto.dev"
+        print_line(f"the trace is in {trace.path}, {details}", err=True)
 
 
 def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:
-    """Warnings about the placement of tasks, see `placement` in `schemas/run_results.json`."""
+    """Warnings about the placement of tasks: `placement` in `schemas/run_results.json`."""
     if placement is None:
         return
     if error := placement["error"]:
         yield not_carried_out(placement["assignor"], error["message"], error["entries"])
-    if left := placement["unassigned"]:
-        idle = "it does not run" if len(left) == 1 else "they do not run"
-        yield f"assignor {placement['assignor']} gave {first_of(left)} to nobody: {idle}"
+    if unassigned := placement["unassigned"]:
+        idle = "it does not run" if len(unassigned) == 1 else "they do not run"
+        yield f"assignor {placement['assignor']} gave {first_of(unassigned)} to no client: {idle}"
 
 
-# What a command that runs topologies prints, as text or as lines of JSON.
+# The output of a command that runs topologies, as text or as lines of JSON.
 
 
 class Output(Protocol):
-    """Where a command tells what it does, in the order of the methods."""
+    """Prints what a command does. The methods are called in this order."""
 
     def metrics(self, url: str) -> None:
-        """Metrics are served there from now on."""
+        """Metrics are now served at this URL."""
 
     def compiling(self) -> None:
         """The project is about to be compiled."""
 
     def findings(self, compiled: Compiled) -> None:
-        """What the compiler has found."""
+        """The diagnostics of the compiler."""
 
     def plan(self, plan: Plan | None) -> None:
-        """What the run will do about what has changed; None if nothing has."""
+        """What the run will do about changes; None if nothing has changed."""
 
     def seeds(self, seeded: Sequence[SeedResult]) -> None:
-        """What was seeded."""
+        """The seeded topics."""
 
     def shown(self) -> AbstractContextManager[Observer]:
         """An observer of the run, until the block ends."""
 
     def results(self, results: RunResults) -> None:
-        """How the run has ended."""
+        """The results of the run."""
 
     def traced(self, trace: Trace) -> None:
-        """Where the time of its epochs went, and that this is in a file."""
+        """Where the time of its epochs went, and the path of the trace."""
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
-        """The command ends with an error, which is also printed on stderr."""
+        """The command ends with an error, which `main` prints on stderr."""
 
 
 class TextOutput:
-    """For people."""
+    """Text for people."""
 
     def metrics(self, url: str) -> None:
         """On stderr."""
-        tell(f"metrics are at {url}", err=True)
+        print_line(f"metrics are at {url}", err=True)
 
     def compiling(self) -> None:
-        """Nothing: a command that does nothing else says nothing of it either."""
+        """Nothing: the next lines show what comes of it."""
 
     def findings(self, compiled: Compiled) -> None:
-        """On stderr, with their lines."""
-        show(compiled.diagnostics, compiled.sources, compiled.root, "text")
+        """On stderr, with the lines of the files."""
+        print_diagnostics(compiled.diagnostics, compiled.sources, compiled.root, "text")
 
     def plan(self, plan: Plan | None) -> None:
         """A line on stderr."""
@@ -205,11 +206,11 @@ class TextOutput:
         show_trace(trace)
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
-        """Nothing more than what is printed on stderr."""
+        """Nothing: `main` prints the error."""
 
 
 class JsonOutput:
-    """For programs: a line for each event, see `docs/json-log.md`."""
+    """A line of JSON for each event, for programs: see `docs/json-log.md`."""
 
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
@@ -223,9 +224,9 @@ class JsonOutput:
         self._lines.compile_started()
 
     def findings(self, compiled: Compiled) -> None:
-        """`finding`, for each."""
-        for each in compiled.diagnostics:
-            self._finding(each)
+        """`finding`, for each diagnostic."""
+        for diagnostic in compiled.diagnostics:
+            self._finding(diagnostic)
 
     def plan(self, plan: Plan | None) -> None:
         """`planned`."""
@@ -233,52 +234,57 @@ class JsonOutput:
             from .plan_texts import in_a_line
 
             changes = [
-                {"kind": each.kind, "subject": str(each.subject), "verdict": each.verdict.value, "place": each.place}
-                for each in plan.changes
+                {
+                    "kind": change.kind,
+                    "subject": str(change.subject),
+                    "verdict": change.verdict.value,
+                    "place": change.place,
+                }
+                for change in plan.changes
             ]
             self._lines.write("info", "planned", in_a_line(plan), {"verdict": plan.verdict.value, "changes": changes})
 
     def seeds(self, seeded: Sequence[SeedResult]) -> None:
         """`topic_seeded`, for each topic."""
-        for each in seeded:
-            refused = each.refused.count
-            left_out = f", {counted(refused, 'row')} left out" if refused else ""
-            message = f"{each.topic}: {each.outcome}, {each.records:,} records{left_out}"
-            found = {"topic": each.topic, "records": each.records, "outcome": each.outcome, "refused": refused}
-            self._lines.write("warning" if refused else "info", "topic_seeded", message, found)
+        for seed in seeded:
+            refused = seed.refused.count
+            skipped = f", {counted(refused, 'row')} skipped" if refused else ""
+            message = f"{seed.topic}: {seed.outcome}, {seed.records:,} records{skipped}"
+            fields = {"topic": seed.topic, "records": seed.records, "outcome": seed.outcome, "refused": refused}
+            self._lines.write("warning" if refused else "info", "topic_seeded", message, fields)
 
     @contextmanager
     def shown(self) -> Iterator[Observer]:
-        """`run_started`, and the events of the run."""
+        """`run_started`, then the events of the run."""
         self._lines.run_started()
         yield self._lines
 
     def results(self, results: RunResults) -> None:
-        """`application_ended`, for each, and `run_ended`."""
+        """`application_ended` for each application, then `run_ended`."""
         self._lines.ended(results)
 
     def traced(self, trace: Trace) -> None:
-        """`trace_written`, if it is whole."""
+        """`trace_written`, if the trace is complete."""
         if trace.failed is None:
             self._lines.trace_written(str(trace.path), trace.epochs, trace.left_out)
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
-        """`error`; of an invalid project a `finding` for each."""
+        """`error`; for an invalid project, a `finding` for each diagnostic first."""
         from ...compiler.outcomes import InvalidProjectError
 
         if isinstance(error, InvalidProjectError):
-            for each in error.found.diagnostics:
-                self._finding(each)
+            for diagnostic in error.found.diagnostics:
+                self._finding(diagnostic)
         self._lines.failed(error)
 
-    def _finding(self, found: Diagnostic) -> None:
-        position = {name: value for name, value in asdict(found.position).items() if name != "end_column"}
-        facts = {"code": found.code, **position, "hint": found.hint}
-        message = f"{found.position}: {found.message}"
-        self._lines.write("error" if found.severity.value == "error" else "warning", "finding", message, facts)
+    def _finding(self, diagnostic: Diagnostic) -> None:
+        position = {name: value for name, value in asdict(diagnostic.position).items() if name != "end_column"}
+        fields = {"code": diagnostic.code, **position, "hint": diagnostic.hint}
+        message = f"{diagnostic.position}: {diagnostic.message}"
+        self._lines.write("error" if diagnostic.severity.value == "error" else "warning", "finding", message, fields)
 
 
-# How a run is watched: on the terminal, and by programs.
+# Options that let people and programs watch a run.
 
 _METRICS_PORT = click.option(
     "--metrics-port",
@@ -302,23 +308,21 @@ _TRACE = click.option(
 
 
 def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of what watches its run: the arguments of `watching`."""
+    """Give a command the options for watching its run: the arguments of `watching`."""
     return _TRACE(_METRICS_PORT(_LOG_FORMAT(command)))
 
 
 class Watching:
-    """What a command tells: an Output, whose observer also hands each event to what serves metrics. `trace`: of the
-    run, if there is to be one.
-    """
+    """An Output whose observer also passes each event to the metrics server. `trace`: the trace of the run, or None."""
 
-    def __init__(self, output: Output, programs: tuple[Observer, ...], trace: Trace | None) -> None:
+    def __init__(self, output: Output, observers: tuple[Observer, ...], trace: Trace | None) -> None:
         self.trace = trace
         self.compiling = output.compiling
         self.findings = output.findings
         self.plan = output.plan
         self.seeds = output.seeds
         self._output = output
-        self._programs = programs
+        self._observers = observers
 
     @contextmanager
     def shown(self) -> Iterator[Observer]:
@@ -326,10 +330,10 @@ class Watching:
         from ...runtime.driver.counters import Observers
 
         with self._output.shown() as observer:
-            yield Observers(observer, *self._programs)
+            yield Observers(observer, *self._observers)
 
     def results(self, results: RunResults) -> None:
-        """How the run has ended, and where its time went if there is a trace."""
+        """Print the results, and where the time went if there is a trace."""
         self._output.results(results)
         if self.trace is not None:
             self._output.traced(self.trace)
@@ -337,15 +341,15 @@ class Watching:
 
 @contextmanager
 def watching(metrics_port: int | None, log_format: str, trace: Path | None) -> Iterator[Watching]:
-    """Until the block ends, metrics are served, events logged and epochs traced, as asked for.
+    """Until the block ends, serve metrics, log events and trace epochs, as requested.
 
     Raises PortTakenError, TraceFileError.
     """
     with _output(log_format) as output:
         try:
-            with _served(metrics_port, output) as programs, _traced(trace) as begun:
-                yield Watching(output, programs, begun)
-        except (Exception, KeyboardInterrupt) as error:  # it goes on to `main`, which knows what to print
+            with _served(metrics_port, output) as observers, _traced(trace) as open_trace:
+                yield Watching(output, observers, open_trace)
+        except (Exception, KeyboardInterrupt) as error:  # `main` prints it
             output.failed(error)
             raise
 
@@ -358,7 +362,7 @@ def _output(log_format: str) -> Iterator[Output]:
     from ...runtime.driver.json_lines import JsonLines
 
     output = JsonOutput(JsonLines(sys.stdout))
-    with redirect_stdout(sys.stderr):  # whatever a function of the project prints is no event
+    with redirect_stdout(sys.stderr):  # output of a project's functions is no event
         yield output
 
 

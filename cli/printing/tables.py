@@ -1,4 +1,4 @@
-"""Tables on a terminal, and how numbers and values look in them."""
+"""Tables on a terminal, and the formats of numbers and values in them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 from ...readable_text import visible
 from ...runtime.driver.event_texts import counted
-from .terminal import console, is_terminal, tell
+from .terminal import console, is_terminal, print_line
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from ...runtime.observe.tracing import Share
 
 
-# Tables without a frame. On a terminal they fit its width; elsewhere each row is a line and nothing is cut.
+# Tables without a frame. On a terminal they fit its width; elsewhere a row is a line, and nothing is cut.
 
 LONGEST = 240
-"""The most characters of a cell that a terminal shows."""
+"""The most characters of a cell on a terminal."""
 
 _LONGEST_WORD = 40
-"""If a table would not fit otherwise, words that are longer than this are broken."""
+"""Words longer than this are broken if the table does not fit otherwise."""
 
 _GAP = 2
 
@@ -37,9 +37,9 @@ def show(
 ) -> bool:
     """Print a table. Returns whether a cell was cut.
 
-    `right`: columns (from 0) that are aligned to the right, for numbers. Without `headed` only the rows are printed,
-    with room for the header: they may go on with a table whose header was printed before. If the columns do not fit a
-    terminal, cells are folded. If even their words do not fit, each row becomes a list of names and values.
+    `right`: columns (from 0) aligned to the right, for numbers. `headed=False`: only rows, in columns wide enough for
+    the header, which an earlier table has printed. If the columns do not fit the terminal, cells are folded. If even
+    their words do not fit, each row becomes a list of names and values.
     """
     cells = [[*map(visible, row)] for row in rows]
     if not is_terminal():
@@ -60,11 +60,11 @@ def show(
 
 def note_cut() -> None:
     """Say on stderr how to see whole values."""
-    tell("long values are cut here; --format json has all of them", err=True)
+    print_line("long values are cut here; --format json has all of them", err=True)
 
 
 def _lines(rows: Sequence[Sequence[str]], right: Collection[int]) -> list[str]:
-    """The rows as padded lines, without rich: for a whole topic, which goes to a pipe, rich takes ten times as long."""
+    """The rows as padded lines, without rich, which takes ten times as long for a whole topic in a pipe."""
     from rich.cells import cell_len
 
     widths = [max(map(cell_len, column)) for column in zip(*rows, strict=True)]
@@ -91,8 +91,8 @@ def _table(
     for n, column in enumerate(columns):
         no_wrap = not any(" " in cell or len(cell) > _LONGEST_WORD for cell in column)
         justify: Literal["left", "right"] = "right" if n in right else "left"
-        room = cell_len(column[0]) if fits else None
-        table.add_column(column[0], justify=justify, overflow="fold", no_wrap=no_wrap, min_width=room)
+        min_width = cell_len(column[0]) if fits else None
+        table.add_column(column[0], justify=justify, overflow="fold", no_wrap=no_wrap, min_width=min_width)
     for row in rows:
         table.add_row(*map(Text, row))
     return table
@@ -111,7 +111,7 @@ def _listed(header: Sequence[str], row: Sequence[str]) -> Table:
 
 
 def _narrowest(rows: Sequence[Sequence[str]]) -> int:
-    """How wide a terminal must be so that no word is broken."""
+    """The terminal width at which no word is broken."""
     from rich.cells import cell_len
 
     longest = [
@@ -121,14 +121,14 @@ def _narrowest(rows: Sequence[Sequence[str]]) -> int:
     return sum(longest) + len(longest) - 1
 
 
-# Values of records and rows as the cells of a table.
+# Values of records and rows as cells.
 
 _BOUNDS = ("window_start", "window_end")
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def time_text(milliseconds: int) -> str:
-    """`2024-05-01T08:00:00Z`, with a fraction if there is one. A time that no calendar has stays a number."""
+    """`2024-05-01T08:00:00Z`, with a fraction if needed. A time outside of the calendar stays a number."""
     try:
         moment = _EPOCH + timedelta(milliseconds=milliseconds)
     except OverflowError:
@@ -138,14 +138,14 @@ def time_text(milliseconds: int) -> str:
 
 
 def cell(name: str, value: Any) -> str:
-    """A column's value: text as it is, bounds of windows as times, everything else as JSON."""
+    """A column's value: text as it is, window bounds as times, everything else as JSON."""
     if name in _BOUNDS and isinstance(value, int):
         return time_text(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def size_text(size: int) -> str:
-    """`512 B`, `3.4 kB`, `12 MB`: bytes, in powers of 1,000, with two digits at least."""
+    """`512 B`, `3.4 kB`, `12 MB`: bytes, in powers of 1,000, with at least two digits."""
     amount, units = float(size), iter(("kB", "MB", "GB", "TB"))
     unit = "B"
     while amount >= 999.5 and (larger := next(units, None)):
@@ -153,7 +153,7 @@ def size_text(size: int) -> str:
     return f"{amount:,.1f} {unit}" if unit != "B" and amount < 9.95 else f"{amount:,.0f} {unit}"
 
 
-# The numbers of runs and tasks as cells of tables.
+# Numbers of runs and tasks as cells.
 
 RUN_HEADER = ("application", "records/s", "epoch time", "most of it")
 RUN_RIGHT = (1, 2)
@@ -165,13 +165,13 @@ SHARE_HEADER = ("part", "seconds", "share")
 SHARE_RIGHT = (1, 2)
 
 _WORTH_A_ROW = 0.005
-"""The share of the time from which on a part of a phase is shown; phases always are, so that they add up."""
+"""The smallest share of the time for which a part of a phase is shown. Phases always are, so that they add up."""
 
 _WORTH_A_WORD = 0.05
-"""The share of the time from which on a phase is shown: all are in `run_results.json`."""
+"""The smallest share of the time for which a phase is named. All phases are in `run_results.json`."""
 
 _MOST_OF_A_RUN, _MOST_OF_A_TASK = 3, 2
-"""The most phases that are shown: more would not fit into 80 columns."""
+"""The most phases that are named: more would not fit into 80 columns."""
 
 
 def run_cells(result: ApplicationResult) -> list[str] | None:
@@ -185,16 +185,16 @@ def run_cells(result: ApplicationResult) -> list[str] | None:
 
 
 def share_cells(shares: Sequence[Share]) -> Iterator[list[str]]:
-    """The parts of epochs, each below what it is a part of, and all together."""
-    for each in shares:
-        *above, part = each.part
-        if not above or each.share >= _WORTH_A_ROW:
-            yield [f"{'  ' * len(above)}{part}", f"{each.seconds:,.3f}", f"{100 * each.share:.1f}%"]
-    yield ["all", f"{sum(each.seconds for each in shares if len(each.part) == 1):,.3f}", "100.0%"]
+    """The parts of epochs, each below its parent part, and their total."""
+    for share in shares:
+        *above, part = share.part
+        if not above or share.share >= _WORTH_A_ROW:
+            yield [f"{'  ' * len(above)}{part}", f"{share.seconds:,.3f}", f"{100 * share.share:.1f}%"]
+    yield ["all", f"{sum(share.seconds for share in shares if len(share.part) == 1):,.3f}", "100.0%"]
 
 
 def task_cells(status: RunStatus) -> Iterator[list[str]]:
-    """What each task has done since the run began, and how large its stores are; of a standby task only that."""
+    """What each task has done since the run began, and its store sizes; of a standby task only the sizes."""
     from ...runtime.tasks.measured import PHASES
 
     for client in status.clients:
@@ -219,10 +219,10 @@ def task_cells(status: RunStatus) -> Iterator[list[str]]:
 
 
 def _spent(seconds: Mapping[str, float], most: int) -> str:
-    """`sql 45%, read 30%`: the phases that took most, in falling order."""
+    """`sql 45%, read 30%`: the phases that took most time, in falling order."""
     total = sum(seconds.values())
-    shares = {phase: each / total for phase, each in seconds.items()} if total else {}
-    first = sorted(shares.items(), key=lambda each: -each[1])[:most]
+    shares = {phase: spent / total for phase, spent in seconds.items()} if total else {}
+    first = sorted(shares.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{phase} {100 * share:.0f}%" for phase, share in first if share >= _WORTH_A_WORD)
 
 

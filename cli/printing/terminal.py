@@ -1,4 +1,4 @@
-"""Lines on stdout and stderr, with colour where the terminal has it."""
+"""Lines on stdout and stderr, coloured if the terminal supports it."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 
-# Prints for commands: text with styles on a terminal, plain text elsewhere.
+# Styled text on a terminal, plain text elsewhere.
 #
-# With `NO_COLOR` or `TERM=dumb` there are no styles on a terminal either.
+# `NO_COLOR` or `TERM=dumb` turn styles off.
 
 ERROR = ("error: ", "bold red")
 WARNING = ("warning: ", "bold yellow")
 
 
 def console(*, err: bool = False, file: IO[str] | None = None) -> Console:
-    """A rich console on the present stdout or stderr, which tests replace, or on `file`. It reads no markup."""
+    """A rich console on the present stdout or stderr (tests replace them), or on `file`. Markup is off."""
     from rich.console import Console
 
     columns, lines = get_terminal_size()
     return Console(
         file=file,
         stderr=err,
-        width=columns,  # with width and height given, rich does not assume 80 columns where TERM is dumb
+        width=columns,  # with both given, rich does not assume 80 columns for a dumb TERM
         height=lines,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         markup=False,
@@ -45,7 +45,7 @@ def console(*, err: bool = False, file: IO[str] | None = None) -> Console:
 
 
 class _Lossy:
-    """A stream that leaves out what it cannot write: the terminal is gone, or nobody reads it."""
+    """A stream that ignores write errors: the terminal may be gone, or the reader of a pipe."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -64,20 +64,20 @@ class _Lossy:
 
 
 def lossy(stream: IO[str]) -> IO[str]:
-    """The stream for what goes on when nobody can see it any more."""
+    """The stream, for output of work that continues when nobody can see it."""
     return cast("IO[str]", _Lossy(stream))
 
 
 def is_terminal(*, err: bool = False) -> bool:
-    """Whether stdout (or stderr) is a terminal. Output to a file or a program is never cut or folded."""
+    """Whether stdout (or stderr) is a terminal. Output elsewhere is never cut or folded."""
     stream = sys.stderr if err else sys.stdout
     return stream is not None and stream.isatty()
 
 
-def say(*parts: str | tuple[str, str], err: bool = False) -> None:
-    """Print a line of texts, some with a style, as in `say(ERROR, message)`. The line is not folded.
+def print_styled(*parts: str | tuple[str, str], err: bool = False) -> None:
+    """Print a line of texts, some with a style: `print_styled(ERROR, message)`. The line is not folded.
 
-    Values of environment variables that a profile names are hidden in it.
+    Values of environment variables that a profile names are hidden.
     """
     from rich.text import Text
 
@@ -85,8 +85,8 @@ def say(*parts: str | tuple[str, str], err: bool = False) -> None:
     console(err=err).print(Text.assemble(*shown), soft_wrap=True)
 
 
-def tell(text: str, *, err: bool = False) -> None:
-    """Print a line without styles, which needs no rich. Its text is shown as `say` does."""
+def print_line(text: str, *, err: bool = False) -> None:
+    """Print a line without styles, which needs no rich. Its text is prepared as in `print_styled`."""
     click.echo(_shown(text), err=err)
 
 
@@ -94,20 +94,20 @@ def _shown(text: str) -> str:
     return entry(visible(readable(text), lines=True))
 
 
-def named(name: str, message: str) -> str:
-    """A message with the name of what it is about before it, unless the message has the name."""
+def with_name(name: str, message: str) -> str:
+    """The message, prefixed with a name unless the message contains it."""
     return message if name in message else f"{name}: {message}"
 
 
-# Standard output whose errors say that it is standard output: the system names no file for one that is open.
+# Standard output that names itself in its errors: the system names no file for an open stream.
 #
-# What its encoding lacks is written as `\u20ac`: a command does not end because of a letter.
+# Characters that its encoding lacks are written as `\u20ac`: they do not end a command.
 
-_NAME = "standard output"
+_STANDARD_OUTPUT = "standard output"
 
 
 class _Named:
-    """A stream whose errors have its name in the place of a path."""
+    """A stream whose OS errors have its name as their path."""
 
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
@@ -129,22 +129,22 @@ def _named() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        error.filename = _NAME
+        error.filename = _STANDARD_OUTPUT
         raise
 
 
 def name_standard_output() -> None:
-    """Have each OSError of this process's standard output name it, and escape what its encoding lacks."""
+    """Let OS errors of standard output name it, and escape characters that an encoding lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            # ASCII is what nobody has set up: click writes UTF-8 then, so rich and Python do so, too.
+            # ASCII means that no encoding is configured: click then writes UTF-8, so rich and Python do, too.
             encoding = "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else None
             stream.reconfigure(encoding=encoding, errors=UNICODE_ESCAPES)
-    if sys.stdout is not None and not isinstance(sys.stdout, _Named):  # it is None where it is closed
+    if sys.stdout is not None and not isinstance(sys.stdout, _Named):  # None: closed by the caller
         sys.stdout = cast("Any", _Named(sys.stdout))
 
 
 def leave_standard_output(error: BaseException) -> None:
-    """If this is an error of standard output, do not tell it again: Python tries once more to write when it ends."""
-    if isinstance(error, OSError) and error.filename == _NAME:
+    """Drop an error of standard output: Python tries to write once more when it exits, and would report it again."""
+    if isinstance(error, OSError) and error.filename == _STANDARD_OUTPUT:
         sys.stdout = cast("Any", lossy(sys.stdout))

@@ -1,4 +1,4 @@
-"""What `headwater test` prints, and the files that it writes for CI."""
+"""Prints the results of `headwater test`, and writes reports for CI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.text import Text
 
 from ...readable_text import json_text, visible
 from .tables import time_text
-from .terminal import console, is_terminal, say, tell
+from .terminal import console, is_terminal, print_line, print_styled
 
 if TYPE_CHECKING:
     from ...api.project import Project
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from ...runtime.testing.rows import Columns
 
 
-# What a case expected beside what was found, as lines that are as good without colour.
+# Expected and actual rows of a case, as lines that are also readable without colour.
 #
 #     -  Endeavor Air  2013-01-01T15:00:00Z  1        42.0
 #     +  Endeavor Air  2013-01-01T15:00:00Z  2        62.0
 #                                            ^        ^~~~
 #
-# `-` is a row as the file has it, `+` one as it was found; rows with a blank in front are the same in both.
+# `-` is a row of the file, `+` a row of the result; rows without a sign are the same in both.
 
 _GAP = "  "
 _MOST_ROWS = 30
-"""The most rows of a table: more would hide the one that matters. The rows that differ come first."""
+"""The most rows of a table: more would hide the important one. Rows that differ come first."""
 
 _ABSENT = object()
 
@@ -41,50 +41,50 @@ def heading(difference: Difference) -> str:
     """`topic hourly_delays: 1 row differs, 1 is missing`."""
     if difference.kind == "dropped":
         return "dropped: other counts"
-    counts = {kind: sum(each.row.kind == kind for each in difference.rows) for kind in _SAID}
-    said = [f"{count} row{'s' * (count != 1)} {_SAID[kind][count != 1]}" for kind, count in counts.items() if count]
-    return f"{difference.kind} {difference.name}: {', '.join(said)}"
+    counts = {kind: sum(compared.row.kind == kind for compared in difference.rows) for kind in _VERBS}
+    parts = [f"{count} row{'s' * (count != 1)} {_VERBS[kind][count != 1]}" for kind, count in counts.items() if count]
+    return f"{difference.kind} {difference.name}: {', '.join(parts)}"
 
 
-_SAID = {"differs": ("differs", "differ"), "missing": ("missing",) * 2, "unexpected": ("not expected",) * 2}
-"""What is said of one row, and of several."""
+_VERBS = {"differs": ("differs", "differ"), "missing": ("missing",) * 2, "unexpected": ("not expected",) * 2}
+"""The text after the count: for one row, and for several."""
 
 
 def table(difference: Difference, width: int | None) -> list[Text]:
-    """The rows of a difference. `width`: of the terminal; a wider table becomes a list. None: as wide as it is."""
+    """The rows of a difference. `width`: of the terminal; a wider table becomes a list. None: no limit."""
     names = columns(difference)
     shown = _chosen(difference.rows)
     cells = difference.columns
     lines = list(_lines(names, shown, cells))
     if width is not None and any(cell_len(line.plain) > width for line in lines):
         lines = list(_listed(names, shown, cells))
-    left = len(difference.rows) - len(shown)
-    return [*lines, *([Text(f"   and {left} more")] if left else [])]
+    hidden = len(difference.rows) - len(shown)
+    return [*lines, *([Text(f"   and {hidden} more")] if hidden else [])]
 
 
 def columns(difference: Difference) -> list[str]:
-    """The cells that are shown: those that the file names; of a file without rows, all that were found."""
-    expected = [each.row.expected for each in difference.rows if each.row.expected is not None]
-    found = [each.row.found for each in difference.rows if each.row.found is not None]
+    """The columns that are shown: those that the file names; if it has no rows, those of the result."""
+    expected = [compared.row.expected for compared in difference.rows if compared.row.expected is not None]
+    found = [compared.row.found for compared in difference.rows if compared.row.found is not None]
     named = dict.fromkeys(name for row in expected for name in row)
     if not named:
         named = dict.fromkeys(name for row in found for name in row if name in difference.columns.names())
     is_deleted = difference.columns.is_deleted
-    deleted = any(each.row.kind != "same" and is_deleted(each.row.found or {}) for each in difference.rows)
+    deleted = any(compared.row.kind != "same" and is_deleted(compared.row.found or {}) for compared in difference.rows)
     null = difference.columns.field_name("value")
     return [*named, *([null] if deleted and null not in named else [])]
 
 
 def sentence(difference: Difference, compared: ComparedRow) -> str:
-    """One row that is wrong, in words, for those who show no table: `flights is 2, not 1`."""
+    """One wrong row in words, for reports without a table: `flights is 2, not 1`."""
     expected, found, cells = compared.row.expected, compared.row.found, difference.columns
     if expected is None:
-        return f"nobody expects the row {_in_words(columns(difference), found, cells)}"
+        return f"the row is not expected: {_in_words(columns(difference), found, cells)}"
     if found is None:
-        return f"there is no row {_in_words(list(expected), expected, cells)}"
-    said = [_differs(name, expected, found, cells) for name in compared.row.differing]
+        return f"a row is missing: {_in_words(list(expected), expected, cells)}"
+    parts = [_differs(name, expected, found, cells) for name in compared.row.differing]
     same = {name: value for name, value in expected.items() if name not in compared.row.differing}
-    return f"{', '.join(said)}{f' in the row {_in_words(list(same), same, cells)}' if same else ''}"
+    return f"{', '.join(parts)}{f' in the row {_in_words(list(same), same, cells)}' if same else ''}"
 
 
 def _differs(name: str, expected: Mapping[str, Any], found: Mapping[str, Any], columns: Columns) -> str:
@@ -98,19 +98,19 @@ def _in_words(names: Sequence[str], row: Mapping[str, Any] | None, columns: Colu
 
 
 def _chosen(rows: Sequence[ComparedRow]) -> list[ComparedRow]:
-    """The rows to show, in their order: those that are wrong before the others."""
+    """The rows to show, in their order: wrong rows are chosen before the others."""
     ranked = sorted(range(len(rows)), key=lambda number: (rows[number].row.kind == "same", number))[:_MOST_ROWS]
     return [rows[number] for number in sorted(ranked)]
 
 
 def _lines(names: Sequence[str], rows: Sequence[ComparedRow], columns: Columns) -> Iterator[Text]:
-    texts = [[_cell(name, side, columns) for name in names] for each in rows for side in _sides(each)]
+    texts = [[_cell(name, side, columns) for name in names] for compared in rows for side in _sides(compared)]
     widths = [max(map(cell_len, column)) for column in zip(names, *texts, strict=True)]
     yield _line(" ", names, widths, "bold")
-    for each in rows:
-        differing = [number for number, name in enumerate(names) if name in each.row.differing]
-        expected, found = each.row.expected, each.row.found
-        if each.row.kind == "same":
+    for compared in rows:
+        differing = [number for number, name in enumerate(names) if name in compared.row.differing]
+        expected, found = compared.row.expected, compared.row.found
+        if compared.row.kind == "same":
             yield _line(" ", [_cell(name, found, columns) for name in names], widths, "dim")
             continue
         if expected is not None:
@@ -141,14 +141,14 @@ def _line(sign: str, cells: Sequence[str], widths: Sequence[int], style: str, di
 
 
 def _listed(names: Sequence[str], rows: Sequence[ComparedRow], columns: Columns) -> Iterator[Text]:
-    """Each row that is wrong as a list of names and values, for terminals without room for a table."""
-    for each in rows:
-        if each.row.kind == "same":
+    """Each wrong row as a list of names and values, for a terminal too narrow for a table."""
+    for compared in rows:
+        if compared.row.kind == "same":
             continue
-        expected, found = each.row.expected, each.row.found
+        expected, found = compared.row.expected, compared.row.found
         for number, name in enumerate(names):
             sign = "*" if not number else " "
-            if expected is not None and found is not None and name in each.row.differing:
+            if expected is not None and found is not None and name in compared.row.differing:
                 yield Text.assemble(f"{sign}  {name}: ", ("- ", "red"), (_cell(name, expected, columns), "red"))
                 yield Text.assemble(
                     f"   {' ' * cell_len(name)}  ", ("+ ", "green"), (_cell(name, found, columns), "green")
@@ -159,7 +159,7 @@ def _listed(names: Sequence[str], rows: Sequence[ComparedRow], columns: Columns)
 
 
 def _cell(name: str, row: Mapping[str, Any] | None, columns: Columns) -> str:
-    """The text of a cell; empty where the row says nothing about it."""
+    """The text of a cell; empty if the row has no such column."""
     value = (row or {}).get(name, _ABSENT)
     if value is _ABSENT:
         return ""
@@ -168,7 +168,7 @@ def _cell(name: str, row: Mapping[str, Any] | None, columns: Columns) -> str:
     return visible(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
 
 
-# The results of tests for other programs: JSON, annotations of GitHub, and JUnit's XML.
+# The results of tests for programs: JSON, annotations of GitHub, and JUnit XML.
 
 
 def as_json(results: CaseResults, base: str) -> str:
@@ -179,25 +179,25 @@ def as_json(results: CaseResults, base: str) -> str:
 
 
 def as_github(results: CaseResults, base: str) -> str:
-    """An annotation at each row of the files that does not hold, and at each case that could not be run."""
+    """An annotation at each wrong row of the files, and at each case that could not be run."""
     from ...compiler.diagnostics import annotation
 
     lines = []
     for case in results.failed:
         file = _file(base, case)
         if case.error is not None:
-            said = case.error if case.hint is None else f"{case.error}\nhint: {case.hint}"
-            lines.append(annotation("error", {"file": file, "line": case.line, "title": case.name}, said))
+            text = case.error if case.hint is None else f"{case.error}\nhint: {case.hint}"
+            lines.append(annotation("error", {"file": file, "line": case.line, "title": case.name}, text))
         for difference in case.differences:
             name = "dropped" if difference.kind == "dropped" else f"{difference.kind} {difference.name}"
             for row in difference.wrong:
-                place = {"file": file, "line": row.line or difference.line, "title": case.name}
-                lines.append(annotation("error", place, f"{name}: {sentence(difference, row)}"))
+                location = {"file": file, "line": row.line or difference.line, "title": case.name}
+                lines.append(annotation("error", location, f"{name}: {sentence(difference, row)}"))
     return "".join(lines)
 
 
 def as_junit(results: CaseResults, base: str) -> str:
-    """A test suite for each file, as CI servers read it."""
+    """A test suite for each file, in the XML that CI servers read."""
     root = ElementTree.Element("testsuites", _counts(results.cases, results.seconds))
     for file in dict.fromkeys(case.file for case in results.cases):
         cases = [case for case in results.cases if case.file == file]
@@ -210,7 +210,7 @@ def as_junit(results: CaseResults, base: str) -> str:
 
 
 def details(case: CaseResult, width: int | None = None) -> str:
-    """All that is wrong with a case, as plain text."""
+    """Everything that is wrong with a case, as plain text."""
     if case.error is not None:
         hint = f"hint: {visible(case.hint)}\n" if case.hint else ""
         return f"{visible(case.error, lines=True)}\n{hint}"
@@ -224,15 +224,15 @@ def details(case: CaseResult, width: int | None = None) -> str:
 
 
 def _junit_case(case: CaseResult, base: str) -> ElementTree.Element:
-    place = {"file": _file(base, case), "line": str(case.line)}
-    found = ElementTree.Element(
-        "testcase", {"name": visible(case.name), "classname": case.topology, "time": f"{case.seconds:.3f}", **place}
+    location = {"file": _file(base, case), "line": str(case.line)}
+    element = ElementTree.Element(
+        "testcase", {"name": visible(case.name), "classname": case.topology, "time": f"{case.seconds:.3f}", **location}
     )
     if case.status != "passed":
         what = "error" if case.status == "error" else "failure"
         message = visible(case.error or "; ".join(map(heading, case.differences)))
-        ElementTree.SubElement(found, what, {"message": message}).text = f"\n{details(case)}"
-    return found
+        ElementTree.SubElement(element, what, {"message": message}).text = f"\n{details(case)}"
+    return element
 
 
 def _counts(cases: tuple[CaseResult, ...] | list[CaseResult], seconds: float) -> dict[str, str]:
@@ -246,59 +246,59 @@ def _file(base: str, case: CaseResult) -> str:
     return case.file if base in ("", ".") else f"{base.rstrip('/')}/{case.file}"
 
 
-# Tells people how tests went: a line for each case, what is wrong with those that fail, and how many there were.
+# Test results for people: a line for each case, the differences of failed cases, and the counts.
 
 _SIGNS = {"passed": ("passed", "green"), "failed": ("failed", "bold red"), "error": ("error ", "bold red")}
 _INDENT = "  "
 
 
-def tell_case(case: CaseResult, base: str) -> None:
-    """A line for a case, and below it what is wrong."""
-    place = os.path.normpath(os.path.join(base, f"{case.file}:{case.line}"))
-    say(_SIGNS[case.status], f"  {case.name}  ", (place, "dim"))
+def print_case(case: CaseResult, base: str) -> None:
+    """Print a line for a case, and its differences below it."""
+    location = os.path.normpath(os.path.join(base, f"{case.file}:{case.line}"))
+    print_styled(_SIGNS[case.status], f"  {case.name}  ", (location, "dim"))
     if case.error is not None:
         for line in visible(case.error, lines=True).splitlines():
-            tell(f"{_INDENT}{line}")
+            print_line(f"{_INDENT}{line}")
         if case.hint is not None:
-            say(_INDENT, ("hint: ", "bold"), case.hint)
+            print_styled(_INDENT, ("hint: ", "bold"), case.hint)
     for difference in case.differences:
         screen = console()
         at = os.path.normpath(os.path.join(base, f"{difference.file}:{difference.line}"))
-        say(f"{_INDENT}{heading(difference)}  ", (at, "dim"))
+        print_styled(f"{_INDENT}{heading(difference)}  ", (at, "dim"))
         for row in table(difference, screen.width - 2 * len(_INDENT) if is_terminal() else None):
             screen.print(Text(2 * _INDENT) + row, soft_wrap=True)
         if difference.hint:
-            say(_INDENT, ("hint: ", "bold"), difference.hint)
+            print_styled(_INDENT, ("hint: ", "bold"), difference.hint)
 
 
-def tell_passed(results: CaseResults) -> None:
-    """A line of how many have passed, for a command that does more than testing."""
+def print_passed(results: CaseResults) -> None:
+    """Print how many cases have passed, for a command that does more than testing."""
     if results.cases:
-        tell(f"{len(results.cases)} {'test' if len(results.cases) == 1 else 'tests'} passed")
+        print_line(f"{len(results.cases)} {'test' if len(results.cases) == 1 else 'tests'} passed")
 
 
-def tell_results(results: CaseResults) -> None:
-    """Why Spark was started, and how many have passed."""
+def print_results(results: CaseResults) -> None:
+    """Print why Spark was started, and how many cases have passed."""
     if results.spark:
         click.echo("Spark was started for what only it computes:")
-        for each in results.spark:
-            tell(f"{_INDENT}{each.at}: {each.kept}")
+        for step in results.spark:
+            print_line(f"{_INDENT}{step.at}: {step.kept}")
     failed = len(results.failed)
     passed = len(results.cases) - failed
-    said = f"{failed} failed, {passed} passed" if failed else f"{passed} passed"
-    say((said, "bold red" if failed else "bold green"), f" in {results.seconds:.1f} s")
+    text = f"{failed} failed, {passed} passed" if failed else f"{passed} passed"
+    print_styled((text, "bold red" if failed else "bold green"), f" in {results.seconds:.1f} s")
 
 
-# Runs the tests of a project before something else is done with it.
+# Tests as the first part of another command.
 
 
-def tested(project: Project) -> None:
-    """Run the tests, and show those that fail. Raises TestsFailedError."""
+def run_tests(project: Project) -> None:
+    """Run the tests and print those that fail. Raises TestsFailedError."""
 
-    def told(case: CaseResult) -> None:
+    def print_failed(case: CaseResult) -> None:
         if case.status != "passed":
-            tell_case(case, os.path.relpath(project.root))
+            print_case(case, os.path.relpath(project.root))
 
-    results = project.test(progress=told)
+    results = project.test(progress=print_failed)
     results.check()
-    tell_passed(results)
+    print_passed(results)

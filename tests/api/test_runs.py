@@ -156,7 +156,7 @@ def test_renamed_topology_that_says_what_it_was_goes_on(built: Project, spark_se
     after = project.plan()
     assert (str(after.verdict), [change.kind for change in after.changes]) == ("nothing", ["was.idle"])
     listed = CliRunner().invoke(main, ["log", "ls", "--project-dir", str(built.root)])
-    assert "shop-revenue was renamed or computed again: its commits and files are named shop-sales" in listed.output
+    assert "shop-revenue was renamed or rebuilt: its commits and files are named shop-sales" in listed.output
     assert "shop-revenue-sales_by_day-changelog" in listed.output
     verified = CliRunner().invoke(main, ["log", "verify", "--project-dir", str(built.root)])
     assert verified.exit_code == 0, verified.output

@@ -88,7 +88,7 @@ def test_verbose_compile_names_expressions_that_only_spark_knows(headwater: Head
     printed = headwater("compile", "-v").stdout
 
     assert printed.splitlines()[-2:] == [
-        "only Spark knows the types of 1 expression; its answers were kept from before",
+        "only Spark knows the types of 1 expression; their types are known from earlier runs",
         "  topologies/sales.yml:14: crc32(product) > 3: the type of `crc32` is only known to Spark",
     ]
 
@@ -408,7 +408,7 @@ def test_debug_tells_which_folders_others_may_get_into_and_how_to_close_them(hea
     assert f"others may get into {state} (mode 755)" in result.stdout
     assert f"rights: if nobody else is to read them: chmod -R go= {state}\n" in result.stderr
     state.chmod(0o700)
-    assert "for their owner only" in headwater("debug", "rights").stdout
+    assert "readable by their owner only" in headwater("debug", "rights").stdout
 
 
 def test_debug_without_java_names_the_way_out(headwater: Headwater, monkeypatch: pytest.MonkeyPatch) -> None:

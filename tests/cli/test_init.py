@@ -40,8 +40,7 @@ def test_project_inside_another_is_warned_of(tmp_path: Path, monkeypatch: pytest
     assert (alone.exit_code, alone.stderr) == (0, "")
     assert inside.exit_code == 0
     assert inside.stderr == (
-        f"warning: inner lies inside the project {tmp_path / 'shop'}: "
-        "a command in one of them does not know of the other\n"
+        f"warning: inner lies inside the project {tmp_path / 'shop'}: commands use one of the two, the nearest\n"
     )
 
 
@@ -61,7 +60,7 @@ def test_file_that_is_there_already_is_not_overwritten(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["init", "shop", "--project-dir", str(tmp_path)])
 
     assert result.exit_code == 1
-    assert "topics/orders.yml is there already" in result.stderr
+    assert "topics/orders.yml exists already" in result.stderr
     assert (tmp_path / "topics" / "orders.yml").read_text() == "mine"
     assert not (tmp_path / "headwater.yml").exists()
 

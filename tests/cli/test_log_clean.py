@@ -88,6 +88,6 @@ def test_damaged_segment_is_told_and_left_as_it_is(headwater: Headwater, many: P
     result = headwater("log", "clean")
 
     assert result.exit_code == 1
-    assert "error: shop-seed: left as it is: " in result.stderr
+    assert "error: shop-seed: not cleaned: " in result.stderr
     assert path.name in result.stderr
     assert result.stdout.splitlines()[1].split()[:3] == ["shop-seed", f"{2 + APPENDS}", f"{2 + APPENDS}"]

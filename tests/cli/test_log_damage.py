@@ -39,7 +39,7 @@ def test_whole_log_is_said_to_be_whole(headwater: Headwater, shop: Path) -> None
     nothing = headwater("log", "verify")
     assert nothing.stdout == "nothing was committed to the log yet\n"
     assert nothing.stderr == headwater("log", "ls").stderr
-    assert nothing.stderr.startswith(f"looked at {shop / '.headwater' / 'log'}: it lists no commits, and no files of ")
+    assert nothing.stderr.startswith(f"searched {shop / '.headwater' / 'log'}: it lists no commits, and no files of ")
     headwater("seed")
     result = headwater("log", "verify")
     assert (result.exit_code, result.stderr) == (0, "")
@@ -225,7 +225,7 @@ def test_files_without_any_commit_are_not_said_to_be_whole(headwater: Headwater,
         "shop-seed: nothing was committed: 0 commits, 0 snapshots, 0 segments with 0 records (0 B)\n"
     )
     assert (
-        "  1 file (2.6 kB) that no commit lists: they are left of what was killed before its first commit, or" in said
+        "  1 file (2.6 kB) that no commit lists: either they were written before a first commit that never came" in said
     )
     assert "put `commits` and `applications` of the log back from a copy before anything runs" in said
     jsonschema.validate(json.loads(headwater("log", "verify", "--format", "json").stdout), schema("log_verification"))

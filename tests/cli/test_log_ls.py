@@ -114,7 +114,7 @@ def test_records_that_wait_for_a_topology_are_listed_until_it_is_not_in_the_proj
     assert listed.stdout.splitlines()[-1].split() == ["orders", str(held["records"]), "shop-sales", "never"]
     assert "headwater remove" in listed.stderr
     told = headwater("log", "clean").stderr
-    assert f"{held['records']} records of orders cannot be cleaned away: shop-sales has still to read them" in told
+    assert f"{held['records']} records of orders cannot be removed: shop-sales has still to read them" in told
     (shop / "topologies" / "sales.yml").unlink()
     assert "wait for" not in headwater("log", "ls").stdout
 

@@ -94,13 +94,12 @@ def test_option_that_cannot_be_read_is_wrong_use(headwater: Callable[..., Result
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["--nope"], "error: No such option '--nope'.\n  hint: `main --help` tells more\n"),
-        (["reed"], "error: There is no command 'reed'; did you mean 'read'?\n  hint: `main --help` tells more\n"),
-        (["read"], "error: Missing argument 'TOPIC'.\n  hint: `main read --help` tells more\n"),
+        (["--nope"], "error: No such option '--nope'.\n  hint: see `main --help`\n"),
+        (["reed"], "error: There is no command 'reed'; did you mean 'read'?\n  hint: see `main --help`\n"),
+        (["read"], "error: Missing argument 'TOPIC'.\n  hint: see `main read --help`\n"),
         (
             ["read", "orders", "--from", "x"],
-            "error: Invalid value for '--from': 'x' is not a valid whole number.\n"
-            "  hint: `main read --help` tells more\n",
+            "error: Invalid value for '--from': 'x' is not a valid whole number.\n  hint: see `main read --help`\n",
         ),
     ],
 )

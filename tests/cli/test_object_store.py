@@ -107,7 +107,5 @@ def test_empty_prefix_is_told_with_the_place_that_was_looked_at(
 
     for said in (headwater("log", "verify"), headwater("log", "ls")):
         assert said.stdout == "nothing was committed to the log yet\n"
-        assert said.stderr.startswith(
-            f"looked at {s3.uri('another-prefix')}: it lists no commits, and no files of this"
-        )
+        assert said.stderr.startswith(f"searched {s3.uri('another-prefix')}: it lists no commits, and no files of this")
         assert "correct `log:` in profiles.yml" in said.stderr

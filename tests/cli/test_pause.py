@@ -26,10 +26,10 @@ def log(shop: Path) -> Log:
 
 
 def test_pause_and_resume_say_what_they_have_changed(headwater: Headwater, log: Log) -> None:
-    assert headwater("pause").stdout == "shop-sales is paused: `headwater resume` ends that\n"
+    assert headwater("pause").stdout == "shop-sales is paused: `headwater resume` ends the pause\n"
     assert log.paused_since("shop-sales") is not None
     assert headwater("pause", "--select", "sales").stdout.startswith("shop-sales is paused already, since 2")
-    assert headwater("resume").stdout == "shop-sales goes on\n"
+    assert headwater("resume").stdout == "shop-sales is resumed\n"
     assert log.paused_since("shop-sales") is None
     assert headwater("resume").stdout == "shop-sales is not paused\n"
 
@@ -40,8 +40,8 @@ def test_pause_says_once_which_records_stay_in_the_log_until_it_ends(
     topic = shop / "topics" / "orders.yml"
     topic.write_text(topic.read_text().replace("partitions: 2", "partitions: 2\n    retention: 1h"))
     assert headwater("pause").stdout.splitlines() == [
-        "shop-sales is paused: `headwater resume` ends that",
-        "  until then the log keeps what it has not read of orders",
+        "shop-sales is paused: `headwater resume` ends the pause",
+        "  until then the log keeps unread records of orders",
     ]
     assert "until then" not in headwater("pause").stdout
 
@@ -50,7 +50,7 @@ def test_application_that_never_ran_cannot_be_paused(headwater: Headwater, shop:
     result = headwater("pause")
     assert (result.exit_code, result.stderr) == (
         1,
-        "warning: shop-sales has never run on this log: there is nothing to pause\n",
+        "warning: shop-sales has never run on this log: nothing to pause\n",
     )
     assert not (shop / "data").exists()
 
@@ -66,7 +66,7 @@ def test_tasks_tells_a_pause_and_whether_the_run_stands_still(headwater: Headwat
     log.write_status("shop-sales", status().to_text())
     third = headwater("tasks").stdout.splitlines()[2]
     assert third.startswith("paused since 2")
-    assert third.endswith("; `headwater resume` ends the pause; what it has begun is not finished yet")
+    assert third.endswith("; `headwater resume` ends the pause; records in progress are not finished yet")
     log.write_status("shop-sales", status(paused=True).to_text())
     assert headwater("tasks").stdout.splitlines()[2].endswith("; `headwater resume` ends the pause")
     found = json.loads(headwater("tasks", "--format", "json").stdout)

@@ -285,17 +285,17 @@ def test_compile_says_the_plan_in_a_line_once_something_is_committed_and_has_cha
 
     shop.edit("topologies/sales.yml", "quantity >= 1", "quantity >= 2").judge()
     shown = shop.headwater("compile").output
-    assert shown.splitlines()[-1] == "plan: run would do more than go on with best, sales (`headwater plan` tells more)"
+    assert shown.splitlines()[-1] == "plan: run would do more than go on with best, sales (details: `headwater plan`)"
 
     shop.edit("topologies/sales.yml", "tumbling: 1d", "tumbling: 2d").edit(
         "topologies/best.yml", "sold >= 3", "sold >= 2"
     )
     shop.edit("topologies/best.yml", "  best:", "  good:").judge()
     shown = shop.headwater("compile").output
-    assert "plan: run would do more than go on with best, sales (`headwater plan` tells more)" in shown
+    assert "plan: run would do more than go on with best, sales (details: `headwater plan`)" in shown
     for command in (["run", "--select", "sales"], ["build", "--select", "sales"]):
         shown = shop.headwater(*command).output
-        assert "plan: run would not start sales (`headwater plan` tells more)" in shown
+        assert "plan: run would not start sales (details: `headwater plan`)" in shown
         assert "its window was tumbling 1d, is tumbling 2d" in shown
 
 

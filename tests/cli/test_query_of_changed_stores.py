@@ -51,7 +51,7 @@ def test_rows_are_shown_as_they_were_written(shop: Shop, change: tuple[str, str,
     shop.edit(SALES, old, new).judge()
     found = shop.headwater("query", "totals", "--format", "json")
     assert found.stdout == before
-    told = f"totals is shown as its rows were written, before the next run: {otherwise}\n"
+    told = f"totals is shown with the declaration of its rows, before the next run: {otherwise}\n"
     assert found.stderr == ("" if otherwise is None else f"warning: {told}"), found.stderr
     assert shop.headwater("query", "totals", "--key", "product=tea").exit_code == 0
 

@@ -68,8 +68,8 @@ def test_query_of_a_store_that_was_changed_and_not_run_shows_the_rows_as_they_ar
 def test_tasks_query_and_read_say_how_far_the_new_result_is(shop: Shop) -> None:
     told = shop.headwater("tasks")
     assert told.exit_code == 0, told.output
-    assert "a new result is computed beside this one: 5 of 5 records, 100 %" in told.output
-    assert "; no run works on it now: `headwater run` goes on with it" in told.output
+    assert "a new result is being built: 5 of 5 records, 100 %" in told.output
+    assert "; no run works on it now: `headwater run` continues it" in told.output
     found = json.loads(shop.headwater("tasks", "--format", "json").output)
     jsonschema.validate(found, SCHEMA)
     sales = next(each for each in found["applications"] if each["application"] == "shop-sales")
@@ -77,7 +77,7 @@ def test_tasks_query_and_read_say_how_far_the_new_result_is(shop: Shop) -> None:
     for command, name in (("query", "totals"), ("read", "daily"), ("read", "best_days")):
         told = shop.headwater(command, name)
         assert (told.exit_code, "most=3" in told.stdout) == (0, False), told.output
-        said = f"{name} is shown as it is so far: a new result is computed beside it ("
+        said = f"{name} is shown as it is so far: a new result is being built ("
         assert said in told.stderr.replace("\n", " ")
     shop.run()
     for told in (shop.headwater("tasks"), shop.headwater("query", "totals")):
@@ -92,7 +92,7 @@ def test_plan_says_what_a_result_that_is_computed_again_takes_and_warns_of_a_dis
     shop.edit(SALES, "most: max(quantity)", "most: min(quantity)").judge()
     told = " ".join(shop.headwater("plan").output.split())
     log, state = (str(shop.root / ".headwater" / name) for name in ("log", "state"))
-    assert re.search(rf"takes about \S+ kB in {log} and \S+ kB in {state}, beside the present results", told), told
+    assert re.search(rf"take about \S+ kB in {log} and \S+ kB in {state}, in addition to the present ones", told), told
     assert "has room for" not in told
     usage = shutil.disk_usage(log)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2000))

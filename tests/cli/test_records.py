@@ -257,8 +257,8 @@ def test_query_without_rows_says_what_the_store_has(headwater: Headwater) -> Non
     early = headwater("query", "sales_by_day", "-k", "product=tea", "--to", "1999-01-01")
     for told in (unknown.stderr, early.stderr):
         assert "sales_by_day keeps rows for " in told
-        assert "of all keys it has " in told
-    assert "of this key it has " in early.stderr
+        assert "rows of all keys: " in told
+    assert "rows of this key: " in early.stderr
     assert " rows, of windows that start from 2024-05-01" in early.stderr
 
 
@@ -352,5 +352,5 @@ def test_file_without_append_is_wrong_use_and_seeds_nothing(headwater: Headwater
     refused = headwater("seed", "orders", "--file", str(day))
 
     assert (refused.exit_code, refused.stdout) == (2, "")
-    assert "--file is for --append" in refused.stderr
+    assert "--file needs --append" in refused.stderr
     assert headwater("seed").stdout.splitlines()[1].split() == ["orders", "10", "seeded"]

@@ -75,7 +75,7 @@ def test_reset_says_what_goes_and_does_it_only_when_it_is_told_to(headwater: Hea
     assert told.exit_code == 0
     assert ["shop-best", "best_days", "1"] in [line[:3] for line in lines]
     assert ["shop-sales", "shop-sales-totals-changelog", "of", "store", "totals", "1"] in [line[:6] for line in lines]
-    assert "read by shop-best, which goes too" in told.stdout
+    assert "read by shop-best, which is removed too" in told.stdout
     assert "orders" not in [line[1] for line in lines if len(line) > 3]
     assert told.stdout.endswith("a dry run: nothing was changed\n")
     assert headwater("reset", "sales+", stdin="n\n").exit_code == 1
@@ -87,7 +87,9 @@ def test_reset_says_what_goes_and_does_it_only_when_it_is_told_to(headwater: Hea
     assert done.stdout.endswith("shop-sales is reset: the next run reads its topics from the first records\n")
     assert applications(ran) == ["shop-seed"]
     assert len(headwater("read", "orders").stdout.splitlines()) > 5
-    assert headwater("reset", "sales", "--yes").stdout == "nothing to reset: they have not committed anything\n"
+    assert (
+        headwater("reset", "sales", "--yes").stdout == "nothing to reset: the topologies have not committed anything\n"
+    )
 
 
 def test_reset_and_remove_list_what_goes_as_json(headwater: Headwater, shop: Path, ran: Project) -> None:
@@ -172,7 +174,7 @@ def test_rewind_says_what_is_read_again_and_moves_the_reader_only_when_it_is_tol
     assert told[2:] == ["1 record counts once more in totals of shop-best", "a dry run: nothing was changed"]
     assert headwater(*where, "--keep-state", stdin="n\n").exit_code == 1
 
-    assert headwater(*where, "--keep-state", "--yes").stdout.endswith("shop-best goes on there with its next run\n")
+    assert headwater(*where, "--keep-state", "--yes").stdout.endswith("shop-best resumes there with its next run\n")
 
     state = LogState.load(ran.log().commits("shop-best"))
     (task,) = state.tasks.all()

@@ -33,7 +33,7 @@ def test_assignment_that_was_not_carried_out_is_told_with_its_entries(capsys: py
 
 @pytest.mark.parametrize(
     ("count", "sentence"),
-    [(1, "gave 0_0 to nobody: it does not run"), (12, "0_9, and 2 more to nobody: they do not run")],
+    [(1, "gave 0_0 to no client: it does not run"), (12, "0_9, and 2 more to no client: they do not run")],
 )
 def test_tasks_that_nobody_was_given_are_told(capsys: pytest.CaptureFixture[str], count: int, sentence: str) -> None:
     assert told(capsys, unassigned=tuple(TaskId(0, number) for number in range(count))).endswith(f"{sentence}\n")

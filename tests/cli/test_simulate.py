@@ -88,13 +88,13 @@ def test_picture_is_written(headwater: Headwater, tmp_path: Path) -> None:
         (("--picture", "p.png"), "ends in .svg"),
         (("--picture", "no/such/folder/p.svg"), "there is no folder no/such/folder"),
         (("--racks", "a b,c"), "has a space"),
-        (("--racks", "a\x01"), "what cannot be shown"),
+        (("--racks", "a\x01"), "an unprintable character"),
         (("--update-rate", "nan"), "is not a number from 0"),
         (("--update-rate", "many"), "is not a number from 0"),
         (("--assignor", "balanced_cuont"), "there is no assignor 'balanced_cuont'; did you mean balanced_count"),
         (("--assert", "max_cross_rack=0"), "max_cross_rack needs --racks"),
         (("--replication", "2"), "--replication: it needs --racks"),
-        (("--racks", "a,b", "--replication", "3"), "there are only so many racks: name more with --racks"),
+        (("--racks", "a,b", "--replication", "3"), "there are fewer racks: name more with --racks"),
         (("--select", "slaes"), "Did you mean 'sales'?"),
     ],
 )
@@ -135,7 +135,7 @@ def test_limit_of_nothing_is_not_kept(headwater: Headwater, shop: Path) -> None:
     result = headwater("simulate", "--assert", "max_moved=0")
 
     assert result.exit_code == 1
-    assert "error: there is no topology to simulate, so that no limit can be told" in result.stderr
+    assert "error: there is no topology to simulate, so no limit can be checked" in result.stderr
 
 
 def test_project_without_topologies_is_told(headwater: Headwater, shop: Path) -> None:

@@ -51,15 +51,15 @@ def test_reset_says_what_is_read_again_and_the_next_run_does_it_once(shop: Shop)
     assert told.exit_code == 0, told.output
     lines = told.stdout.splitlines()
     assert [line.split()[:3] for line in lines[1:2]] == [["shop-sales", "orders", "5"]]
-    assert "totals of shop-sales: computed again from 5 records" in lines[2]
+    assert "totals of shop-sales: rebuilt from 5 records" in lines[2]
     assert lines[2].endswith(
-        "all other stores and topics of shop-sales are computed with it, and so are those of shop-best, which read it"
+        "all other stores and topics of shop-sales are rebuilt with it, and those of shop-best, which read it"
     )
     assert lines[-1] == "a dry run: nothing was changed"
     assert shop.headwater("plan").exit_code == 0
 
-    assert "computes totals again" in shop.typed(RESET).stdout
-    assert "asked for already" in shop.typed(RESET).stdout
+    assert "rebuilds totals" in shop.typed(RESET).stdout
+    assert "already requested" in shop.typed(RESET).stdout
     (asked,) = [each for each in shop.project().plan().changes if each.kind == "store.reset"]
     assert (asked.place, asked.what) == (
         f"{SALES}:11",
@@ -84,7 +84,7 @@ def test_reset_is_told_as_json_and_can_be_withdrawn(shop: Shop) -> None:
     jsonschema.validate(listed, SCHEMA)
     assert (listed["withdraw"], listed["asked_before"], listed["computed_again"]) == (True, ["totals"], [])
     assert not shop.project().plan().changes
-    assert "nobody has asked for it to be computed again" in shop.typed(f"{RESET} --withdraw").stdout
+    assert "no rebuild of it is requested" in shop.typed(f"{RESET} --withdraw").stdout
 
 
 def test_records_that_are_gone_stop_it_before_it_is_asked_for_and_after(shop: Shop) -> None:
@@ -123,7 +123,7 @@ def test_records_that_are_gone_stop_it_before_it_is_asked_for_and_after(shop: Sh
         ("best --store x", 2, "hint: it has no stores at all"),
         ("best --store totals", 2, "not in topology best\n  hint: `headwater reset sales --store totals`"),
         ("sales+ --store totals", 2, "'sales+' selects best, sales"),
-        ("sales best --store totals", 2, "`--store` is about the stores of one topology"),
+        ("sales best --store totals", 2, "`--store` works on one topology"),
         ("sales --withdraw", 2, "`--withdraw` needs the `--store`"),
     ],
 )

@@ -141,7 +141,7 @@ def test_run_that_was_killed_is_told_as_such_with_what_it_wrote_last(headwater: 
     result = headwater("tasks")
     first, second, columns, *_ = result.stdout.splitlines()
     assert first == f"warning: shop-sales does not run any more: its process {owner.pid} is gone"
-    assert second.startswith("what it wrote last, 61 min ago (20")
+    assert second.startswith("its last status, 61 min ago (20")
     assert columns.split() == ["client", "task", "role", "state", "stores", "lag"]
     assert "1_0   active   was restoring 25 %" in result.stdout
 
@@ -149,14 +149,15 @@ def test_run_that_was_killed_is_told_as_such_with_what_it_wrote_last(headwater: 
 def test_driver_elsewhere_that_writes_nothing_may_have_stopped(headwater: Headwater, write: Write) -> None:
     write(status(host="far-away", owner=Owner("another boot", 7, 0.0), written_at=now() - 390_000, every=1000))
     first, second, *_ = headwater("tasks").stdout.splitlines()
-    assert first == "warning: shop-sales may have stopped: its driver on far-away writes nothing any more"
+    assert first == "warning: shop-sales may have stopped: its driver on far-away writes no status any more"
     assert "6 min ago" in second
 
 
 def test_driver_here_that_lives_but_writes_nothing_is_busy(headwater: Headwater, write: Write) -> None:
     write(status(written_at=now() - 390_000, every=1000))
     assert headwater("tasks").stdout.startswith(
-        f"warning: shop-sales is busy: its driver, process {os.getpid()}, is there, but writes nothing\nwhat it wrote"
+        f"warning: shop-sales is busy: its driver, process {os.getpid()}, is alive, but writes no status\n"
+        "its last status"
     )
 
 
@@ -180,7 +181,7 @@ def test_failed_run_says_its_cause_in_a_line_with_the_way_on_and_lists_no_task_a
     head, error, hint, run, columns, *rows = headwater("tasks").stdout.splitlines()
     assert head.startswith("shop-sales does not run: failed 0 s ago (20")
     assert error == "error: topologies/sales.yml:14: record orders[0]@3 cannot be processed: division by zero"
-    assert hint == "  hint: fix the step and run again; target/run_results.json has all of the run's results"
+    assert hint == "  hint: fix the step and run again; target/run_results.json has all results of the run"
     assert run == "generation 4 on laptop-of-ada, 19 records in 2 commits; at its end:"
     assert columns.split() == ["client", "task", "role", "state", "stores", "lag"]
     assert [" ".join(row.split()[1:]) for row in rows[:3]] == [

@@ -228,7 +228,7 @@ def test_reset_of_a_project_with_errors_says_before_it_asks_that_no_run_begins(s
     shown = shop.headwater("reset", "sales+", "--dry-run")
 
     assert shown.exit_code == 0
-    assert "the project has 1 error: no run begins before `headwater parse` finds none" in (
+    assert "the project has 1 error: no run starts before `headwater parse` finds none" in (
         " ".join(shown.output.split())
     )
 

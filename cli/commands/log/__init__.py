@@ -1,4 +1,4 @@
-"""`headwater log`: commands that look after the log itself, each in the module of its name."""
+"""`headwater log`: commands for the log itself. The module `x` defines `headwater log x`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import click
 from ...options import LeadingOptions, whole_leading_options
 
 COMMANDS = ("ls", "verify", "repair", "clean", "copy")
-"""In the order in which they are listed. Each is `command` in the module of its name."""
+"""In the order of the list in help. The command `x` is the attribute `command` of the module `x`."""
 
 
 class LogCommands(LeadingOptions):
@@ -23,11 +23,11 @@ class LogCommands(LeadingOptions):
         """The command, or None if no command has that name."""
         if cmd_name not in COMMANDS:
             return None
-        found: click.Command = import_module(f".{cmd_name}", __package__).command
-        return found
+        command_: click.Command = import_module(f".{cmd_name}", __package__).command
+        return command_
 
 
 @click.group("log", cls=LogCommands)
 @whole_leading_options
 def command(**_: object) -> None:
-    """Look after the log: what is in it, whether it is whole, how to go on if it is not, and clean it."""
+    """List, verify, repair, clean and copy the log."""

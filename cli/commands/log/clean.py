@@ -1,4 +1,4 @@
-"""`headwater log clean`: merges, compacts and expires what stopped topologies have in the log."""
+"""`headwater log clean`: merges, compacts and expires the log of stopped topologies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.findings import warn_of_call
 from ...printing.tables import size_text
-from ...printing.terminal import ERROR, WARNING, say, tell
+from ...printing.terminal import ERROR, WARNING, print_line, print_styled
 
 if TYPE_CHECKING:
     from ....runtime.log.cleaning.cleaner import CleanedApplication, Sizes
@@ -26,48 +26,50 @@ _HEADER = ("application", "segments before", "after", "size before", "after", "f
 @click.argument("applications", metavar="[APPLICATION]...", nargs=-1)
 @format_option("table", "json", default="table")
 def command(options: ProjectOptions, applications: Sequence[str], style: str) -> None:
-    """Merge, compact and expire what the log has, until there is nothing more to do.
+    """Merge, compact and expire the log, until nothing is left to do.
 
-    Runs do the same in the background. This is for topologies that do not run: one that does is refused. Without
-    APPLICATION, all that the project has in the log are cleaned. Files that others have taken the place of are
-    removed by a later call or run, once the delay of the profile is over.
+    Runs do the same in the background. This command is for stopped topologies; a running one is an error. Without
+    APPLICATION, all of the project's applications are cleaned. Replaced files are removed by a later call or run, after
+    the delay of the profile.
     """
     project = options.project()
     cleaned = project.clean_log(applications)
     warn_of_call(project)
     if style == "json":
-        click.echo(json_text({"applications": [_json(each) for each in cleaned]}, indent=2))
+        click.echo(json_text({"applications": [_json(application) for application in cleaned]}, indent=2))
     elif not cleaned:
-        tell("the project has committed nothing to the log yet")
+        print_line("the project has committed nothing to the log yet")
     else:
-        tables.show(_HEADER, [_row(each) for each in cleaned], right=(1, 2, 3, 4, 5, 6))
-    for each in cleaned:
-        for held in each.held:
-            waits = f"{counted(held.records, 'record')} of {held.topic} cannot be cleaned away"
-            say(WARNING, f"{each.application}: {waits}: {held.reader} has still to read them", err=True)
-    damaged = [(each.application, damage) for each in cleaned for damage in each.damage]
-    for application, damage in damaged:
-        say(ERROR, f"{application}: left as it is: {damage.message}", err=True)
+        tables.show(_HEADER, [_row(application) for application in cleaned], right=(1, 2, 3, 4, 5, 6))
+    for application in cleaned:
+        for held in application.held:
+            records = f"{counted(held.records, 'record')} of {held.topic} cannot be removed"
+            print_styled(
+                WARNING, f"{application.application}: {records}: {held.reader} has still to read them", err=True
+            )
+    damaged = [(application.application, damage) for application in cleaned for damage in application.damage]
+    for name, damage in damaged:
+        print_styled(ERROR, f"{name}: not cleaned: {damage.message}", err=True)
     if damaged:
-        say(("  hint: ", "bold"), "`headwater log verify` says what is lost, and what to do", err=True)
+        print_styled(("  hint: ", "bold"), "`headwater log verify` shows what is lost, and what to do", err=True)
         raise SystemExit(1)
 
 
-def _row(each: CleanedApplication) -> list[str]:
-    segments = [f"{sizes.segments:,}" for sizes in (each.before, each.after)]
-    bytes_ = [size_text(sizes.size) for sizes in (each.before, each.after)]
-    return [each.application, *segments, *bytes_, f"{each.removed:,}", f"{each.waiting:,}"]
+def _row(application: CleanedApplication) -> list[str]:
+    segments = [f"{sizes.segments:,}" for sizes in (application.before, application.after)]
+    bytes_ = [size_text(sizes.size) for sizes in (application.before, application.after)]
+    return [application.application, *segments, *bytes_, f"{application.removed:,}", f"{application.waiting:,}"]
 
 
-def _json(each: CleanedApplication) -> dict[str, Any]:
+def _json(application: CleanedApplication) -> dict[str, Any]:
     """The form published as `schemas/log_cleaning.json`."""
     return {
-        "application": each.application,
-        "before": _sizes(each.before),
-        "after": _sizes(each.after),
-        "files_removed": each.removed,
-        "files_waiting": each.waiting,
-        "damage": [damage.message for damage in each.damage],
+        "application": application.application,
+        "before": _sizes(application.before),
+        "after": _sizes(application.after),
+        "files_removed": application.removed,
+        "files_waiting": application.waiting,
+        "damage": [damage.message for damage in application.damage],
     }
 
 

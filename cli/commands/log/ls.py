@@ -1,4 +1,4 @@
-"""`headwater log ls`: what is in the log."""
+"""`headwater log ls`: lists what is in the log."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
 from ...printing.findings import warn_of_call
 from ...printing.tables import size_text, time_text
-from ...printing.terminal import ERROR, named, say, tell
-from .verify import looked_at
+from ...printing.terminal import ERROR, print_line, print_styled, with_name
+from .verify import searched_log
 
 if TYPE_CHECKING:
     from ....runtime.log.cleaning.held import HeldBack
@@ -31,75 +31,85 @@ _HELD = ("topic", "records", "wait for", "its last commit")
 @click.argument("topics", nargs=-1)
 @format_option("table", "json", default="table")
 def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
-    """List what is in the log: applications with their commits, and topics with their records and sizes.
+    """List applications of the log with their commits, and topics with their records and sizes.
 
-    Of topics that are named, each partition with its offsets. It reads commits only, and no lock keeps it from that:
-    ask whenever you like, also while a topology runs.
+    For named topics, partitions with their offsets. It reads commits only and takes no lock: use it at any time, also
+    while a topology runs.
     """
     project = options.project()
     warn_of_call(project)
-    found = project.log_contents(topics)
+    applications = project.log_contents(topics)
     if style == "json":
-        click.echo(json_text({"applications": [_json(each, found) for each in found]}, indent=2))
-    elif not found:
-        tell("nothing was committed to the log yet")
-        tell(looked_at(project), err=True)
+        click.echo(
+            json_text({"applications": [_json(application, applications) for application in applications]}, indent=2)
+        )
+    elif not applications:
+        print_line("nothing was committed to the log yet")
+        print_line(searched_log(project), err=True)
     else:
-        _print(found, partitions=bool(topics))
-    for each in found:
-        if each.error is not None:
-            say(ERROR, named(each.application, each.error.message), err=True)
-            if each.error.hint:
-                say(("  hint: ", "bold"), each.error.hint, err=True)
-    if any(each.error for each in found):
+        _print(applications, partitions=bool(topics))
+    for application in applications:
+        if application.error is not None:
+            print_styled(ERROR, with_name(application.application, application.error.message), err=True)
+            if application.error.hint:
+                print_styled(("  hint: ", "bold"), application.error.hint, err=True)
+    if any(application.error for application in applications):
         raise SystemExit(1)
 
 
-def _print(found: Sequence[ApplicationContents], *, partitions: bool) -> None:
-    topics = [(each, topic) for each in found for topic in each.topics]
+def _print(applications: Sequence[ApplicationContents], *, partitions: bool) -> None:
+    topics = [(application, topic) for application in applications for topic in application.topics]
     if partitions:
-        for number, (each, topic) in enumerate(topics):
-            tell(f"{chr(10) if number else ''}{topic.topic}, of {each.application}")
+        for number, (application, topic) in enumerate(topics):
+            print_line(f"{chr(10) if number else ''}{topic.topic}, of {application.application}")
             tables.show(_PARTITIONS, [_partition_row(part) for part in topic.partitions], right=(0, 1, 2, 3, 4))
     else:
-        tables.show(_APPLICATIONS, [_application_row(each) for each in found], right=(1, 3, 4, 5))
-        for each in found:
-            if each.place:
-                told = f"{each.application} was renamed or computed again: its commits and files are named {each.place}"
-                tell(told)
+        tables.show(_APPLICATIONS, [_application_row(application) for application in applications], right=(1, 3, 4, 5))
+        for application in applications:
+            if application.place:
+                print_line(
+                    f"{application.application} was renamed or rebuilt: "
+                    f"its commits and files are named {application.place}"
+                )
     if topics and not partitions:
         click.echo()
         tables.show(_TOPICS, [_topic_row(topic) for _, topic in topics], right=(1, 2, 3, 4))
         click.echo()
         tables.show(_TIMES, [[topic.topic, _time(topic.oldest), _time(topic.newest)] for _, topic in topics])
-    _print_held(found)
+    _print_held(applications)
 
 
-def _print_held(found: Sequence[ApplicationContents]) -> None:
-    held = [(each, since) for application in found for each, since in _held(application, found)]
+def _print_held(applications: Sequence[ApplicationContents]) -> None:
+    held = [(records, since) for application in applications for records, since in _held(application, applications)]
     if not held:
         return
-    tell("\nrecords that would have gone, but for a reader that has not consumed them:")
-    rows = [[each.topic, f"{each.records:,}", each.reader, _time(since) or "never"] for each, since in held]
+    print_line("\nexpired records that a reader has not consumed yet:")
+    rows = [[records.topic, f"{records.records:,}", records.reader, _time(since) or "never"] for records, since in held]
     tables.show(_HELD, rows, right=(1,))
-    hint = "run the reader; of a topology that is not in the project any more: `headwater remove`"
-    say(("  hint: ", "bold"), hint, err=True)
+    hint = "run the reader; if its topology is not in the project any more: `headwater remove`"
+    print_styled(("  hint: ", "bold"), hint, err=True)
 
 
 def _held(
-    application: ApplicationContents, found: Sequence[ApplicationContents]
+    application: ApplicationContents, applications: Sequence[ApplicationContents]
 ) -> Iterator[tuple[HeldBack, int | None]]:
-    """What is held back of an application's topics, each with when its reader committed last."""
-    committed = {each.application: each.committed_at for each in found}
-    for each in application.held:
-        yield each, committed.get(each.reader)
+    """Records of an application's topics that a reader holds back, each with the time of the reader's last commit."""
+    committed = {reader.application: reader.committed_at for reader in applications}
+    for records in application.held:
+        yield records, committed.get(records.reader)
 
 
-def _application_row(each: ApplicationContents) -> list[str]:
-    if each.error is not None:
-        return [each.application, "unreadable", *[""] * (len(_APPLICATIONS) - 2)]
-    counts = [f"{count:,}" for count in (each.records, each.segments)]
-    return [each.application, f"{each.commits:,}", _time(each.committed_at), *counts, size_text(each.size)]
+def _application_row(application: ApplicationContents) -> list[str]:
+    if application.error is not None:
+        return [application.application, "unreadable", *[""] * (len(_APPLICATIONS) - 2)]
+    counts = [f"{count:,}" for count in (application.records, application.segments)]
+    return [
+        application.application,
+        f"{application.commits:,}",
+        _time(application.committed_at),
+        *counts,
+        size_text(application.size),
+    ]
 
 
 def _topic_row(topic: TopicContents) -> list[str]:
@@ -116,24 +126,24 @@ def _time(ms: int | None) -> str:
     return "" if ms is None else time_text(ms)
 
 
-def _json(each: ApplicationContents, found: Sequence[ApplicationContents]) -> dict[str, Any]:
+def _json(application: ApplicationContents, applications: Sequence[ApplicationContents]) -> dict[str, Any]:
     """The form published as `schemas/log_contents.json`."""
     return {
-        "application": each.application,
-        "place": each.place or each.application,
-        "error": None if each.error is None else each.error.message,
-        "commits": each.commits,
-        "committed_at": each.committed_at,
-        "generation": each.generation,
-        "records": each.records,
-        "segments": each.segments,
-        "files": each.files,
-        "bytes": each.size,
-        "snapshots": {"files": each.store_copies, "bytes": each.copies_size},
-        "topics": [_topic_json(topic) for topic in each.topics],
+        "application": application.application,
+        "place": application.place or application.application,
+        "error": None if application.error is None else application.error.message,
+        "commits": application.commits,
+        "committed_at": application.committed_at,
+        "generation": application.generation,
+        "records": application.records,
+        "segments": application.segments,
+        "files": application.files,
+        "bytes": application.size,
+        "snapshots": {"files": application.store_copies, "bytes": application.copies_size},
+        "topics": [_topic_json(topic) for topic in application.topics],
         "held_back": [
             {"topic": held.topic, "reader": held.reader, "records": held.records, "since": since}
-            for held, since in _held(each, found)
+            for held, since in _held(application, applications)
         ],
     }
 

@@ -1,4 +1,4 @@
-"""`headwater log verify`: reads a whole log, and lists what is damaged."""
+"""`headwater log verify`: reads a whole log, and lists the damage."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from ....runtime.driver.event_texts import counted
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing.findings import warn_of_call
 from ...printing.tables import size_text
-from ...printing.terminal import ERROR, console, is_terminal, say, tell
+from ...printing.terminal import ERROR, console, is_terminal, print_line, print_styled
 
 if TYPE_CHECKING:
     from ....api.project import Project
     from ....runtime.log.inspection.verification import Damage, Progress, VerifiedApplication
 
 _EVERY_SECONDS = 10.0
-"""How often a line says how far it is, where that is not shown on a terminal."""
+"""How often a line reports progress if stderr is no terminal."""
 
 
 _WITHOUT_COMMITS = (
-    "they are left of what was killed before its first commit, or the commits are lost; if they are, put `commits` and "
-    "`applications` of the log back from a copy before anything runs, because runs remove such files in time"
+    "either they were written before a first commit that never came, or the commits are lost; if so, put `commits` and "
+    "`applications` of the log back from a copy before anything runs: runs remove such files in time"
 )
 
 
@@ -34,68 +34,69 @@ _WITHOUT_COMMITS = (
 @whole_project_options
 @format_option("text", "json", default="text")
 def command(options: ProjectOptions, style: str) -> None:
-    """Read all that commits list, and compare it with their checksums.
+    """Read everything that commits list, and compare it with its checksums.
 
-    The exit code is 1 if anything is damaged. Each damage is listed with its topic, partition, offsets and file, and
-    with what is lost. Nothing is changed. It works while topologies run.
+    The exit code is 1 if anything is damaged. A damage is listed with its topic, partition, offsets, file, and what is
+    lost. Nothing is changed. It works while topologies run.
     """
     project = options.project()
     warn_of_call(project)
     with shown_progress() as progress:
-        found = project.verify_log(progress)
+        applications = project.verify_log(progress)
     if style == "json":
-        click.echo(json_text({"applications": [_json(each) for each in found]}, indent=2))
+        click.echo(json_text({"applications": [_json(application) for application in applications]}, indent=2))
     else:
-        if not found:
-            tell("nothing was committed to the log yet")
-            tell(looked_at(project), err=True)
-        for each in found:
-            tell(headline(each))
-        for damage in (damage for each in found for damage in each.damages):
+        if not applications:
+            print_line("nothing was committed to the log yet")
+            print_line(searched_log(project), err=True)
+        for application in applications:
+            print_line(headline(application))
+        for damage in (damage for application in applications for damage in application.damages):
             _show(damage)
-    if any(each.damages for each in found):
+    if any(application.damages for application in applications):
         raise SystemExit(1)
 
 
-def looked_at(project: Project) -> str:
-    """Where a log was looked for in which nothing was found. It may be another one than the user believes."""
+def searched_log(project: Project) -> str:
+    """The path of the log in which nothing was found: it may not be the one that the user expects."""
     return (
-        f"looked at {project.log_place()}: it lists no commits, and no files of this project's applications; if "
+        f"searched {project.log_place()}: it lists no commits, and no files of this project's applications; if "
         "records were written, correct `log:` in profiles.yml, or mount or put back what should be there"
     )
 
 
-def headline(each: VerifiedApplication) -> str:
-    """What was looked at of an application, in a line or two."""
+def headline(application: VerifiedApplication) -> str:
+    """The verdict on an application and what was checked, in a line or two."""
+    records = f"{counted(application.records, 'record')} ({size_text(application.size)})"
     counts = [
-        counted(each.commits, "commit"),
-        counted(each.snapshots, "snapshot"),
-        f"{counted(each.segments, 'segment')} with {counted(each.records, 'record')} ({size_text(each.size)})",
+        counted(application.commits, "commit"),
+        counted(application.snapshots, "snapshot"),
+        f"{counted(application.segments, 'segment')} with {records}",
     ]
-    if each.store_copies:
-        counts.append(counted(each.store_copies, "copy of a store", "copies of stores"))
-    verdict = "whole" if each.commits else "nothing was committed"
-    if each.damages:
-        verdict = counted(len(each.damages), "damage")
-    said = f"{each.application}: {verdict}: {', '.join(counts)}"
-    if each.unlisted:
-        size = size_text(sum(file.size for file in each.unlisted))
-        said += f"\n  {counted(len(each.unlisted), 'file')} ({size}) that no commit lists: "
-        said += "runs remove them in time" if each.commits else _WITHOUT_COMMITS
-    return said
+    if application.store_copies:
+        counts.append(counted(application.store_copies, "copy of a store", "copies of stores"))
+    verdict = "whole" if application.commits else "nothing was committed"
+    if application.damages:
+        verdict = counted(len(application.damages), "damage")
+    text = f"{application.application}: {verdict}: {', '.join(counts)}"
+    if application.unlisted:
+        size = size_text(sum(file.size for file in application.unlisted))
+        text += f"\n  {counted(len(application.unlisted), 'file')} ({size}) that no commit lists: "
+        text += "runs remove them in time" if application.commits else _WITHOUT_COMMITS
+    return text
 
 
 def _show(damage: Damage) -> None:
     click.echo()
     records = f"{damage.place}: {counted(damage.records, 'record')} cannot be read: " if damage.place else ""
-    say(ERROR, f"{records}{damage.what}")
-    say(("  lost: ", "bold"), damage.lost)
-    say(("  hint: ", "bold"), damage.way_out)
+    print_styled(ERROR, f"{records}{damage.what}")
+    print_styled(("  lost: ", "bold"), damage.lost)
+    print_styled(("  hint: ", "bold"), damage.way_out)
 
 
 @contextmanager
 def shown_progress() -> Iterator[Progress]:
-    """Shows on stderr how many segments were read: on a terminal as a bar, elsewhere as a line every ten seconds."""
+    """Show on stderr how many segments have been read: as a bar on a terminal, else as a line every ten seconds."""
     if not is_terminal(err=True):
         yield _lines()
         return
@@ -109,27 +110,27 @@ def shown_progress() -> Iterator[Progress]:
 def _lines() -> Progress:
     last = time.monotonic()
 
-    def told(done: int, of: int) -> None:
+    def print_progress(done: int, of: int) -> None:
         nonlocal last
         if time.monotonic() - last >= _EVERY_SECONDS:
             last = time.monotonic()
-            tell(f"{done:,} of {of:,} segments read", err=True)
+            print_line(f"{done:,} of {of:,} segments read", err=True)
 
-    return told
+    return print_progress
 
 
-def _json(each: VerifiedApplication) -> dict[str, Any]:
+def _json(application: VerifiedApplication) -> dict[str, Any]:
     """The form published as `schemas/log_verification.json`."""
     return {
-        "application": each.application,
-        "commits": each.commits,
-        "snapshots": each.snapshots,
-        "segments": each.segments,
-        "records": each.records,
-        "bytes": each.size,
-        "store_copies": each.store_copies,
-        "unlisted": [{"path": file.path, "bytes": file.size} for file in each.unlisted],
-        "damages": [_damage_json(damage) for damage in each.damages],
+        "application": application.application,
+        "commits": application.commits,
+        "snapshots": application.snapshots,
+        "segments": application.segments,
+        "records": application.records,
+        "bytes": application.size,
+        "store_copies": application.store_copies,
+        "unlisted": [{"path": file.path, "bytes": file.size} for file in application.unlisted],
+        "damages": [_damage_json(damage) for damage in application.damages],
     }
 
 

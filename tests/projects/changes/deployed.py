@@ -137,7 +137,7 @@ class Deployed:
         text = shown.output.replace(f"{relpath(self.root)}/", "").replace(str(self.root), "")
         text = re.sub(r", in about \d+ s", "", re.sub(r" \([\d.,]+ k?B\)", "", text))
         text = re.sub(r"last commit [\dTZ:-]+", "last commit", text)
-        text = re.sub(r"takes about .*, beside", "takes so much room, beside", text)
+        text = re.sub(r"take about .*, in addition", "take so much room, in addition", text)
         return Planned(text, shown.exit_code, json.loads((self.root / "plan.json").read_text()))
 
     def result(self, *, whole: bool = False) -> dict[str, Any]:
