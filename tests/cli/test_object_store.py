@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from s3_proxy import Refusal, proxy
 from s3_server import NOBODY, READER, WRITER, S3Server
 
 from headwater.runtime.log.object_store import objects
@@ -85,6 +86,25 @@ def test_what_is_wrong_is_one_sentence_with_a_way_out_and_without_a_secret(
     assert words in done.output.splitlines()[0]
     assert way_out in done.output.splitlines()[1]
     assert "hush" not in done.output
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["log verify", "log ls", "log clean", "read orders", "tasks", "plan", "seed", "ls --orphans"],
+)
+def test_missing_right_to_list_is_one_sentence_and_no_empty_log(
+    headwater: Callable[..., Result], on_s3: Callable[..., None], s3: S3Server, command: str
+) -> None:
+    headwater("seed")
+    with proxy(s3) as between:
+        on_s3(endpoint=between.endpoint)
+        between.fault = lambda request: Refusal(403, "AccessDenied") if "list-type" in request.query else None
+        done = headwater(*command.split())
+
+    assert (done.exit_code, done.stdout) == (1, "")
+    sentence, way_out = done.stderr.splitlines()
+    assert "may not do what a log needs" in sentence
+    assert "list" in way_out
 
 
 def test_option_that_is_misspelt_is_reported_at_its_place(
