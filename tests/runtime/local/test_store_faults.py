@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summed
 from test_rebalance import Story
 
+from headwater.errors import HeadwaterError
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.events import EpochCommitted, StoreRestored, TaskBeginsAgain
 from headwater.runtime.log.segments.segment import FileRange
@@ -339,3 +343,42 @@ def test_changelog_segment_that_epochs_cannot_read_ends_the_run_once_the_others_
     assert cause in result.error
     assert "put the file back from a copy of the log" in result.error
     assert story.of(EpochCommitted)[4].records == 3 * (PARTITIONS - 1)
+
+
+WHOLE = ["[]", "null", '"x"', "", "\0", "[" * 100_000, "9" * 5_000]
+"""In place of a whole file."""
+
+
+def with_another_value(found: Any) -> Iterator[Any]:
+    """The JSON with a value of another type in place of each of its values, one at a time."""
+    if isinstance(found, dict):
+        for key, value in found.items():
+            yield from ({**found, key: other} for other in with_another_value(value))
+    elif isinstance(found, list):
+        for place, value in enumerate(found[:3]):
+            yield from ([*found[:place], other, *found[place + 1 :]] for other in with_another_value(value))
+    yield from (other for other in (None, "x", -1, 10**30, 1.5, [], {}, True, [[]]) if type(other) is not type(found))
+
+
+def changed(content: str) -> Iterator[str]:
+    yield from WHOLE
+    with suppress(ValueError):
+        yield from map(json.dumps, with_another_value(json.loads(content)))
+
+
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.soak)])
+def test_changed_small_file_is_an_error_or_makes_no_difference(application, tmp_path, few):
+    app = fed(application(summed()))
+    app.run()
+    shutil.copytree(app.path, tmp_path / "saved")
+    files = [path for path in app.path.rglob("*") if path.is_file() and path.suffix not in (".mdb", ".seg")]
+    small = {path: path.read_text() for path in files if path.parent.parent.name != "commits"}
+    assert {".process.json", ".closed.json", "log.json", "test-app.json", ".0.commit"} <= {path.name for path in small}
+    for path, before in small.items():
+        for content in WHOLE[:3] if few else changed(before):
+            path.write_text(content)
+            with suppress(HeadwaterError):  # with a sentence, whatever it says; nothing else is raised
+                result = app.attempt()
+                assert result.error or last_sums(app) == WHOLE_SUMS, (path, content)
+            shutil.rmtree(app.path)
+            shutil.copytree(tmp_path / "saved", app.path)
