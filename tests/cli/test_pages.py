@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
 import click
 import pytest
+from click.testing import CliRunner
 
 from headwater.cli.main import main
 
@@ -141,6 +143,16 @@ def test_links_of_page_lead_somewhere(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_commands_of_page_exist(page: str) -> None:
     assert [(given, found) for given in commands(page) if (found := wrong(given))] == []
+
+
+def test_readme_shows_what_parse_prints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(ROOT / "projects" / "flights", tmp_path / "flights", ignore=shutil.ignore_patterns("target", ".*"))
+    monkeypatch.chdir(tmp_path / "flights")
+    assert f"$ headwater parse\n{CliRunner().invoke(main, ['parse']).output}```" in text("README.md")
+
+    topology = Path("topologies", "carrier_delays.yml")
+    topology.write_text(topology.read_text().replace("store: delay_totals", "store: delay_total"))
+    assert f"```\n{CliRunner().invoke(main, ['parse']).output}".replace("1 error\n", "```") in text("README.md")
 
 
 @pytest.mark.parametrize("name", re.findall(r"^\| \*\*(.+?)\*\*", text("docs/glossary.md"), re.MULTILINE))
