@@ -12,7 +12,7 @@ from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.findings import rebuild_progress, warn_of_call
-from ..printing.tables import TASK_HEADER, TASK_RIGHT, task_cells, time_text
+from ..printing.tables import STORE_HEADER, STORE_RIGHT, TASK_HEADER, TASK_RIGHT, store_cells, task_cells, time_text
 from ..printing.terminal import ERROR, WARNING, console, is_terminal, print_line, print_styled
 
 if TYPE_CHECKING:
@@ -86,9 +86,15 @@ def _print(applications: Sequence[ApplicationTasks], style: str, verbose: bool, 
             tables.show(header, rows, right=[n for n in _RIGHT if n < len(header)])
         for line in reasons(application):
             print_styled(line)
-        if verbose and (counted := numbers(application)):
-            click.echo()
-            tables.show(TASK_HEADER, counted, right=TASK_RIGHT)
+        if verbose and application.status is not None:
+            counted, stores = numbers(application), store_cells(application.status)
+            for header, cells, right in (
+                (TASK_HEADER[:-1], [row[:-1] for row in counted if any(row[1:-1])], TASK_RIGHT),
+                (STORE_HEADER, stores, STORE_RIGHT),
+            ):
+                if cells:
+                    click.echo()
+                    tables.show(header, cells, right=right)
 
 
 def _repeat(project: Project, style: str, verbose: bool) -> None:

@@ -161,6 +161,9 @@ RUN_RIGHT = (1, 2)
 TASK_HEADER = ("task", "consumed", "", "written", "", "dropped", "time", "most of it", "stores")
 TASK_RIGHT = (1, 2, 3, 4, 5, 6)
 
+STORE_HEADER = ("store", "task", "client", "rows", "size")
+STORE_RIGHT = (3, 4)
+
 SHARE_HEADER = ("part", "seconds", "share")
 SHARE_RIGHT = (1, 2)
 
@@ -216,6 +219,21 @@ def task_cells(status: RunStatus) -> Iterator[list[str]]:
                 _spent(seconds, _MOST_OF_A_TASK),
                 stores,
             ]
+
+
+def store_cells(status: RunStatus) -> list[list[str]]:
+    """The rows and bytes of each copy of a store, as far as they are known, by store and task."""
+    found = [
+        (store.name, task.partition, task.id, client.name, store.size)
+        for client in status.clients
+        for task in client.tasks
+        for store in task.stores
+        if store.size is not None
+    ]
+    return [
+        [name, task, client, "" if size.rows is None else f"{size.rows:,}", size_text(size.bytes)]
+        for name, _, task, client, size in sorted(found, key=lambda row: row[:4])
+    ]
 
 
 def _spent(seconds: Mapping[str, float], most: int) -> str:
