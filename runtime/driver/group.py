@@ -219,7 +219,7 @@ class Group:
             self._changed = True
             member.tasks.handle_lost_all()
             if member.saver is not None:
-                member.saver.give_up()
+                member.saver.cancel()
             self._directories.unlock(member.client)
             self._joining.fence(member.client)
             silent = self._cluster.silent(member.client)
@@ -311,7 +311,7 @@ class Group:
         for member in members:
             member.reader.wait()
             if member.saver is not None:
-                member.saver.give_up()
+                member.saver.cancel()
             if member.cleaner is not None:
                 member.cleaner.finish()
         for_each(members, self._closed)

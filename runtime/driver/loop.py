@@ -316,7 +316,7 @@ class EpochLoop:
                 part,
                 member,
                 self._cluster.job(part, member.client, self._topology.application),
-                held_globals=member.reader.tables.held,
+                held_globals=member.reader.tables.positions,
             )
         return self._units[key]
 

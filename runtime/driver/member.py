@@ -71,7 +71,7 @@ class GroupMember:
     def member(self) -> Member:
         """The client as an assignor is to see it: with the stores that it has by now."""
         self._stores.update_offsets(self.tasks.active)
-        held = dict(self._stores.held())
+        held = dict(self._stores.positions())
         for task in self.tasks.active.running:  # at the end of its changelogs, but for the epoch committed last
             for store in self._stores.declared(task.id):
                 held[StoreId(store.name, task.id.partition)] = self._planner.end(store.name, task.id.partition)
@@ -97,7 +97,7 @@ class GroupMember:
     def note_sizes(self, partition: int, sizes: Mapping[str, StoreSize]) -> None:
         """Note how large an epoch of a task has found its stores, by name."""
         for name, size in sizes.items():
-            self._stores.note_size(StoreId(name, partition), size)
+            self._stores.record_size(StoreId(name, partition), size)
 
     def save_with(self, make: Callable[[LinkedStores], StoreSaver]) -> None:
         """Have snapshots of the stores saved."""
@@ -120,7 +120,7 @@ class GroupMember:
 
     def release(self) -> None:
         """Note where the client is that it has closed all. Raises StateError."""
-        (answer,) = self._link.send([self._stores.released()])
+        (answer,) = self._link.send([self._stores.release_request()])
         if answer.failure is not None:
             raise StateError(self.client.name, answer.failure)
 

@@ -1,1 +1,1 @@
-"""Restores a client's stores to the committed position: plans the work and sends it to where the stores are."""
+"""Restores a client's stores to their committed positions: the driver plans the work, the client does it."""

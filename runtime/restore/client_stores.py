@@ -1,7 +1,7 @@
-"""Works on a client's stores on its machine: in a Spark task, or in this process where everything is.
+"""Handles requests about a client's stores on its machine: in a Spark task, or in this process in local mode.
 
-Requests share no memory, because Spark chooses the process of an executor that answers each one. An error of one store
-is reported in that store's answer; the other stores are processed as usual.
+Requests share no memory, because Spark may choose another process of the executor for each one. An error of one store
+is reported in the response of that store; the other stores are processed as usual.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ..state.store import StoreBackend, StoreDamagedError
 from ..task_id import StoreId, TaskKey
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import StoreSize
-from .copies import UnusableSnapshotError, give_up, load, save
+from .copies import UnusableSnapshotError, discard_partial, load, save
 from .requests import (
     TABLE,
     UNKNOWN,
@@ -44,9 +44,9 @@ from .requests import (
 )
 
 SLICE_SECONDS = 0.2
-"""How long a request to restore works, but for the transaction that it is at: epochs of the client wait meanwhile.
+"""The time budget of a restore request. A transaction that has begun is finished. Epochs of the client wait meanwhile.
 
-Stores of the request that it has not come to by then are left as they are.
+Stores of the request that were not reached by then stay as they are.
 """
 
 
@@ -60,61 +60,60 @@ class WrongDirectoryError(HeadwaterError):
 
 
 def handle(request: StateRequest) -> StateResponse:
-    """Answer a request."""
+    """The response to a request. Errors are part of it."""
     try:
         if request.what == "claim":
-            return _held(request.location)
+            return _claim(request.location)
         stores = ClientStores(request.location)
-        return stores.released(request) if request.what == "release" else stores.answer(request)
+        return stores.release(request) if request.what == "release" else stores.handle(request)
     except HeadwaterError as error:
         return StateResponse(failure=_failure(error))
     except OSError as error:
-        told = MachineError.from_error(error, Path(request.location.state_dir))
-        return StateResponse(
-            failure=StoreFailure("failed", f"its state cannot be used: {told.message}", told.hint or "")
-        )
+        reported = MachineError.from_error(error, Path(request.location.state_dir))
+        message = f"its state cannot be used: {reported.message}"
+        return StateResponse(failure=StoreFailure("failed", message, reported.hint or ""))
 
 
-def _held(location: StateLocation) -> StateResponse:
-    """Take the directory, and remove what was made of commits that are not in the log. No store is opened."""
+def _claim(location: StateLocation) -> StateResponse:
+    """Claim the directory, and wipe stores with commits that the log does not have. No store is opened."""
     folder = location.folder
     if not folder:
         owner = executor_process(os.getpid()) or Owner.from_pid(os.getpid())
-        if owner is None:  # this process is there, unless the system does not tell
+        if owner is None:  # the operating system does not report this process
             raise HeadwaterError("the process of this executor cannot be found")
         take_over_rebuild(Path(location.state_dir), location.application, location.incarnation, without_owner=True)
         folder = claim(Path(location.state_dir), location.application, owner, location.incarnation, location.former)
     directory = StateDirectory(Path(location.state_dir), folder, location.application)
-    found = ProcessFile.read(directory.path)
-    if found is None:
+    before = ProcessFile.read(directory.path)
+    if before is None:
         raise WrongDirectoryError(directory.path, location.process_id)
     check_same_log(directory.path, location.log_identity, log_location(*location.log))
     with update_lock(directory.path):
-        now = replace(
-            found,
-            process_id=str(uuid.uuid4()) if found.process_id == location.fenced else found.process_id,
-            incarnation=location.incarnation or found.incarnation,
+        current = replace(
+            before,
+            process_id=str(uuid.uuid4()) if before.process_id == location.fenced else before.process_id,
+            incarnation=location.incarnation or before.incarnation,
             log=location.log_identity,
             closed=False,
             assignment=location.assignment,
         )
-        if found.incarnation and now.incarnation != found.incarnation:
-            # Before the new incarnation is written: after a kill in between, old stores would pass for the new ones.
+        if before.incarnation and current.incarnation != before.incarnation:
+            # Before the new incarnation is written: else, after a kill in between, old stores would count as new ones.
             directory.remove_all()
-        if now != found:
-            now.write(directory.path)
+        if current != before:
+            current.write(directory.path)
         directory.rename(location.renamed)
         directory.remove_abandoned()
     foreign_stores = directory.remove_foreign(ChosenPlugins(location.plugins).log(PluginRef(*location.log)))
     for table in location.tables:
         wipe_outdated_copy(directory, directory.path / GLOBAL / table.store.name, table)
     declared = {store.name for store in location.stores}
-    there = [each for each in directory.stores() if each.store in declared]
-    at = read_closed_positions(directory.path, there, directory.store_path) if found.closed else {}
-    tables = [each.store.name for each in location.tables]
-    there += [StoreId(name, TABLE) for name in tables if (directory.path / GLOBAL / name).is_dir()]
-    stores = tuple(StoreResponse(each.store, each.partition, at.get(each, UNKNOWN)) for each in there)
-    return StateResponse(folder, now.process_id, stores, closed=found.closed, foreign_stores=foreign_stores)
+    existing = [store for store in directory.stores() if store.store in declared]
+    closed_at = read_closed_positions(directory.path, existing, directory.store_path) if before.closed else {}
+    tables = [table.store.name for table in location.tables]
+    existing += [StoreId(name, TABLE) for name in tables if (directory.path / GLOBAL / name).is_dir()]
+    stores = tuple(StoreResponse(store.store, store.partition, closed_at.get(store, UNKNOWN)) for store in existing)
+    return StateResponse(folder, current.process_id, stores, closed=before.closed, foreign_stores=foreign_stores)
 
 
 class ClientStores:
@@ -122,8 +121,8 @@ class ClientStores:
 
     def __init__(self, location: StateLocation) -> None:
         self._directory = StateDirectory(Path(location.state_dir), location.folder, location.application)
-        found = ProcessFile.read(self._directory.path)
-        if found is None or found.process_id != location.process_id:
+        process_file = ProcessFile.read(self._directory.path)
+        if process_file is None or process_file.process_id != location.process_id:
             raise WrongDirectoryError(self._directory.path, location.process_id)
         self._location = location
         self._declared = {store.name: store for store in location.stores}
@@ -134,107 +133,108 @@ class ClientStores:
         self._saved: dict[StoreId, StoreSnapshot] = {}
         self._fetched: dict[StoreId, int] = {}
         self._sizes: dict[StoreId, StoreSize | None] = {}
-        """Of stores that have been closed."""
+        """The sizes of closed stores."""
         self._budget = TimeBudget(SLICE_SECONDS)
-        self._begun = False
+        self._started = False
 
-    def answer(self, request: StateRequest) -> StateResponse:
-        """Process each store of the request, or each global table."""
-        answer = StateResponse(self._location.folder, self._location.process_id)
+    def handle(self, request: StateRequest) -> StateResponse:
+        """Process all stores, or all global tables, of a request."""
+        response = StateResponse(self._location.folder, self._location.process_id)
         if request.what == "load":
-            return replace(answer, tables=tuple(map(self._load, request.tables)))
+            return replace(response, tables=tuple(map(self._load, request.tables)))
         if request.what == "clean":
-            return replace(answer, stores=tuple(self._cleaned(request)))
+            return replace(response, stores=tuple(self._clean(request)))
         work: dict[str, Callable[[StoreTarget], int]] = {
             "open": self._position,
-            "verify": self._look,
+            "verify": self._verify,
             "restore": self._restore,
             "save": self._save,
             "close": self._close,
             "wipe": self._wipe,
         }
         sized = request.what in ("verify", "restore")
-        return replace(answer, stores=tuple(self._store(work[request.what], each, sized) for each in request.stores))
+        return replace(response, stores=tuple(self._process(work[request.what], t, sized) for t in request.stores))
 
-    def _cleaned(self, request: StateRequest) -> Iterator[StoreResponse]:
-        """Remove stores, but for those that were touched lately."""
+    def _clean(self, request: StateRequest) -> Iterator[StoreResponse]:
+        """Remove stores that were not touched recently."""
         removed = set(self._directory.clean([self._id(target) for target in request.stores], request.idle_s))
-        for each in request.stores:
-            yield StoreResponse(each.input.store, each.partition, each.input.applied, removed=self._id(each) in removed)
+        for target in request.stores:
+            store, was_removed = self._id(target), self._id(target) in removed
+            yield StoreResponse(store.store, store.partition, target.input.applied, removed=was_removed)
 
     def _load(self, target: TableTarget) -> TableResponse:
-        """Bring a global table forward, as far as there is time. A damaged one begins again from nothing."""
+        """Load records into a global table, within the time budget. A damaged one is recreated empty."""
         path = self._directory.path / GLOBAL / target.table.store.name
         backend = self._plugins.backend(target.table.store)
         try:
             store = backend.open(path)
-            for topic in target.topics[:1]:  # all partitions are of one commit
+            for topic in target.topics[:1]:  # all partitions have the same commit
                 write_commit_mark(path, topic.commit)
             catch_up_global(store, target.table, target.topics, self._log, lambda: not self._budget.is_over())
             return TableResponse(target.table.name, positions_of(store))
         except StoreDamagedError as error:
             return TableResponse(target.table.name, positions_of(backend.open(path)), damage=error.cause)
         except TaskCorruptedError:
-            # Rows were lost that the driver takes for known: it is told what there is, and plans again.
+            # The store lacks rows that the driver expects. The driver gets the real positions and plans again.
             return TableResponse(target.table.name, positions_of(backend.open(path)))
         except HeadwaterError as error:
             return TableResponse(target.table.name, {}, _failure(error))
 
-    def released(self, request: StateRequest) -> StateResponse:
-        """Note that all stores are closed, and where, so that the next owner need not open them to know."""
+    def release(self, request: StateRequest) -> StateResponse:
+        """Write that all stores are closed, and their positions, so that the next owner need not open them."""
         positions = {self._id(target): target.input.position for target in request.stores}
         write_closed_positions(self._directory.path, positions, self._directory.store_path)
-        found = ProcessFile.read(self._directory.path)
-        if found is not None:
-            replace(found, closed=True).write(self._directory.path)
+        process_file = ProcessFile.read(self._directory.path)
+        if process_file is not None:
+            replace(process_file, closed=True).write(self._directory.path)
         return StateResponse(self._location.folder, self._location.process_id)
 
-    def _store(self, work: Callable[[StoreTarget], int], target: StoreTarget, sized: bool = False) -> StoreResponse:
-        """Process one store. A damaged one is at position 0 afterwards, which is no failure: it is restored.
+    def _process(self, work: Callable[[StoreTarget], int], target: StoreTarget, sized: bool = False) -> StoreResponse:
+        """Process one store. A damaged one is at position 0 afterwards. This is not a failure: it is restored.
 
-        `sized`: whether the answer says how large it is, for which it has to be open.
+        `sized`: whether to report the size of the store, if it is open.
         """
-        answer = StoreResponse(target.input.store, target.partition, target.input.applied)
+        response = StoreResponse(target.input.store, target.partition, target.input.applied)
         try:
-            answer = replace(answer, position=work(target))
+            response = replace(response, position=work(target))
             manager = self._managers.get(self._task(target))
-            # A restore that is out of time leaves a store closed, while another one of its task is open.
+            # A restore that is out of time does not open the store, but another store of the task may be open.
             if sized and manager is not None and manager.get_store(target.input.store) is not None:
-                answer = replace(answer, size=manager.size(target.input.store))
+                response = replace(response, size=manager.size(target.input.store))
         except StoreDamagedError as error:
             position = self._manager(target).reinitialize(target.input.store)
-            answer = replace(answer, position=position, damage=error.cause)
+            response = replace(response, position=position, damage=error.cause)
         except DeletionsMissedError as error:
-            answer = replace(answer, position=self._wipe(target), outdated=error.position, horizon=error.horizon)
+            response = replace(response, position=self._wipe(target), outdated=error.position, horizon=error.horizon)
         except UnusableSnapshotError as error:
-            answer = replace(answer, position=self._position(target), unusable=error.told)
+            response = replace(response, position=self._position(target), unusable=error.path_and_cause)
         except HeadwaterError as error:
-            answer = replace(answer, failure=_failure(error))
+            response = replace(response, failure=_failure(error))
         manager = self._managers.get(self._task(target))
         lost = manager is not None and target.input.store in manager.lost
         store = self._id(target)
         return replace(
-            answer,
+            response,
             lost=lost,
             saved=self._saved.get(store),
             fetched=self._fetched.get(store, 0),
-            size=self._sizes.get(store, answer.size),
+            size=self._sizes.get(store, response.size),
         )
 
     def _position(self, target: StoreTarget) -> int:
         return self._manager(target).position(target.input.store)
 
-    def _look(self, target: StoreTarget) -> int:
-        """Read all rows: if one store is damaged, others may be."""
+    def _verify(self, target: StoreTarget) -> int:
+        """Read all rows."""
         return self._manager(target).verify(target.input.store)
 
     def _restore(self, target: StoreTarget) -> int:
-        """Apply the changelog up to the target. A lost store whose changelog is not kept starts empty."""
-        if target.given_up is not None:
-            give_up(self._path(target), target.given_up)
-        if self._begun and self._budget.is_over():
+        """Load a snapshot, or apply the changelog up to the target. A lost store without a changelog starts empty."""
+        if target.discarded is not None:
+            discard_partial(self._path(target), target.discarded)
+        if self._started and self._budget.is_over():
             return target.input.applied
-        self._begun = True
+        self._started = True
         manager, snapshot = self._manager(target), target.load
         if snapshot is not None:
             put = partial(load, snapshot=snapshot, log=self._log, budget=self._budget)
@@ -245,9 +245,9 @@ class ClientStores:
         return manager.restore(target.input, target.slice_records, self._budget)
 
     def _close(self, target: StoreTarget) -> int:
-        """Apply everything committed and remove expired rows, so that the file does not show where epochs ended.
+        """Apply all commits and remove expired rows, so that the content does not depend on where epochs ended.
 
-        Raises StoreDamagedError where rows are gone that were there: the next run restores them.
+        Raises StoreDamagedError if the store has lost rows: the next run restores them.
         """
         if self._position(target) < target.input.applied and self._declared[target.input.store].changelog:
             raise StoreDamagedError(self._path(target), "it has lost what it had")
@@ -260,7 +260,7 @@ class ClientStores:
         return position
 
     def _save(self, target: StoreTarget) -> int:
-        """Copy the store as it stands into the log. Raises StoreDamagedError."""
+        """Save a snapshot of the store into the log. Raises StoreDamagedError."""
         saved = save(self._backend(target), self._path(target), self._id(target), self._log, target.save_to)
         self._saved[self._id(target)] = saved
         return saved.position
@@ -270,11 +270,11 @@ class ClientStores:
         return 0
 
     def _manager(self, target: StoreTarget) -> ProcessorStateManager:
-        """That of the target's task, with the store registered."""
+        """The state manager of the target's task, with the store registered."""
         task = self._task(target)
         if task not in self._managers:
             self._managers[task] = ProcessorStateManager(
-                task, lambda store: self._place(store, task.partition), self._log, self._plugins.backend
+                task, lambda store: self._store_path(store, task.partition), self._log, self._plugins.backend
             )
         manager = self._managers[task]
         if manager.get_store(target.input.store) is None:
@@ -291,9 +291,9 @@ class ClientStores:
         return (self._tables if target.partition == TABLE else self._declared)[target.input.store]
 
     def _path(self, target: StoreTarget) -> Path:
-        return self._place(target.input.store, target.partition)
+        return self._store_path(target.input.store, target.partition)
 
-    def _place(self, store: str, partition: int) -> Path:
+    def _store_path(self, store: str, partition: int) -> Path:
         if partition == TABLE:
             return self._directory.path / GLOBAL / store
         return self._directory.store_path(StoreId(store, partition))

@@ -1,4 +1,4 @@
-"""Copies of stores as snapshots."""
+"""Snapshots of stores: saved into the log, and loaded from there."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from ..state.offset_checkpoint import write_whole
 from ..state.store import CopyDamagedError, CopyingBackend, StoreBackend
 from ..task_id import StoreId
 
-# Snapshots where the stores are: copies a store into the log, and a copy from the log into the place of a store.
+# Snapshots on the client: saves a store into the log, and replaces a store by a snapshot from the log.
 
-_COPY, _NOTE = "copy", "fetched"
+_COPY, _PROGRESS = "copy", "fetched"
 
 
 class UnusableSnapshotError(HeadwaterError):
-    """A snapshot cannot be loaded: `cause`, with its path as `told`. There are older ones, or the changelog."""
+    """A snapshot cannot be loaded: `cause`. An older one, or the changelog, is used instead."""
 
     def __init__(self, snapshot: StoreSnapshot, cause: str) -> None:
         super().__init__(f"the snapshot {snapshot.path} cannot be loaded: {cause}")
         self.snapshot = snapshot
         self.cause = cause
-        self.told = f"{snapshot.path}: {cause}"
+        self.path_and_cause = f"{snapshot.path}: {cause}"
 
 
 class NoCopiesError(HeadwaterError):
-    """A restore strategy with snapshots, and a store whose backend cannot be copied: `store`."""
+    """A restore strategy saves snapshots, but the backend of a store cannot copy it: `store`."""
 
     def __init__(self, store: str) -> None:
         super().__init__(
@@ -49,8 +49,7 @@ class NoCopiesError(HeadwaterError):
 
 
 def save(backend: StoreBackend, directory: Path, store: StoreId, log: Log, path: str) -> StoreSnapshot:
-    """Copy the store of a directory into the log, under `path`. Raises NoCopiesError, StoreDamagedError,
-    OSError."""
+    """Copy the store of a directory into the log, at `path`. Raises NoCopiesError, StoreDamagedError, OSError."""
     if not isinstance(backend, CopyingBackend):
         raise NoCopiesError(store.store)
     position = 0
@@ -67,8 +66,10 @@ def save(backend: StoreBackend, directory: Path, store: StoreId, log: Log, path:
 
 
 def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log: Log, budget: TimeBudget) -> int:
-    """Put a snapshot in the place of the store of a directory, as far as there is time. Returns how many bytes of it
-    are here by now; at the last one it is the store. Raises UnusableSnapshotError, MachineError.
+    """Fetch a snapshot within the time budget, and replace the store of a directory once all of it is fetched.
+
+    Returns the number of bytes fetched so far; the snapshot's size once the store is replaced. Raises
+    UnusableSnapshotError, MachineError.
     """
     if not isinstance(backend, CopyingBackend) or backend.copy_form != snapshot.form:
         raise UnusableSnapshotError(snapshot, f"the store's backend does not read the form {snapshot.form}")
@@ -90,22 +91,23 @@ def load(backend: StoreBackend, directory: Path, *, snapshot: StoreSnapshot, log
     return size
 
 
-def give_up(directory: Path, snapshot: StoreSnapshot) -> None:
-    """Remove what is here of a snapshot that is to be loaded no more."""
+def discard_partial(directory: Path, snapshot: StoreSnapshot) -> None:
+    """Remove the fetched part of a snapshot that is not loaded any more."""
     shutil.rmtree(_folder(directory, snapshot), ignore_errors=True)
 
 
 def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, budget: TimeBudget) -> int:
-    """Copy the next pieces of a snapshot; how many bytes are here. What is known of them is noted for the next time."""
-    size, checksum = _fetched(folder)
+    """Fetch the next pieces of a snapshot. Returns the bytes fetched so far. The progress is saved for the next
+    call."""
+    size, checksum = _read_progress(folder)
     with open(folder / _COPY, "ab", buffering=0, opener=opener) as file:
-        file.truncate(size)  # what was written after the note
+        file.truncate(size)  # to the saved progress
         for piece in log.read_file(snapshot.path, size):
             size, checksum = size + len(piece), crc32(piece, checksum)
-            while piece:  # an unbuffered write may take a part only
+            while piece:  # an unbuffered write may be partial
                 piece = piece[file.write(piece) :]
             if budget.is_over() and size < snapshot.size:
-                write_whole(folder / _NOTE, f"{size} {checksum} {boot_id()}")
+                write_whole(folder / _PROGRESS, f"{size} {checksum} {boot_id()}")
                 return size
     if size != snapshot.size:
         raise CopyDamagedError(f"it has {size:,} bytes, and was saved with {snapshot.size:,}")
@@ -114,62 +116,65 @@ def _fetch(snapshot: StoreSnapshot, folder: Path, log: Log, budget: TimeBudget) 
     return size
 
 
-def _fetched(folder: Path) -> tuple[int, int]:
-    """Size and checksum of what is here of a snapshot.
+def _read_progress(folder: Path) -> tuple[int, int]:
+    """Size and checksum of the fetched part of a snapshot.
 
-    Nothing where the machine has stopped meanwhile: the note may be on the disk, and what it tells of not.
+    Zeros after another boot of the machine: the progress may be on the disk, and the fetched bytes may be lost.
     """
     try:
-        size, checksum, boot = (folder / _NOTE).read_text().split()
-        there = (folder / _COPY).stat().st_size
+        size, checksum, boot = (folder / _PROGRESS).read_text().split()
+        actual_size = (folder / _COPY).stat().st_size
     except (FileNotFoundError, ValueError):
         return 0, 0
-    return (int(size), int(checksum)) if boot == boot_id() and int(size) <= there else (0, 0)
+    return (int(size), int(checksum)) if boot == boot_id() and int(size) <= actual_size else (0, 0)
 
 
 def _folder(directory: Path, snapshot: StoreSnapshot) -> Path:
-    """Where a snapshot is until all of it is here: each slice may be another process."""
+    """The work folder of a partly fetched snapshot. Each request may run in another process."""
     return shared_work_folder(directory, f"{snapshot.checksum:08x}")
 
 
-# What the driver knows of an application's snapshots: those that commits list, and those that could not be loaded.
+# The driver's list of an application's snapshots: those in commits, without unusable ones.
 
 
 class Snapshots:
-    """The snapshots that a run may use. All clients of the application share it, and threads may use it at once.
+    """The snapshots that a run may use. All clients of the application share it. It is thread-safe.
 
-    `unusable`: paths of those that are listed, and could not be loaded or may be damaged.
+    `unusable`: paths of listed snapshots that could not be loaded or may be damaged.
     """
 
     def __init__(self, state: LogState) -> None:
         self._state = state
         self.unusable: set[str] = set()
 
-    def of(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
-        """Those of one partition of a store, the furthest first.
+    def usable(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
+        """The usable snapshots of one partition of a store, the newest first.
 
-        Not those that may have rows whose deletions are dropped from the changelog by now.
+        A snapshot before the delete horizon is not usable: it may have rows with deletions that were dropped.
         """
-        found = self._state.store_snapshots.of(store, partition)
+        listed = self._state.store_snapshots.of(store, partition)
         horizon = self._state.horizon(changelog_topic(self._state.application, store), partition, partition)
-        return tuple(each for each in found if each.path not in self.unusable and each.position >= horizon)
+        return tuple(
+            snapshot for snapshot in listed if snapshot.path not in self.unusable and snapshot.position >= horizon
+        )
 
-    def lists(self, snapshot: StoreSnapshot) -> bool:
-        """Whether a commit lists it, and none after that has removed it."""
+    def is_listed(self, snapshot: StoreSnapshot) -> bool:
+        """Whether a commit lists the snapshot, and no later one removes it."""
         return snapshot in self._state.store_snapshots.of(snapshot.store, snapshot.partition)
 
-    def give_up(self, store: StoreId) -> None:
-        """A store is damaged that was loaded from a snapshot: a flipped bit is copied with the page that it is in, and
-        what one snapshot has, others may have too."""
-        self.unusable |= {each.path for each in self._state.store_snapshots.of(store.store, store.partition)}
+    def distrust(self, store: StoreId) -> None:
+        """Mark all snapshots of a store as unusable, because the store was damaged after one was loaded. A flipped bit
+        is copied with its page, so all of them may have it."""
+        listed = self._state.store_snapshots.of(store.store, store.partition)
+        self.unusable |= {snapshot.path for snapshot in listed}
 
     def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:
-        """The paths of those that are not needed any more once a new one is there."""
+        """The paths of snapshots to remove when a new one is listed. `keep`: usable ones to keep, with the new one."""
         listed = self._state.store_snapshots.of(new.store, new.partition)
-        usable = [each.path for each in self.of(new.store, new.partition)]
-        return [each.path for each in listed if each.path not in usable[: max(0, keep - 1)]]
+        usable = [snapshot.path for snapshot in self.usable(new.store, new.partition)]
+        return [snapshot.path for snapshot in listed if snapshot.path not in usable[: max(0, keep - 1)]]
 
     def new_path(self, store: str, partition: int) -> str:
-        """Where a snapshot that is made now is kept."""
+        """A path in the log for a new snapshot."""
         name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex)
         return snapshot_path(self._state.place, store, name)

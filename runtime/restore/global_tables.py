@@ -1,7 +1,7 @@
-"""Brings a client's copies of global tables to the ends of their topics, in slices, before tasks that read them run.
+"""Loads a client's global tables up to the ends of their topics, in slices, before the tasks that read them run.
 
-Source: `GlobalStateManagerImpl` of Kafka Streams. It restores up to the ends that the topics have when it begins, and
-its thread is started before all others. From there on each epoch applies what is new. Copies stay when tasks move.
+Source: `GlobalStateManagerImpl` of Kafka Streams. It restores up to the ends of the topics at its start, before all
+other threads. From there on each epoch applies new records. A client's global tables stay when tasks move.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .linked_stores import LinkedStores, Loaded
 from .requests import TableTarget
 
 MAX_RANGES = 1024
-"""Ranges of a partition in one request: each travels with it."""
+"""The most ranges of a partition in one request. All ranges are part of the request."""
 
 _Ends = Mapping[int, Mapping[int, int]]
 """Partition -> lane -> position."""
@@ -27,23 +27,23 @@ _Ends = Mapping[int, Mapping[int, int]]
 
 @dataclass
 class _Loading:
-    """A table that is loaded. `topics`: what the copy lacks of all that there was when this began, by partition.
+    """A table that is being loaded. `topics`: its missing records, by partition, up to the ends at the start.
 
-    `ends`: by partition, the sum of the positions that it is loaded up to. `told`: partitions of which a listener has
-    heard -> positions that were applied; None once all of them were.
+    `ends`: by partition, the sum of the lanes' target positions. `reported`: partition -> number of applied positions
+    reported to the listener; None once the partition is complete.
     """
 
     table: GlobalTable
     topics: tuple[TopicInput, ...]
     ends: tuple[int, ...]
-    told: dict[int, int | None] = field(default_factory=dict)
+    reported: dict[int, int | None] = field(default_factory=dict)
 
 
 class GlobalTables:
-    """The global tables that one client's tasks read. Used from the loop's thread.
+    """The global tables that one client's tasks read. Only the epoch loop's thread uses it.
 
-    `held`: table -> partition -> lane -> position that the client's copy is known to have. Epochs move it on, and who
-    finds a copy damaged takes it out: then it is loaded again.
+    `positions`: table -> partition -> lane -> known position of the client's store. Epochs advance it. The entry of a
+    damaged table is removed, so that the table is loaded again.
     """
 
     def __init__(self, stores: LinkedStores, listener: RestoreListener) -> None:
@@ -52,65 +52,65 @@ class GlobalTables:
         self._loading: dict[str, _Loading] = {}
         self._loaded: set[str] = set()
         self._waiting: dict[str, set[TaskId]] = {}
-        self.held: dict[str, dict[int, dict[int, int]]] = {}
+        self.positions: dict[str, dict[int, dict[int, int]]] = {}
 
-    def ready(self, task: TaskId) -> bool:
-        """Whether the tables are loaded that a task reads. Those that are not are loaded from now on."""
-        self._loaded &= self.held.keys()
+    def is_ready(self, task: TaskId) -> bool:
+        """Whether all tables that a task reads are loaded. Loading of missing ones starts."""
+        self._loaded &= self.positions.keys()
         missing = [table for table in self._stores.global_tables(task) if table.name not in self._loaded]
         for table in missing:
             self._waiting.setdefault(table.name, set()).add(task)
             if table.name not in self._loading:
-                topics = self._stores.rest(table, self.held.get(table.name, {}))
+                topics = self._stores.missing_records(table, self.positions.get(table.name, {}))
                 self._loading[table.name] = _Loading(table, topics, tuple(map(_end, topics)))
         return not missing
 
     def next_targets(self) -> list[TableTarget]:
-        """The next part of the work on each table that is to be loaded; nothing if none is."""
-        return [TableTarget(each.table, tuple(map(_first, each.topics))) for each in self._loading.values()]
+        """The next records of all tables that are being loaded."""
+        return [TableTarget(loading.table, tuple(map(_first, loading.topics))) for loading in self._loading.values()]
 
-    def take(self, found: Mapping[str, Loaded]) -> dict[TaskId, Exception]:
-        """Note what a slice has come to; what went wrong with the tasks that wait for a table."""
-        waiting, self._waiting = self._waiting, {}  # those that still do ask again
+    def record(self, results: Mapping[str, Loaded]) -> dict[TaskId, Exception]:
+        """Record the results of a slice. Returns errors of the tasks that wait for a table."""
+        waiting, self._waiting = self._waiting, {}  # tasks that still wait call `is_ready` again
         failed: dict[TaskId, Exception] = {}
-        for name, now in found.items():
-            if isinstance(now, TaskCorruptedError) and self._stores.replaced(now):
+        for name, result in results.items():
+            if isinstance(result, TaskCorruptedError) and self._stores.is_replaced(result):
                 if loading := self._loading.get(name):
-                    loading.topics = self._stores.rest(loading.table, self.held.get(name, {}))
+                    loading.topics = self._stores.missing_records(loading.table, self.positions.get(name, {}))
                 continue
-            if isinstance(now, TaskCorruptedError):
-                failed.update(dict.fromkeys(waiting.get(name, ()), now))
+            if isinstance(result, TaskCorruptedError):
+                failed.update(dict.fromkeys(waiting.get(name, ()), result))
                 continue
-            before = self.held.get(name, {})
-            self.held[name] = now
+            before = self.positions.get(name, {})
+            self.positions[name] = result
             loading = self._loading.get(name)
             if loading is None:
                 continue
-            if _is_behind(now, before):  # it was damaged, and begins again
-                loading.topics = self._stores.rest(loading.table, now)
+            if _is_behind(result, before):  # it was damaged and restarts
+                loading.topics = self._stores.missing_records(loading.table, result)
             else:
-                loading.topics = tuple(_left(topic, now.get(n, {})) for n, topic in enumerate(loading.topics))
+                loading.topics = tuple(_remaining(topic, result.get(n, {})) for n, topic in enumerate(loading.topics))
             for partition in range(len(loading.topics)):
-                self._tell(loading, partition, before.get(partition, {}), now.get(partition, {}))
+                self._report(loading, partition, before.get(partition, {}), result.get(partition, {}))
             if not any(lane.ranges for topic in loading.topics for lane in topic.lanes):
                 del self._loading[name]
                 self._loaded.add(name)
         return failed
 
-    def _tell(self, loading: _Loading, partition: int, before: Mapping[int, int], now: Mapping[int, int]) -> None:
-        """What is loaded of a partition of the topic, as if it were a changelog."""
+    def _report(self, loading: _Loading, partition: int, before: Mapping[int, int], now: Mapping[int, int]) -> None:
+        """Report a partition of the topic to the listener, like a changelog."""
         store, end = StoreId(loading.table.name, partition), loading.ends[partition]
         first, position = sum(before.values()), sum(now.values())
-        if partition not in loading.told:
-            loading.told[partition] = 0
+        if partition not in loading.reported:
+            loading.reported[partition] = 0
             self._listener.started(TaskType.ACTIVE, store, first, end)
-        records = loading.told[partition]
+        records = loading.reported[partition]
         if records is None:
             return
         if position > first:
             records += position - first
             self._listener.batch(TaskType.ACTIVE, store, position, end, position - first)
-        loading.told[partition] = records if position < end else None
+        loading.reported[partition] = records if position < end else None
         if position >= end:
             self._listener.ended(TaskType.ACTIVE, store, records)
 
@@ -127,34 +127,35 @@ def _is_behind(now: _Ends, before: _Ends) -> bool:
     )
 
 
-def _left(topic: TopicInput, held: Mapping[int, int]) -> TopicInput:
-    """What is left of a partition for a copy with these positions."""
-    return replace(topic, lanes=tuple(_left_of_lane(lane, held.get(lane.lane, 0)) for lane in topic.lanes))
+def _remaining(topic: TopicInput, positions: Mapping[int, int]) -> TopicInput:
+    """The remaining records of a partition for a store at these positions (lane -> position)."""
+    return replace(topic, lanes=tuple(_remaining_lane(lane, positions.get(lane.lane, 0)) for lane in topic.lanes))
 
 
-def _left_of_lane(lane: LaneInput, held: int) -> LaneInput:
-    if held <= lane.position:
+def _remaining_lane(lane: LaneInput, position: int) -> LaneInput:
+    if position <= lane.position:
         return lane
-    return replace(lane, position=held, ranges=tuple(each for each in lane.ranges if each.end > held))
+    ranges = tuple(log_range for log_range in lane.ranges if log_range.end > position)
+    return replace(lane, position=position, ranges=ranges)
 
 
 def _first(topic: TopicInput) -> TopicInput:
-    """The first records of a partition, by offset: MAX_RANGES, and those that reach among them.
+    """The first MAX_RANGES ranges of a partition by offset, and all ranges that overlap them.
 
-    Records of several lanes are applied in the order of their offsets. So none that is left out may come before the
-    end of one that is taken.
+    Records of all lanes are applied in the order of their offsets. So no record of a later request may have a smaller
+    offset than a record of this one.
     """
-    ranges = sorted((each for lane in topic.lanes for each in lane.ranges), key=lambda each: each.start_offset)
-    kept, reached = set[tuple[int, int]](), 0
-    for number, each in enumerate(ranges):
-        if number >= MAX_RANGES and each.start_offset >= reached:
+    ranges = sorted((r for lane in topic.lanes for r in lane.ranges), key=lambda log_range: log_range.start_offset)
+    first, end_offset = set[tuple[int, int]](), 0
+    for number, log_range in enumerate(ranges):
+        if number >= MAX_RANGES and log_range.start_offset >= end_offset:
             break
-        kept.add((each.lane, each.start))
-        reached = max(reached, each.end_offset)
-    if len(kept) == len(ranges):
+        first.add((log_range.lane, log_range.start))
+        end_offset = max(end_offset, log_range.end_offset)
+    if len(first) == len(ranges):
         return topic
     lanes = (
-        replace(lane, ranges=tuple(each for each in lane.ranges if (each.lane, each.start) in kept), more=True)
+        replace(lane, ranges=tuple(r for r in lane.ranges if (r.lane, r.start) in first), more=True)
         for lane in topic.lanes
     )
     return replace(topic, lanes=tuple(lanes))

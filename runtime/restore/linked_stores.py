@@ -1,4 +1,4 @@
-"""The stores of one client, as the driver works on them: by requests over a link to the client."""
+"""The stores of one client, from the driver's side: known positions, and requests over a link to the client."""
 
 from __future__ import annotations
 
@@ -34,11 +34,12 @@ from .requests import (
 from .strategies import ChangelogRestore
 
 MAX_RECORDS_AT_CLOSE = 1_000_000
-"""Changelog records that are applied to a store that is closed: some seconds. The next start applies the others."""
+"""The most changelog records to apply when a store is closed, which takes some seconds. A store further behind is
+closed as it is, and the next start restores it."""
 
 
 Loaded = dict[int, dict[int, int]] | TaskCorruptedError
-"""What came of loading a global table: partition -> lane -> position, or an error of the tasks that read it."""
+"""The result of loading a global table: partition -> lane -> position, or an error of the tasks that read it."""
 
 
 class StateError(HeadwaterError):
@@ -51,13 +52,13 @@ class StateError(HeadwaterError):
 
 
 class LinkedStores:
-    """RemoteStores over a link. `held`: where the client's stores stand; those that are not in it are empty.
+    """RemoteStores over a link. `positions`: of the client's stores; stores without an entry are empty.
 
-    It knows how far each store is, as nobody else works on it. `report` is called with each store that was damaged
-    (and how), has lost its rows, has a snapshot that could not be loaded, or begins again. `strategy`: in which steps
-    stores are restored. `snapshots`: those that it may load; None: none. `steps`: of work on
-    snapshots that have brought no store further yet. Requests go one after the other, whoever asks, but for those that
-    copy a store.
+    It knows the position of each store, because no one else changes it. `report` is called for each store that was
+    damaged, has lost its rows, has a snapshot that could not be loaded, or was wiped for the delete horizon.
+    `strategy`: the restore strategy. `snapshots`: the snapshots that it may load; None: none. `steps`: number of steps
+    on snapshots that did not change a store's position yet. Requests are sent one after the other, from all threads,
+    except for those that save a store.
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class LinkedStores:
         location: StateLocation,
         planner: Planner,
         parts: Sequence[Subtopology],
-        held: Mapping[StoreId, int],
+        positions: Mapping[StoreId, int],
         report: Callable[[StoreResponse], None] = lambda _: None,
         strategy: RestoreStrategy | None = None,
         snapshots: Snapshots | None = None,
@@ -80,7 +81,7 @@ class LinkedStores:
         self._planner = planner
         self._parts = {part.number: part for part in parts}
         self.tables = {table.name: table for part in parts for table in part.global_tables}
-        self._positions = dict(held)
+        self._positions = dict(positions)
         self._sizes: dict[StoreId, StoreSize] = {}
         self._report = report
         self._strategy = strategy or ChangelogRestore()
@@ -89,7 +90,7 @@ class LinkedStores:
         self._from_snapshots: set[StoreId] = set()
         self.steps = 0
         self._damaged: set[StoreId] = set()
-        self._asking = Lock()
+        self._link_lock = Lock()
         self._unopened = {store: self._clocked(store) for store in unopened}
 
     def declared(self, task: TaskId) -> Sequence[Store]:
@@ -100,166 +101,174 @@ class LinkedStores:
         """The global tables that a task reads."""
         return self._parts[task.subtopology].global_tables
 
-    def rest(self, table: GlobalTable, held: Mapping[int, Mapping[int, int]]) -> tuple[TopicInput, ...]:
-        """What a copy lacks that has these positions: see `Planner.globals`."""
-        return self._planner.globals([table], {table.name: held})[table.name]
+    def missing_records(self, table: GlobalTable, positions: Mapping[int, Mapping[int, int]]) -> tuple[TopicInput, ...]:
+        """The records that a global table lacks at these positions: see `Planner.globals`."""
+        return self._planner.globals([table], {table.name: positions})[table.name]
 
     def load(self, targets: Sequence[TableTarget]) -> dict[str, Loaded]:
-        """Bring global tables forward; the positions that the copies have then, or why their topics cannot be read.
+        """Load records into global tables. Returns their new positions, or why their topics cannot be read.
 
-        Raises StateError where anything else fails.
+        Raises StateError for any other failure.
         """
-        with self._asking:
-            (answer,) = self._link.send([StateRequest("load", self._location, tables=tuple(targets))])
-        if answer.failure is not None:
-            raise StateError(self.client, answer.failure)
-        for each in answer.tables:
-            if each.damage:
-                self._report(StoreResponse(each.table, TABLE, 0, damage=each.damage))
-        return {each.table: self._loaded(each) for each in answer.tables}
+        with self._link_lock:
+            (response,) = self._link.send([StateRequest("load", self._location, tables=tuple(targets))])
+        if response.failure is not None:
+            raise StateError(self.client, response.failure)
+        for table in response.tables:
+            if table.damage:
+                self._report(StoreResponse(table.table, TABLE, 0, damage=table.damage))
+        return {table.table: self._loaded(table) for table in response.tables}
 
-    def replaced(self, error: Exception) -> bool:
-        """Whether records could not be read because others have taken their place since the work was planned.
+    def is_replaced(self, error: Exception) -> bool:
+        """Whether records were unreadable because other files have replaced theirs since the work was planned.
 
-        Then there is nothing to be done but to plan again.
+        Then it is enough to plan again.
         """
         return isinstance(error, RecordsMissingError) and not self._planner.lists(error.path)
 
     def position(self, store: str, partition: int) -> int:
-        """Changelog records that a store has applied, as far as it is known here."""
+        """The known position of a store."""
         return self._positions.get(StoreId(store, partition), 0)
 
     def offsets(self, task: TaskId) -> dict[str, int]:
-        """The positions of a task's stores."""
+        """Store -> position, for the stores of a task."""
         return {store.name: self.position(store.name, task.partition) for store in self.declared(task)}
 
     def update_offsets(self, tasks: Iterable[Task]) -> None:
-        """Epochs have brought the stores of those of the tasks that run to the tasks' offsets.
+        """Record that epochs have brought the stores of running tasks to the tasks' offsets.
 
-        Not of the others: a slice may have brought their stores further than the tasks know yet.
+        Stores of other tasks are not recorded: a slice may have brought them further than the tasks' offsets.
         """
         for task in tasks:
             if task.type is not TaskType.ACTIVE or task.state is not State.RUNNING:
                 continue
-            self._positions.update({StoreId(store, task.id.partition): at for store, at in task.offsets.items()})
+            partition = task.id.partition
+            self._positions.update({StoreId(store, partition): offset for store, offset in task.offsets.items()})
 
     def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
-        """Store -> changelog records applied, of all tasks that have a store here."""
-        found: dict[TaskId, dict[str, int]] = {}
+        """Store -> position, by task, for all tasks with a store on the client."""
+        by_task: dict[TaskId, dict[str, int]] = {}
         for part in self._parts.values():
             for partition in range(part.partitions):
                 ids = [StoreId(store.name, partition) for store in part.stores]
-                if here := {each.store: self._positions[each] for each in ids if each in self._positions}:
-                    found[TaskId(part.number, partition, part.name)] = here
-        return found
+                if positions := {store.store: self._positions[store] for store in ids if store in self._positions}:
+                    by_task[TaskId(part.number, partition, part.name)] = positions
+        return by_task
 
-    def held(self) -> Mapping[StoreId, int]:
-        """Where all stores stand that are here."""
+    def positions(self) -> Mapping[StoreId, int]:
+        """The positions of all stores on the client."""
         return dict(self._positions)
 
     def checkpoint(self, tasks: Collection[Task]) -> None:
-        """Nothing beyond what slices and epochs do where the stores are: see `ProcessorStateManager.checkpoint`."""
+        """Record offsets. The client writes the files in slices and epochs: see `ProcessorStateManager.checkpoint`."""
         self.update_offsets(tasks)
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
-        """When clean, apply what is committed and not yet applied, expiry too, and sync.
+        """Close stores. `clean`: first apply the remaining commits, delete expired rows, and sync.
 
-        A store that is far behind, as it was being restored, is closed as it stands.
+        A store that is far behind, because it was being restored, is closed as it is.
         """
         if not clean:
-            return {}  # whoever has files open keeps them so, and sees by itself when others take their place
+            return {}  # a process with open files keeps them open, and detects itself when they are replaced
         ids = [task.id for task in tasks]
-        shares = [[_near(each) for each in share if not self._is_closed(each)] for share in self._dealt(ids)]
+        shares = [
+            [_without_long_restore(target) for target in share if not self._is_closed(target)]
+            for share in self._targets_by_thread(ids)
+        ]
         errors = self.send("close", shares)
         return {task: error for task in ids if (error := self.first_error(task, errors))}
 
-    def examine(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:
-        """Read all rows of the stores, and wipe those that are damaged or ahead of the commits; what went wrong.
+    def verify(self, tasks: Collection[TaskId]) -> dict[StoreId, Exception]:
+        """Read all rows of the stores, and wipe stores that are damaged or ahead of the commits. Returns errors.
 
-        Only those are wiped: another store of the same task may have no changelog to be restored from.
+        Other stores of the same task are kept: they may have no changelog to be restored from.
         """
-        before, self._damaged = self.held(), set()
-        errors = self.send("verify", self._dealt(tasks))
-        self._tell_emptied(tasks, before)
+        before, self._damaged = self.positions(), set()
+        errors = self.send("verify", self._targets_by_thread(tasks))
+        self._report_emptied(tasks, before)
         ahead = [
             target
-            for share in self._dealt(tasks)
+            for share in self._targets_by_thread(tasks)
             for target in share
             if self.position(target.input.store, target.partition) > target.input.position
         ]
         return {**errors, **self.send("wipe", [ahead])}
 
     def unused(self, tasks: Collection[TaskId]) -> list[StoreId]:
-        """The stores that are here of other tasks than these, and could be made again from their changelogs."""
+        """The stores of other tasks than these that could be restored from their changelogs."""
         parts = {store.name: part.number for part in self._parts.values() for store in part.stores if store.changelog}
         return [
             store
-            for store in self.held()  # a copy: requests of other threads add to it
+            for store in self.positions()  # a copy: requests of other threads add stores
             if store.store in parts and TaskId(parts[store.store], store.partition) not in tasks
         ]
 
     def forget(self, stores: Iterable[StoreId]) -> dict[StoreId, int]:
-        """Count with these stores no more; where they stand."""
+        """Remove the positions of stores. Returns them."""
         return {store: self._positions.pop(store) for store in stores if store in self._positions}
 
     def clean(self, stores: Mapping[StoreId, int], idle_s: float) -> list[StoreId]:
-        """Remove stores that were forgotten, unless they were touched within `idle_s` seconds; those that are gone.
+        """Delete forgotten stores that were not touched within `idle_s` seconds. Returns the deleted ones.
 
-        The others count again. Raises StateError, ClientLostError, StateJobError.
+        The positions of the others are recorded again. Raises StateError, ClientLostError, StateJobError.
         """
-        targets = tuple(StoreTarget(each.partition, StoreInput(each.store, at, at, ())) for each, at in stores.items())
-        (answer,) = self._answers([StateRequest("clean", self._location, targets, idle_s=idle_s)])
+        targets = tuple(_target_at(store, position) for store, position in stores.items())
+        (response,) = self._send([StateRequest("clean", self._location, targets, idle_s=idle_s)])
         removed: list[StoreId] = []
-        for each in answer.stores:
-            store = StoreId(each.store, each.partition)
-            if each.removed:
+        for result in response.stores:
+            store = StoreId(result.store, result.partition)
+            if result.removed:
                 removed.append(store)
-            elif store not in self._positions:  # or its task has come back meanwhile, which knows better
-                self._positions[store] = each.position
-        failures = [answer.failure, *(each.failure for each in answer.stores)]
+            elif store not in self._positions:  # else its task has returned meanwhile, with a newer position
+                self._positions[store] = result.position
+        failures = [response.failure, *(result.failure for result in response.stores)]
         if (failure := next(filter(None, failures), None)) is not None:
             raise StateError(self.client, failure)
         return removed
 
     def send(self, what: What, shares: Iterable[Sequence[StoreTarget]]) -> dict[StoreId, Exception]:
-        """Send what is to be done; what went wrong with which store. Raises StateError where nothing was possible."""
+        """Send one request per share, and record the responses. Returns errors by store.
+
+        Raises StateError if a whole request failed.
+        """
         requests = [StateRequest(what, self._location, tuple(share)) for share in shares if share]
         errors: dict[StoreId, Exception] = {}
-        for request, answer in zip(requests, self._answers(requests), strict=True):
-            if answer.failure is not None:
-                raise StateError(self.client, answer.failure)
-            for target, each in zip(request.stores, answer.stores, strict=True):
-                self.take(each, target.load)
-                store = StoreId(each.store, each.partition)
-                if each.failure is not None:
-                    errors[store] = self._raised(store, each.failure)
-                elif each.damage and what == "restore":  # it is wiped by now; how often that happens is counted
-                    errors[store] = TaskCorruptedError(each.damage, store=store.store)
+        for request, response in zip(requests, self._send(requests), strict=True):
+            if response.failure is not None:
+                raise StateError(self.client, response.failure)
+            for target, result in zip(request.stores, response.stores, strict=True):
+                self.record(result, target.load)
+                store = StoreId(result.store, result.partition)
+                if result.failure is not None:
+                    errors[store] = self._error(store, result.failure)
+                elif result.damage and what == "restore":  # it is wiped already; the caller counts repeated damage
+                    errors[store] = TaskCorruptedError(result.damage, store=store.store)
         return errors
 
-    def take(self, answer: StoreResponse, load: StoreSnapshot | None = None) -> None:
-        """Note where a store stands, and tell what has happened to it. `load`: the snapshot that was to be loaded."""
-        store = StoreId(answer.store, answer.partition)
+    def record(self, response: StoreResponse, load: StoreSnapshot | None = None) -> None:
+        """Record the position of a store, and report damage. `load`: the snapshot of the request."""
+        store = StoreId(response.store, response.partition)
         self._unopened.pop(store, None)
-        self._positions[store] = answer.position
-        if answer.size is not None:
-            self._sizes[store] = answer.size
-        if load is not None and answer.unusable and self._snapshots is not None and not self._snapshots.lists(load):
-            # A newer one took its place, and its file went, after this step was planned: the next step is another one.
-            answer = replace(answer, unusable="")
+        self._positions[store] = response.position
+        if response.size is not None:
+            self._sizes[store] = response.size
+        snapshots = self._snapshots
+        if load is not None and response.unusable and snapshots is not None and not snapshots.is_listed(load):
+            # After the step was planned, a newer snapshot replaced this one. The next step uses the newer one.
+            response = replace(response, unusable="")
             self.steps += 1
-        self._note_snapshot(store, load, answer)
-        if answer.damage or answer.lost or answer.unusable:
+        self._record_snapshot(store, load, response)
+        if response.damage or response.lost or response.unusable:
             self._damaged.add(store)
-        if answer.damage or answer.lost or answer.unusable or answer.outdated:
-            self._report(answer)
+        if response.damage or response.lost or response.unusable or response.outdated:
+            self._report(response)
 
     def size(self, store: StoreId) -> StoreSize | None:
-        """How large a store was when it was looked at last; None where that is not known."""
+        """The last known size of a store, or None."""
         return self._sizes.get(store)
 
-    def note_size(self, store: StoreId, size: StoreSize) -> None:
-        """Note how large an epoch has found a store."""
+    def record_size(self, store: StoreId, size: StoreSize) -> None:
+        """Record the size of a store after an epoch."""
         self._sizes[store] = size
 
     def end(self, store: StoreId) -> int:
@@ -267,122 +276,119 @@ class LinkedStores:
         return self._planner.end(store.store, store.partition)
 
     def target(self, task: TaskId, store: Store, records: int | None = None) -> StoreTarget:
-        """What brings a store to its committed position, or, of the way there, by `records` or more."""
+        """The target that brings a store to its committed position, or further by `records` or somewhat more."""
         clocks = self._planner.clocks(task)
         applied = self.position(store.name, task.partition)
         planned = self._planner.store(store, task.partition, applied, clocks, records)
         return StoreTarget(task.partition, planned, subtopology=task.name)
 
-    def step(self, task: TaskId, store: Store, records: int) -> StoreTarget:
-        """What the restore strategy wants to be done next: a snapshot is loaded, or `records` or more are applied."""
+    def next_step(self, task: TaskId, store: Store, records: int) -> StoreTarget:
+        """The next step of the restore strategy: load a snapshot, or apply `records` or somewhat more."""
         target = self.target(task, store, records)
-        to = target.input
+        planned = target.input
         end = self.end(StoreId(store.name, task.partition))
-        if to.applied >= end:
+        if planned.applied >= end:
             return target
-        known = () if self._snapshots is None else self._snapshots.of(store.name, task.partition)
-        ahead = tuple(each for each in known if to.applied < each.position <= end)
-        request = RestoreRequest(store.name, task.partition, to.applied, end, to.ranges, ahead)
-        begun = self._loading.get(StoreId(store.name, task.partition))
-        if begun is not None and begun not in ahead:
-            target = replace(target, given_up=self._loading.pop(StoreId(store.name, task.partition)))
-        step = Load(begun) if begun in ahead else next(iter(self._strategy.steps(request)), None)
+        usable = () if self._snapshots is None else self._snapshots.usable(store.name, task.partition)
+        ahead = tuple(snapshot for snapshot in usable if planned.applied < snapshot.position <= end)
+        request = RestoreRequest(store.name, task.partition, planned.applied, end, planned.ranges, ahead)
+        loading = self._loading.get(StoreId(store.name, task.partition))
+        if loading is not None and loading not in ahead:
+            target = replace(target, discarded=self._loading.pop(StoreId(store.name, task.partition)))
+        step = Load(loading) if loading in ahead else next(iter(self._strategy.steps(request)), None)
         match step:
             case Load(snapshot):
-                return replace(target, load=snapshot, input=replace(to, position=snapshot.position, ranges=()))
+                return replace(target, load=snapshot, input=replace(planned, position=snapshot.position, ranges=()))
             case Apply(position, slice_records):
-                to = replace(to, position=min(to.position, position))
-                return replace(target, input=to, slice_records=slice_records)
-        return replace(target, input=replace(to, position=to.applied, ranges=()))
+                planned = replace(planned, position=min(planned.position, position))
+                return replace(target, input=planned, slice_records=slice_records)
+        return replace(target, input=replace(planned, position=planned.applied, ranges=()))
 
     def save(self, task: TaskId, store: Store, path: str) -> StoreResponse:
-        """Have a store copied to a path of the log. One that was found damaged is wiped instead, see `take`.
+        """Save a snapshot of a store to a path of the log. A damaged store is wiped instead, see `record`.
 
         Raises StateError, ClientLostError, StateJobError.
         """
-        at = self.position(store.name, task.partition)
+        position = self.position(store.name, task.partition)
         target = replace(self.target(task, store, 1), save_to=path)
-        target = replace(target, input=replace(target.input, position=at, ranges=()))
-        # Beside other requests, whose turn would come after the whole copy.
-        (answer,) = self._link.send([StateRequest("save", self._location, (target,))])
-        failure = answer.failure or answer.stores[0].failure
+        target = replace(target, input=replace(target.input, position=position, ranges=()))
+        # Without the lock: other requests would wait until the whole store is saved.
+        (response,) = self._link.send([StateRequest("save", self._location, (target,))])
+        failure = response.failure or response.stores[0].failure
         if failure is not None:
             raise StateError(self.client, failure)
-        return answer.stores[0]
+        return response.stores[0]
 
     def first_error(self, task: TaskId, errors: Mapping[StoreId, Exception]) -> Exception | None:
-        """What is wrong with a task: with the first of its stores that has something."""
+        """The error of the first of a task's stores with an error, or None."""
         ids = (StoreId(store.name, task.partition) for store in self.declared(task))
         return next((errors[store] for store in ids if store in errors), None)
 
-    def _dealt(self, tasks: Iterable[TaskId]) -> list[list[StoreTarget]]:
-        """The stores of all tasks, some for each thread of the client."""
-        everything = [self.target(task, store) for task in tasks for store in self.declared(task)]
-        return [everything[thread :: self.threads] for thread in range(self.threads)]
+    def _targets_by_thread(self, tasks: Iterable[TaskId]) -> list[list[StoreTarget]]:
+        """The stores of all tasks, split over the threads of the client."""
+        targets = [self.target(task, store) for task in tasks for store in self.declared(task)]
+        return [targets[thread :: self.threads] for thread in range(self.threads)]
 
-    def _note_snapshot(self, store: StoreId, load: StoreSnapshot | None, answer: StoreResponse) -> None:
-        """Go on with a snapshot that is partly here. Leave one alone that could not be loaded, and all of a store that
-        is damaged after one was loaded."""
+    def _record_snapshot(self, store: StoreId, load: StoreSnapshot | None, response: StoreResponse) -> None:
+        """Record whether the snapshot `load` is partly fetched, loaded or unusable. If a store is damaged after it was
+        loaded from a snapshot, none of its snapshots is trusted."""
         if self._snapshots is None:
             return
-        if load is not None and answer.fetched:
+        if load is not None and response.fetched:
             self._loading[store] = load
             self.steps += 1
-        if load is not None and (answer.unusable or answer.position >= load.position):
+        if load is not None and (response.unusable or response.position >= load.position):
             self._loading.pop(store, None)
-        if load is not None and answer.unusable:
+        if load is not None and response.unusable:
             self._snapshots.unusable.add(load.path)
             self.steps += 1
-        elif load is not None and answer.position >= load.position:
+        elif load is not None and response.position >= load.position:
             self._from_snapshots.add(store)
-        if answer.damage and store in self._from_snapshots:
+        if response.damage and store in self._from_snapshots:
             self._from_snapshots.discard(store)
-            self._snapshots.give_up(store)
+            self._snapshots.distrust(store)
 
-    def _answers(self, requests: Sequence[StateRequest]) -> Sequence[StateResponse]:
-        with self._asking:
+    def _send(self, requests: Sequence[StateRequest]) -> Sequence[StateResponse]:
+        with self._link_lock:
             return self._link.send(requests) if requests else []
 
     def _is_closed(self, target: StoreTarget) -> bool:
-        """Whether a store needs no close, as nothing has become of it since the last one."""
+        """Whether a store need not be closed, because it has not changed since the last close."""
         store = StoreId(target.input.store, target.partition)
         before = self._unopened.get(store)
         return before is not None and before == self._clocked(store) and target.input.position == before[0]
 
     def _clocked(self, store: StoreId) -> tuple[int, int]:
-        """Where a store stands, and the clock by which its rows expire."""
-        part = next(each for each in self._parts.values() if store.store in {own.name for own in each.stores})
+        """The position of a store, and the clock by which its rows expire."""
+        part = next(part for part in self._parts.values() if store.store in {s.name for s in part.stores})
         clocks = self._planner.clocks(TaskId(part.number, store.partition, part.name))
         return self.position(store.store, store.partition), clocks.get(store.store, -1)
 
-    def released(self) -> StateRequest:
-        """What notes where all stores are closed."""
-        targets = [
-            StoreTarget(store.partition, StoreInput(store.store, position, position, ()))
-            for store, position in self._positions.items()
-        ]
+    def release_request(self) -> StateRequest:
+        """The request that records that all stores are closed, and their positions."""
+        targets = [_target_at(store, position) for store, position in self._positions.items()]
         return StateRequest("release", self._location, tuple(targets))
 
-    def _tell_emptied(self, tasks: Collection[TaskId], before: Mapping[StoreId, int]) -> None:
-        """Tell of stores that epochs have found damaged: whoever opens one next gets it empty and sees no harm."""
+    def _report_emptied(self, tasks: Collection[TaskId], before: Mapping[StoreId, int]) -> None:
+        """Report stores that epochs have found damaged. The next open gets them empty, without an error."""
         for store in [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]:
             position = self._positions.get(store, 0)
             if position < before.get(store, 0) and store not in self._damaged:
                 emptied = StoreResponse(store.store, store.partition, position, damage="it has lost what it had")
-                self._note_snapshot(store, None, emptied)
+                self._record_snapshot(store, None, emptied)
                 self._report(emptied)
 
-    def _loaded(self, answer: TableResponse) -> Loaded:
-        failure = answer.failure
+    def _loaded(self, response: TableResponse) -> Loaded:
+        failure = response.failure
         if failure is None:
-            return {number: dict(of) for number, of in answer.positions.items()}
+            return {partition: dict(by_lane) for partition, by_lane in response.positions.items()}
         if failure.kind != "unreadable":
             raise StateError(self.client, failure)
-        topic = self.tables[answer.table].topic.name
-        what = f"global table {answer.table}, topic {topic}, cannot be loaded on {self.client}"
-        return _unreadable(what, answer.table, failure)
+        topic = self.tables[response.table].topic.name
+        what = f"global table {response.table}, topic {topic}, cannot be loaded on {self.client}"
+        return _unreadable(what, response.table, failure)
 
-    def _raised(self, store: StoreId, failure: StoreFailure) -> Exception:
+    def _error(self, store: StoreId, failure: StoreFailure) -> Exception:
         match failure.kind:
             case "corrupted":
                 return TaskCorruptedError(failure.message, store=store.store)
@@ -395,16 +401,21 @@ class LinkedStores:
 
 
 def _unreadable(what: str, store: str, failure: StoreFailure) -> TaskCorruptedError:
-    """Why a store cannot be brought forward."""
+    """The error of a store whose changelog or topic cannot be read."""
     cause, way_out = f"{what}: {failure.message}", failure.hint or None
     if failure.missing:
         return RecordsMissingError(cause, failure.missing, store, way_out)
     return TaskCorruptedError(cause, store=store, way_out=way_out)
 
 
-def _near(target: StoreTarget) -> StoreTarget:
-    """The work on a store that is closed: none, where there would be much."""
-    to = target.input
-    if to.position - to.applied <= MAX_RECORDS_AT_CLOSE:
+def _target_at(store: StoreId, position: int) -> StoreTarget:
+    """A target that leaves a store at its position."""
+    return StoreTarget(store.partition, StoreInput(store.store, position, position, ()))
+
+
+def _without_long_restore(target: StoreTarget) -> StoreTarget:
+    """The target for a close: the store's own position if more than MAX_RECORDS_AT_CLOSE records are missing."""
+    planned = target.input
+    if planned.position - planned.applied <= MAX_RECORDS_AT_CLOSE:
         return target
-    return replace(target, input=replace(to, position=to.applied, ranges=()))
+    return replace(target, input=replace(planned, position=planned.applied, ranges=()))

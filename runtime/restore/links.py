@@ -1,4 +1,4 @@
-"""Links between clients, and what they hold."""
+"""Links from the driver to the stores of clients."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from .requests import (
     TableTarget,
 )
 
-# Links to a client's stores: the protocol, the link for stores in this process, and what outlives dying workers.
+# Links to a client's stores: the protocol, the link within this process, and a link that survives crashes of workers.
 
 MAX_KILLED = 3
-"""How often in a row the worker of a request may be killed by somebody: by the system where memory is short."""
+"""How often in a row a request is repeated when its worker is killed, for example by the system for lack of memory."""
 
 
 class StateJobError(HeadwaterError):
@@ -39,11 +39,11 @@ class StateJobError(HeadwaterError):
 
 
 class WorkerKilledError(StateJobError):
-    """Somebody has killed the process that worked on a client's stores."""
+    """The process that worked on a client's stores was killed from outside."""
 
 
 class WorkerCrashedError(StateJobError):
-    """The system has ended the process that worked on a client's stores for what it did: `crash`, `Bus error`."""
+    """The process that worked on a client's stores has crashed. `crash`: its signal, such as `Bus error`."""
 
     def __init__(self, application: str, client: str, cause: str, crash: str) -> None:
         super().__init__(application, client, cause)
@@ -51,23 +51,20 @@ class WorkerCrashedError(StateJobError):
 
 
 class StateLink(Protocol):
-    """Sends requests to where a client's stores are, and returns the answers."""
+    """Sends requests to the client of the stores, and returns the responses."""
 
     @property
     def threads(self) -> int:
-        """How many requests are processed at once."""
+        """The number of requests processed at the same time."""
         ...
 
     def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
-        """One answer for each request, in the same order. Threads may ask at once.
-
-        Raises ClientLostError, StateJobError.
-        """
+        """One response per request, in the same order. Thread-safe. Raises ClientLostError, StateJobError."""
         ...
 
 
 class InDriver:
-    """The link to a client in this process, where a damaged store may end all there is."""
+    """The link to a client in this process. A damaged store may crash the whole process."""
 
     threads = 1
 
@@ -77,11 +74,11 @@ class InDriver:
 
 
 class IsolatingLink:
-    """A link that goes on where a store kills its reader: LMDB's pages have no checksum, and a bad one is read anyway.
+    """A link that isolates stores that crash their readers: LMDB's pages have no checksum, so damaged ones are read.
 
-    Nobody knows then which of a job's stores it was. So each is asked for alone, and one at which the worker dies again
-    is wiped, which needs no reading. Its neighbours stay: they may have no changelog to be restored from. Where
-    somebody has killed the worker, no store is to blame.
+    After a crash it is unknown which store of a job was the cause. So the stores are processed one by one, and a store
+    that crashes its worker again is wiped, which needs no reading. Other stores are kept, because they may have no
+    changelog to be restored from. If a worker was killed from outside, no store is the cause.
     """
 
     def __init__(self, link: StateLink) -> None:
@@ -93,14 +90,14 @@ class IsolatingLink:
         return self._link.threads
 
     def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
-        """One answer for each request, in the same order. Raises ClientLostError, StateJobError."""
+        """One response per request, in the same order. Raises ClientLostError, StateJobError."""
         try:
-            return self._asked(requests)
+            return self._send(requests)
         except WorkerCrashedError:
-            return [self._each(request) for request in requests]
+            return [self._one_by_one(request) for request in requests]
 
-    def _asked(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
-        """The answers, also where the worker is killed now and then. Raises WorkerCrashedError for a crash."""
+    def _send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
+        """The responses, with repeats if the worker is killed. Raises WorkerCrashedError for a crash."""
         for _ in range(MAX_KILLED):
             try:
                 return self._link.send(requests)
@@ -108,68 +105,69 @@ class IsolatingLink:
                 continue
         return self._link.send(requests)
 
-    def _each(self, request: StateRequest) -> StateResponse:
+    def _one_by_one(self, request: StateRequest) -> StateResponse:
         if request.tables:
-            answers = [self._table(replace(request, tables=(table,)), table) for table in request.tables]
-            failed = next((each for each in answers if each.failure is not None), answers[-1])
-            return replace(failed, tables=tuple(table for each in answers for table in each.tables))
+            responses = [self._single_table(replace(request, tables=(table,)), table) for table in request.tables]
+            first = next((response for response in responses if response.failure is not None), responses[-1])
+            return replace(first, tables=tuple(table for response in responses for table in response.tables))
         if not request.stores:
-            return self._asked([request])[0]
-        found: list[StoreResponse] = []
+            return self._send([request])[0]
+        stores: list[StoreResponse] = []
         for target in request.stores:
-            alone = self._alone(replace(request, stores=(target,)))
-            if alone.failure is not None:
-                return alone
-            found += alone.stores
-        return replace(alone, stores=tuple(found))
+            response = self._single_store(replace(request, stores=(target,)))
+            if response.failure is not None:
+                return response
+            stores += response.stores
+        return replace(response, stores=tuple(stores))
 
-    def _table(self, request: StateRequest, target: TableTarget) -> StateResponse:
-        """A global table has all of its rows from its topic: where it was wiped, it is loaded from nothing."""
+    def _single_table(self, request: StateRequest, target: TableTarget) -> StateResponse:
+        """The response for one global table. If it crashes the worker, it is wiped and loaded from its topic again."""
         try:
-            return self._asked([request])[0]
-        except WorkerCrashedError as died:
+            return self._send([request])[0]
+        except WorkerCrashedError as error:
             store = StoreTarget(TABLE, StoreInput(target.table.store.name, 0, 0, ()))
-            (found,) = self._asked([replace(request, what="wipe", stores=(store,), tables=())])
-            wiped = TableResponse(target.table.name, {}, damage=_damage(died))
-            return replace(found, stores=(), tables=() if found.failure else (wiped,))
+            (response,) = self._send([replace(request, what="wipe", stores=(store,), tables=())])
+            wiped = TableResponse(target.table.name, {}, damage=_damage(error))
+            return replace(response, stores=(), tables=() if response.failure else (wiped,))
 
-    def _alone(self, request: StateRequest) -> StateResponse:
+    def _single_store(self, request: StateRequest) -> StateResponse:
         try:
-            (found,) = self._asked([request])
-        except WorkerCrashedError as died:
-            (found,) = self._asked([replace(request, what="wipe")])
-            found = replace(found, stores=tuple(replace(each, damage=_damage(died)) for each in found.stores))
-        return found
+            (response,) = self._send([request])
+        except WorkerCrashedError as error:
+            (response,) = self._send([replace(request, what="wipe")])
+            wiped = tuple(replace(store, damage=_damage(error)) for store in response.stores)
+            response = replace(response, stores=wiped)
+        return response
 
 
-def _damage(died: WorkerCrashedError) -> str:
-    return f"its file ends every process that reads it ({died.crash})"
+def _damage(error: WorkerCrashedError) -> str:
+    return f"its file crashes every process that reads it ({error.crash})"
 
 
-# How a client is taken hold of: its directory, and where its stores stand.
+# Claims the state directory of a client, and gets the positions of its stores.
 
 
 def claim_stores(link: StateLink, location: StateLocation) -> StateResponse:
-    """Have a client take its directory, and report where its stores stand: of global tables only what was damaged.
+    """Let a client claim its directory, and report the positions of its stores. Of global tables only damaged ones.
 
-    Stores that are as they were when they were closed need not be opened. Those that were not closed are read whole.
-    Most of LMDB's damage shows as soon as a row is read, but not all of it, and an epoch should not come upon it.
+    Stores that have not changed since their close are not opened. Stores that were not closed are read whole: a first
+    row shows most of LMDB's damage but not all, and an epoch should not run into it.
     Raises ClientLostError, StateJobError.
     """
-    (held,) = link.send([StateRequest("claim", location)])
-    if held.failure is not None:
-        return held
-    here = replace(location, folder=held.folder, process_id=held.process_id)
-    known = [each for each in held.stores if each.position != UNKNOWN]
+    (claimed,) = link.send([StateRequest("claim", location)])
+    if claimed.failure is not None:
+        return claimed
+    location = replace(location, folder=claimed.folder, process_id=claimed.process_id)
+    closed = [store for store in claimed.stores if store.position != UNKNOWN]
     targets = [
-        StoreTarget(each.partition, StoreInput(each.store, 0, 0, ()))
-        for each in held.stores
-        if each.position == UNKNOWN and not (held.closed and each.partition == TABLE)
+        StoreTarget(store.partition, StoreInput(store.store, 0, 0, ()))
+        for store in claimed.stores
+        if store.position == UNKNOWN and not (claimed.closed and store.partition == TABLE)
     ]
     shares = [share for thread in range(link.threads) if (share := tuple(targets[thread :: link.threads]))]
-    answers = link.send([StateRequest("open" if held.closed else "verify", here, share) for share in shares])
-    if failed := next((each for each in answers if each.failure is not None), None):
+    responses = link.send([StateRequest("open" if claimed.closed else "verify", location, share) for share in shares])
+    if failed := next((response for response in responses if response.failure is not None), None):
         return failed
-    opened = [store for each in answers for store in each.stores if store.partition != TABLE or store.damage]
-    stores = tuple(sorted([*known, *opened], key=lambda each: (each.store, each.partition)))
-    return replace(held, stores=stores, unopened=tuple(StoreId(each.store, each.partition) for each in known))
+    opened = [store for response in responses for store in response.stores if store.partition != TABLE or store.damage]
+    stores = tuple(sorted([*closed, *opened], key=lambda store: (store.store, store.partition)))
+    return replace(claimed, stores=stores, unopened=tuple(StoreId(s.store, s.partition) for s in closed))

@@ -1,7 +1,7 @@
-"""Requests of the driver about a client's stores, and the answers, as plain data. Stores lie where the client is.
+"""Requests of the driver about a client's stores, and the responses, as plain data.
 
-A request concerns one application on one client. It applies a limited number of records, so that an answer comes soon.
-The answer covers the stores in the request. `client_stores.answer` computes it.
+A request concerns one application on one client. It applies a limited number of records, so that the response comes
+soon. The response covers the stores of the request. `client_stores.handle` computes it.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from ..tasks.measured import StoreSize
 from ..tasks.plan import StoreInput, TopicInput
 
 What = Literal["claim", "open", "verify", "load", "restore", "save", "close", "wipe", "clean", "release"]
-"""What a request does.
+"""The kinds of requests.
 
-`hold`: become the owner of the state directory and list its stores. `open`: report the stores' positions. `look`: the
-same, and read all rows. `load`: bring global tables forward. `restore`: bring stores to their planned positions.
-`save`: copy them into the log. `close`: bring them to their planned positions, remove expired rows, make everything
-durable and close the files. `wipe`: remove stores. `clean`: the same, unless they were touched lately. `release`: note
-that all stores are closed.
+`claim`: become the owner of the state directory and list its stores. `open`: report the stores' positions. `verify`:
+the same, and read all rows. `load`: load records into global tables. `restore`: bring stores to their planned
+positions. `save`: save snapshots of stores into the log. `close`: bring stores to their planned positions, delete
+expired rows, flush and close the files. `wipe`: delete stores. `clean`: the same, unless they were touched recently.
+`release`: record that all stores are closed.
 """
 
 WITHOUT_OPENING: Collection[What] = ("claim", "wipe", "clean", "release")
-"""What any process may do: a damaged store kills only those that open it."""
+"""Requests that open no store. They may run in any process: a damaged store crashes only a process that opens it."""
 
 UNKNOWN = -1
-"""Instead of the position of a store that has to be opened for it."""
+"""The unknown position of a store that has to be opened first."""
 
 TABLE = -1
-"""Instead of a partition: the store of a global table."""
+"""The partition of a global table's store."""
 
 
 @dataclass(frozen=True)
 class StateLocation:
-    """Where the state of one application on one client lies, and what is needed to work on it.
+    """The location of one application's state on one client, and the declarations needed to work on it.
 
-    `folder`: the client's, below `state_dir`; empty: claim a free one (see `state.directories.claim`). `process_id`:
-    the one that the directory must have. `incarnation`: of the application; stores of another one are removed. `log`:
-    plugin name and options. `stores`: as the topology declares them. `tables`: its global tables. `log_identity`:
-    see `Log.identity`. `assignment`: the number of a commit; from `hold` on, the client works for no assignment that
-    was noted before it. `fenced`: a process id that the client has no longer, if it has it still when it is held.
-    `former`: names that the application had before. `renamed`: store -> its new name, if that has just changed.
+    `folder`: of the client, below `state_dir`; empty: claim a free one (see `state.directory_claim`). `process_id`: the
+    expected one of the directory. `incarnation`: of the application; stores of another one are deleted. `log`: plugin
+    name and options. `stores`: as the topology declares them. `tables`: its global tables. `log_identity`: see
+    `Log.identity`. `assignment`: the number of a commit; from `claim` on, older assignments are fenced. `fenced`: a
+    process id that is replaced by a new one if the directory still has it. `former`: earlier names of the application.
+    `renamed`: old name -> new name of stores.
     """
 
     state_dir: str
@@ -70,9 +70,8 @@ class StateLocation:
 class StoreTarget:
     """One partition of a store, or TABLE, and its target position.
 
-    `load`: the snapshot that takes the place of the store first. `given_up`: one that is partly there, and is not to be
-    loaded any more. `slice_records`: see `Apply`. `save_to`: the path in the log where it is copied to. `subtopology`:
-    that of its task, where that is known.
+    `load`: a snapshot that replaces the store first. `discarded`: a partly fetched snapshot to remove. `slice_records`:
+    see `Apply`. `save_to`: the path of its new snapshot in the log. `subtopology`: of its task, if known.
     """
 
     partition: int
@@ -81,12 +80,12 @@ class StoreTarget:
     slice_records: int = RECORDS_PER_SLICE
     save_to: str = ""
     subtopology: str = ""
-    given_up: StoreSnapshot | None = None
+    discarded: StoreSnapshot | None = None
 
 
 @dataclass(frozen=True)
 class TableTarget:
-    """A global table, and what its copy may lack, partition by partition of the topic."""
+    """A global table, and the records that its store may lack, by partition of the topic."""
 
     table: GlobalTable
     topics: tuple[TopicInput, ...]
@@ -94,9 +93,9 @@ class TableTarget:
 
 @dataclass(frozen=True)
 class StateRequest:
-    """What to do with which stores, or global tables. `hold` names none; `release` those whose positions are noted.
+    """A request about stores or global tables. `claim` has none; `release` has the stores to record.
 
-    `idle_s`: for how many seconds a store must not have been touched to be removed by `clean`.
+    `idle_s`: `clean` deletes stores that were not touched for so many seconds.
     """
 
     what: What
@@ -108,8 +107,9 @@ class StateRequest:
 
 @dataclass(frozen=True)
 class StoreFailure:
-    """Why the work on a store, or on all stores, failed. `kind`: `corrupted`, `migrated`, `unreadable`
-    (the changelog, where `missing` is the file that is not there) or `failed`.
+    """Why the work on one store, or on all stores, failed.
+
+    `kind`: `corrupted`, `migrated`, `unreadable` (the changelog; `missing`: its missing file) or `failed`.
     """
 
     kind: str
@@ -122,14 +122,13 @@ class StoreFailure:
 
 @dataclass(frozen=True)
 class StoreResponse:
-    """The answer about one partition of a store. `position`: up to which its changelog is applied.
+    """The response about one partition of a store. `position`: up to which its changelog is applied.
 
-    `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although rows had been committed,
-    because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or there was none.
-    `saved`: the snapshot that was made. `fetched`: bytes of the snapshot that are here, as long as it is not whole.
-    `removed`: whether it was removed by `clean`. `outdated`: the position at which it stood when it was wiped, as
-    deletions before `horizon` are dropped from its changelog; 0 if it was not. `size`: how large the store is, after
-    `look` and `restore`.
+    `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although it had committed rows,
+    because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or without one. `saved`:
+    the new snapshot. `fetched`: bytes of a snapshot that is fetched partly. `removed`: whether `clean` deleted it.
+    `outdated`: its position when it was wiped for the delete horizon `horizon` of its changelog; 0 if it was not.
+    `size`: of the store, after `verify`, `restore` and `close`.
     """
 
     store: str
@@ -149,9 +148,9 @@ class StoreResponse:
 
 @dataclass(frozen=True)
 class TableResponse:
-    """The answer about a global table. `positions`: partition -> lane -> position of the topic that the copy has.
+    """The response about a global table. `positions`: of its store in the topic: partition -> lane -> position.
 
-    `damage`: why the copy was wiped; empty if it was not.
+    `damage`: why the store was wiped; empty if it was not.
     """
 
     table: str
@@ -162,13 +161,11 @@ class TableResponse:
 
 @dataclass(frozen=True)
 class StateResponse:
-    """The answer to a request. `folder`, `process_id`: of the client. `failure`: of the whole request. `closed`: to
-    `hold`, whether the last owner has closed all stores.
+    """The response to a request. `folder`, `process_id`: of the client. `failure`: of the whole request.
 
-    `unopened`: the stores whose positions are known from their close.
-
-    `foreign_stores`: `<store>/<partition>` of stores that were wiped, each with the number of the commit that made it.
-    That commit is not in the log.
+    `closed`: after `claim`, whether the last owner has closed all stores. `unopened`: stores with a position known from
+    their close. `foreign_stores`: `<store>/<partition>` -> number of a commit that the log does not have, for stores
+    wiped because of it.
     """
 
     folder: str = ""

@@ -1,4 +1,4 @@
-"""Restores from changelogs."""
+"""Restores the stores of a client from their changelogs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from .global_tables import GlobalTables
 from .linked_stores import LinkedStores, Loaded
 from .requests import StoreTarget, TableTarget
 
-# The changelogs that a StoreChangelogReader reads: the state of each, and what it means that none moves on.
+# The changelogs of a StoreChangelogReader: their states, and the error if none makes progress.
 
 
 class ReaderMode(Enum):
-    """For whom slices are made."""
+    """The kind of tasks that the current slices are for."""
 
     ACTIVE_RESTORING = "active_restoring"
     STANDBY_UPDATING = "standby_updating"
 
 
 class ChangelogState(Enum):
-    """How far a registered changelog is. One of a standby task is never completed."""
+    """The state of a registered changelog. The changelog of a standby task is never completed."""
 
     REGISTERED = "registered"
     RESTORING = "restoring"
@@ -40,7 +40,7 @@ class ChangelogState(Enum):
 
 
 class RestoreStalledError(HeadwaterError):
-    """Slices bring stores no further. `client`, `stores`; `tasks`: those that the stores are of."""
+    """Slices do not advance stores: `client`, `stores`. `tasks`: the owners of the stores."""
 
     def __init__(self, client: str, stores: Collection[StoreId], tasks: Iterable[TaskId] = ()) -> None:
         names = ", ".join(map(str, sorted(stores)))
@@ -55,58 +55,59 @@ class RestoreStalledError(HeadwaterError):
 
 @dataclass
 class Changelog:
-    """One changelog partition that is read. Mutable: the reader's own.
+    """A registered changelog partition. Mutable, and owned by the reader.
 
-    `verify`: its store is to be read whole first. `rests_until`: seconds; a standby's that had come to its end.
+    `records`: applied so far. `verify`: its store has to be verified first. `paused_until`: in seconds of
+    `time.monotonic`, for a standby store that has caught up.
     """
 
     task: Task
     state: ChangelogState = ChangelogState.REGISTERED
     records: int = 0
     verify: bool = False
-    rests_until: float = 0.0
+    paused_until: float = 0.0
 
 
-# Brings the stores of one client's tasks forward by their changelogs, in slices, while other tasks run.
+# Restores the stores of one client's tasks in slices, while other tasks run.
 #
-# Source: `StoreChangelogReader` of Kafka Streams 4.0. What it decides is here, on the driver; a slice is done where the
-# stores are. Active tasks that restore come first: as long as there is one, standby tasks wait.
+# Source: `StoreChangelogReader` of Kafka Streams 4.0. Its decisions are made here, on the driver; the client does the
+# slices. Standby tasks wait while an active task is restoring.
 
 RECORDS_PER_REQUEST = 4_194_304
-"""Changelog records that a request has at most. The client stops earlier, after SLICE_SECONDS, but it should not run
-out of work before: of a hot changelog it reads millions of records a second."""
+"""The most changelog records of a request. The client stops earlier, after SLICE_SECONDS, and should not run out of
+work before: it reads millions of records a second from a hot changelog."""
 
 MAX_STORES = 64
-"""Stores in one request: each takes a step at least."""
+"""The most stores in one request. Each of them takes at least one step."""
 
 MAX_STALLS = 3
-"""Slices in a row that bring no store forward, until the restore strategy is taken for broken."""
+"""Slices in a row without progress until the restore strategy counts as broken."""
 
 STANDBY_REST = 0.5
-"""Seconds. A slice after each commit would cost the epochs of the same client more than the changes in it: each is a
-job, and a key that changes in every epoch is written once for all that have come meanwhile."""
+"""Seconds between slices of a standby store that has caught up. A slice after every commit would cost the epochs of the
+client more: each slice is a job, and a key that changes in every epoch is written only once per slice."""
 
 _UNKNOWN = -1
-"""Instead of the position of a store that is being read, and may be wiped."""
+"""The position of a store that is being verified and may be wiped."""
 
 COST_OF_RANGE = 4096
-"""In records: a file is opened, and its place travels with the request."""
+"""The cost of a range, in records: its file is opened, and its path is part of the request."""
 
 
 Errors = dict[StoreId, Exception]
-"""What went wrong with which store."""
+"""Errors by store."""
 
 Slice = Future[Errors]
 
 Submit = Callable[[Callable[[], Errors]], Slice]
-"""Runs the work of a slice somewhere else."""
+"""Runs the work of a slice in another thread."""
 
 
 class StoreChangelogReader:
-    """A ChangelogReader over the stores of a client. `submit` runs a function somewhere else: one slice at a time.
+    """A ChangelogReader for the stores of a client. `submit` runs one slice at a time in another thread.
 
-    `slice`: the one that is being worked on, or is done and not taken up yet. `standby_rest`: for how many seconds a
-    standby task's store is left alone once it has come to its end. `runs`: whether a task of the client may run.
+    `slice`: the slice that is running, or is done and not processed yet. `standby_rest`: see STANDBY_REST, in seconds.
+    `runs`: whether a task of the client may run.
     """
 
     def __init__(
@@ -122,13 +123,13 @@ class StoreChangelogReader:
         self._listener = listener or NoListener()
         self._changelogs: dict[StoreId, Changelog] = {}
         self.slice: Slice | None = None
-        self._worked: dict[StoreId, int] = {}
+        self._in_slice: dict[StoreId, int] = {}
         self._registered: set[TaskId] = set()
-        self._suspects: set[TaskId] = set()
+        self._to_verify: set[TaskId] = set()
         self._turn = 0
-        self._rest = standby_rest
+        self._standby_rest = standby_rest
         self._runs = runs
-        self._aims: dict[StoreId, int] = {}
+        self._targets: dict[StoreId, int] = {}
         self._stalls = 0
         self._steps = 0
         self._loaded: dict[str, Loaded] | None = None
@@ -136,166 +137,172 @@ class StoreChangelogReader:
 
     @property
     def mode(self) -> ReaderMode:
-        """Whose turn it is."""
+        """The kind of tasks that the next slice is for."""
         restoring = any(
-            each.task.type is TaskType.ACTIVE and each.state is not ChangelogState.COMPLETED
-            for each in self._changelogs.values()
+            changelog.task.type is TaskType.ACTIVE and changelog.state is not ChangelogState.COMPLETED
+            for changelog in self._changelogs.values()
         )
         return ReaderMode.ACTIVE_RESTORING if restoring else ReaderMode.STANDBY_UPDATING
 
     @property
     def busy(self) -> bool:
-        """Whether a slice is being worked on."""
+        """Whether a slice is running."""
         return self.slice is not None and not self.slice.done()
 
     def state(self, store: StoreId) -> ChangelogState | None:
-        """Of a changelog; None where it is not registered."""
-        found = self._changelogs.get(store)
-        return None if found is None else found.state
+        """The state of a store's changelog; None if it is not registered."""
+        changelog = self._changelogs.get(store)
+        return None if changelog is None else changelog.state
 
     def register(self, task: Task) -> Mapping[str, int]:
-        """Begin with a task; where its stores stand.
+        """Start with a task. Returns its stores' offsets.
 
-        Raises LockError while a slice works on one of them, or a global table that it reads is not loaded yet.
+        Raises LockError while a slice works on one of its stores, or while a global table that it reads is loading.
         """
         ids = _ids(task)
-        if task.type is TaskType.ACTIVE and not self.tables.ready(task.id):
+        if task.type is TaskType.ACTIVE and not self.tables.is_ready(task.id):
             raise LockError("the global tables that it reads", None)
-        if self.slice is not None and any(store in self._worked for store in ids):
+        if self.slice is not None and any(store in self._in_slice for store in ids):
             raise LockError(", ".join(map(str, ids)), None)
-        verify = task.id in self._suspects
-        self._suspects.discard(task.id)
+        verify = task.id in self._to_verify
+        self._to_verify.discard(task.id)
         self._registered.add(task.id)
         self._changelogs.update({store: Changelog(task, verify=verify) for store in ids})
         return self._stores.offsets(task.id)
 
     def unregister(self, tasks: Collection[TaskId]) -> None:
-        """Leave these tasks alone. What a slice does with them meanwhile is only noted."""
+        """Stop with these tasks. Positions of a running slice are still recorded."""
         ended = self._registered.intersection(tasks)
         self._registered -= ended
-        for store, each in list(self._changelogs.items()) if ended else ():
-            if each.task.id not in ended:
+        for store, changelog in list(self._changelogs.items()) if ended else ():
+            task = changelog.task
+            if task.id not in ended:
                 continue
             del self._changelogs[store]
-            if each.verify:
-                self._suspects.add(each.task.id)
-            if each.state is ChangelogState.RESTORING:
-                promoted = each.task.type is TaskType.STANDBY and each.task.state is State.RUNNING
+            if changelog.verify:
+                self._to_verify.add(task.id)
+            if changelog.state is ChangelogState.RESTORING:
+                promoted = task.type is TaskType.STANDBY and task.state is State.RUNNING
                 reason = SuspendReason.PROMOTED if promoted else SuspendReason.MIGRATED
-                self._listener.suspended(each.task.type, store, each.records, reason)
+                self._listener.suspended(task.type, store, changelog.records, reason)
 
     def has(self, task: TaskId) -> bool:
         """Whether a task is registered."""
         return task in self._registered
 
     def verify_on_register(self, tasks: Collection[TaskId]) -> None:
-        """Have the stores of these tasks read, and wiped where need be, once the tasks are registered again."""
-        self._suspects |= set(tasks)
+        """Verify the stores of these tasks, and wipe damaged ones, when the tasks are registered again."""
+        self._to_verify |= set(tasks)
 
     def offsets(self, task: TaskId) -> Mapping[str, int]:
-        """Where the task's stores stand."""
+        """Store -> position, for the stores of a task."""
         return self._stores.offsets(task)
 
     def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
-        """What is there of all tasks, without those whose stores a slice works on."""
-        working = {(store.store, store.partition) for store in self._worked}
+        """The offsets of all stores on the client, by task, without tasks with a store in the running slice."""
+        in_slice = {(store.store, store.partition) for store in self._in_slice}
         return {
             task: offsets
             for task, offsets in self._stores.stored().items()
-            if not any((store, task.partition) in working for store in offsets)
+            if not any((store, task.partition) in in_slice for store in offsets)
         }
 
     def completed(self) -> Collection[StoreId]:
-        """The stores of active tasks that stand where the commits say."""
-        return [store for store, each in self._changelogs.items() if each.state is ChangelogState.COMPLETED]
+        """The stores of active tasks at their committed positions."""
+        return [store for store, changelog in self._changelogs.items() if changelog.state is ChangelogState.COMPLETED]
 
     def restore(self) -> Mapping[TaskId, Exception]:
-        """Take up the slice that is done, and begin the next one; what went wrong with which task.
+        """Process a finished slice, and start the next one. Returns errors by task.
 
         Raises StateError, ClientLostError, StateJobError, RestoreStalledError.
         """
         if self.busy:
             return {}
-        failed = self._take()
+        failed = self._process_slice()
         if failed:
-            return failed  # whoever asks leaves these tasks alone first
-        self._look()
-        if suspects := {store: each for store, each in self._changelogs.items() if each.verify}:
-            tasks = sorted({each.task.id for each in suspects.values()})
-            self._begin(dict.fromkeys(suspects, _UNKNOWN), lambda: self._stores.examine(tasks))
+            return failed  # the caller unregisters these tasks first
+        self._update_states()
+        if to_verify := {store: changelog for store, changelog in self._changelogs.items() if changelog.verify}:
+            tasks = sorted({changelog.task.id for changelog in to_verify.values()})
+            self._start(dict.fromkeys(to_verify, _UNKNOWN), lambda: self._stores.verify(tasks))
         elif self._loaded is None and (targets := self.tables.next_targets()):
             self._load(targets)
         elif shares := self._next_slice():
             self._loaded = None
-            worked = {
-                StoreId(each.input.store, each.partition): each.input.applied for share in shares for each in share
+            positions = {
+                StoreId(target.input.store, target.partition): target.input.applied
+                for share in shares
+                for target in share
             }
-            self._begin(worked, lambda: self._stores.send("restore", shares))
+            self._start(positions, lambda: self._stores.send("restore", shares))
         elif targets := self.tables.next_targets():
             self._load(targets)
         return {}
 
     def wait(self) -> None:
-        """Let the slice that is being worked on end, whatever becomes of it."""
+        """Wait for the end of the running slice, and ignore its result."""
         if self.slice is not None:
             self.slice.exception()
 
-    def _begin(self, worked: dict[StoreId, int], work: Callable[[], Errors]) -> None:
-        self._worked = worked
-        self._aims = {store: self._stores.end(store) for store in worked}
+    def _start(self, positions: dict[StoreId, int], work: Callable[[], Errors]) -> None:
+        """Start a slice. `positions`: the positions of its stores before it."""
+        self._in_slice = positions
+        self._targets = {store: self._stores.end(store) for store in positions}
         self.slice = self._submit(work)
 
     def _load(self, targets: Sequence[TableTarget]) -> None:
-        """Global tables take turns with stores: one of them may be large, and concern few tasks."""
+        """Start a slice for global tables. They take turns with stores, because a large table may concern few tasks."""
         loaded: dict[str, Loaded] = {}
 
         def work() -> Errors:
             loaded.update(self._stores.load(targets))
             return {}
 
-        self._begin({}, work)
+        self._start({}, work)
         self._loaded = loaded
 
-    def _take(self) -> Mapping[TaskId, Exception]:
-        """What has become of the slice."""
+    def _process_slice(self) -> Mapping[TaskId, Exception]:
+        """Process the results of the finished slice. Returns errors by task."""
         if self.slice is None:
             return {}
-        done, worked = self.slice, self._worked
-        self.slice, self._worked = None, {}
-        found = {store: error for store, error in done.result().items() if not self._stores.replaced(error)}
-        errors = {**found, **self._ahead(worked)}
-        if not worked:  # it was for global tables
-            return self.tables.take(self._loaded or {})
-        moved, self._steps = self._steps != self._stores.steps, self._stores.steps
-        for store, before in worked.items():
+        finished, in_slice = self.slice, self._in_slice
+        self.slice, self._in_slice = None, {}
+        failures = {store: error for store, error in finished.result().items() if not self._stores.is_replaced(error)}
+        errors = {**failures, **self._ahead(in_slice)}
+        if not in_slice:  # it was for global tables
+            return self.tables.record(self._loaded or {})
+        progress, self._steps = self._steps != self._stores.steps, self._stores.steps
+        for store, before in in_slice.items():
             position = self._stores.position(store.store, store.partition)
-            moved = moved or position != before  # also where a store was read: that is no step of the strategy
-            each = self._changelogs.get(store)
-            if each is not None:
-                each.verify = each.verify and before != _UNKNOWN
-            if each is not None and position >= self._aims[store]:
-                each.rests_until = time.monotonic() + self._rest
-            if each is not None and before != _UNKNOWN and position > before:
-                each.records += position - before
-                self._listener.batch(each.task.type, store, position, self._stores.end(store), position - before)
-        self._stalls = 0 if moved or errors else self._stalls + 1
+            progress = progress or position != before  # also after a verification, which is no step of the strategy
+            changelog = self._changelogs.get(store)
+            if changelog is None:
+                continue
+            changelog.verify = changelog.verify and before != _UNKNOWN
+            if position >= self._targets[store]:
+                changelog.paused_until = time.monotonic() + self._standby_rest
+            if before != _UNKNOWN and position > before:
+                changelog.records += position - before
+                end = self._stores.end(store)
+                self._listener.batch(changelog.task.type, store, position, end, position - before)
+        self._stalls = 0 if progress or errors else self._stalls + 1
         if self._stalls >= MAX_STALLS:
-            of = [each.task.id for store in worked if (each := self._changelogs.get(store)) is not None]
-            raise RestoreStalledError(self._stores.client, worked.keys(), of)
+            tasks = [self._changelogs[store].task.id for store in in_slice if store in self._changelogs]
+            raise RestoreStalledError(self._stores.client, in_slice.keys(), tasks)
         failed: dict[TaskId, Exception] = {}
         for store, error in errors.items():
-            if (each := self._changelogs.get(store)) is not None:
+            if (changelog := self._changelogs.get(store)) is not None:
                 if isinstance(error, TaskMigratedError):
-                    # A slice of before this client was lost and found has moved it on: no other driver has this one's
-                    # generation. So its position is to be looked up again.
+                    # No other driver has this one's generation. So a slice from before this client was lost and found
+                    # again has advanced the store, and its position has to be read again.
                     error = TaskCorruptedError(error.message, store=store.store)
-                failed.setdefault(each.task.id, error)
+                failed.setdefault(changelog.task.id, error)
         return failed
 
-    def _ahead(self, worked: Collection[StoreId]) -> Errors:
-        """The stores that stand behind the committed ends of their changelogs: they hold what was never committed."""
+    def _ahead(self, in_slice: Collection[StoreId]) -> Errors:
+        """Errors of the stores ahead of the committed ends of their changelogs: they have uncommitted changes."""
         errors: Errors = {}
-        for store in worked:
+        for store in in_slice:
             if store not in self._changelogs:
                 continue
             position, end = self._stores.position(store.store, store.partition), self._stores.end(store)
@@ -304,32 +311,32 @@ class StoreChangelogReader:
                 errors[store] = TaskCorruptedError(cause, store=store.store)
         return errors
 
-    def _look(self) -> None:
-        """Begin with changelogs that are new, and complete those of active tasks that have come to their ends."""
-        for store, each in self._changelogs.items():
-            if each.state is ChangelogState.REGISTERED:
-                each.state = ChangelogState.RESTORING
-                self._listener.started(
-                    each.task.type, store, self._stores.position(store.store, store.partition), self._stores.end(store)
-                )
-            restoring = each.state is ChangelogState.RESTORING and not each.verify
-            if restoring and each.task.type is TaskType.ACTIVE and not self._behind(store):
-                each.state = ChangelogState.COMPLETED
-                self._listener.ended(each.task.type, store, each.records)
+    def _update_states(self) -> None:
+        """Start the restores of new changelogs, and complete those of active tasks at their ends."""
+        for store, changelog in self._changelogs.items():
+            role = changelog.task.type
+            if changelog.state is ChangelogState.REGISTERED:
+                changelog.state = ChangelogState.RESTORING
+                position = self._stores.position(store.store, store.partition)
+                self._listener.started(role, store, position, self._stores.end(store))
+            restoring = changelog.state is ChangelogState.RESTORING and not changelog.verify
+            if restoring and role is TaskType.ACTIVE and not self._has_work(store):
+                changelog.state = ChangelogState.COMPLETED
+                self._listener.ended(role, store, changelog.records)
 
     def _next_slice(self) -> list[list[StoreTarget]]:
-        """A request for each thread of the client, but for one where a task may run: that one is for epochs.
+        """One request per thread of the client. If a task may run, one thread is left for epochs.
 
-        Stores take turns: the first of a request, which may take all of its time, is behind those of the last slice.
-        So a small store does not wait until large ones are restored.
+        Stores take turns. The first store of a request may use its whole time budget, so each slice starts behind the
+        first stores of the last one. So a small store does not wait for large ones.
         """
         role = TaskType.ACTIVE if self.mode is ReaderMode.ACTIVE_RESTORING else TaskType.STANDBY
         now = time.monotonic()
         waiting = [
             store
-            for store, each in self._changelogs.items()
-            if each.task.type is role and each.state is ChangelogState.RESTORING and self._behind(store)
-            if role is TaskType.ACTIVE or now >= each.rests_until
+            for store, changelog in self._changelogs.items()
+            if changelog.task.type is role and changelog.state is ChangelogState.RESTORING and self._has_work(store)
+            if role is TaskType.ACTIVE or now >= changelog.paused_until
         ]
         if not waiting:
             return []
@@ -339,46 +346,46 @@ class StoreChangelogReader:
         shares: list[list[StoreTarget]] = [[] for _ in range(min(threads, len(chosen)))]
         self._turn += len(shares)
         for number, store in enumerate(chosen):
-            room = RECORDS_PER_REQUEST * len(shares) // len(chosen)
-            shares[number % len(shares)].append(self._part(store, room))
+            records = RECORDS_PER_REQUEST * len(shares) // len(chosen)
+            shares[number % len(shares)].append(self._next_target(store, records))
         return shares
 
-    def _behind(self, store: StoreId) -> bool:
-        """Whether the store is anywhere but at the end: one that is beyond it is corrupted, see `_ahead`."""
+    def _has_work(self, store: StoreId) -> bool:
+        """Whether the store is not at the end of its changelog. A store ahead of it is corrupted, see `_ahead`."""
         return self._stores.position(store.store, store.partition) != self._stores.end(store)
 
-    def _part(self, store: StoreId, room: int) -> StoreTarget:
-        """The next part of the work on a store. Rows without a changelog are given up all at once."""
+    def _next_target(self, store: StoreId, records: int) -> StoreTarget:
+        """The next target of a store, at a cost of about `records`. A store without a changelog is emptied at once."""
         task = self._changelogs[store].task.id
-        declared = next(each for each in self._stores.declared(task) if each.name == store.store)
+        declared = next(declaration for declaration in self._stores.declared(task) if declaration.name == store.store)
         if not declared.changelog:
             return self._stores.target(task, declared)
-        return _first(self._stores.step(task, declared, room), room)
+        return _limited(self._stores.next_step(task, declared, records), records)
 
 
 def _ids(task: Task) -> list[StoreId]:
     return [StoreId(store, task.id.partition) for store in task.stores]
 
 
-def _first(target: StoreTarget, room: int) -> StoreTarget:
-    """The part of the work that costs `room` at most, or little more."""
-    kept: list[LogRange] = []
+def _limited(target: StoreTarget, max_cost: int) -> StoreTarget:
+    """The target with its first ranges only, at a cost of `max_cost` or little more, in records."""
+    first: list[LogRange] = []
     cost, position = 0, target.input.applied
-    for each in target.input.ranges:
-        if cost >= room:
-            return replace(target, input=replace(target.input, ranges=tuple(kept), position=position))
-        end = min(each.end, target.input.position)
-        kept.append(each)
-        cost += COST_OF_RANGE + min(end - position, each.records)
+    for log_range in target.input.ranges:
+        if cost >= max_cost:
+            return replace(target, input=replace(target.input, ranges=tuple(first), position=position))
+        end = min(log_range.end, target.input.position)
+        first.append(log_range)
+        cost += COST_OF_RANGE + min(end - position, log_range.records)
         position = end
     return target
 
 
-# Tells several listeners what is restored: the run's own, and those of plugins.
+# Calls several restore listeners: the run's own, and those of plugins.
 
 
 class RestoreListenerError(PluginError):
-    """A restore listener of a plugin raised. `name`: the listener's, `event`: what it was told."""
+    """A restore listener of a plugin raised an error. `name`: of the listener. `event`: the called method."""
 
     def __init__(self, name: str, event: str, error: BaseException) -> None:
         super().__init__(
@@ -390,7 +397,7 @@ class RestoreListenerError(PluginError):
 
 
 class Listeners:
-    """A RestoreListener. `own` hears first, then those of plugins, by name. Raises RestoreListenerError."""
+    """A RestoreListener that calls `own` first, then the plugins' listeners. Raises RestoreListenerError."""
 
     def __init__(self, own: RestoreListener, plugins: Mapping[str, RestoreListener]) -> None:
         self._own = own
@@ -398,22 +405,22 @@ class Listeners:
 
     def started(self, role: TaskType, store: StoreId, position: int, end: int) -> None:
         """See `RestoreListener`."""
-        self._tell("started", lambda each: each.started(role, store, position, end))
+        self._call("started", lambda listener: listener.started(role, store, position, end))
 
     def batch(self, role: TaskType, store: StoreId, position: int, end: int, records: int) -> None:
         """See `RestoreListener`."""
-        self._tell("batch", lambda each: each.batch(role, store, position, end, records))
+        self._call("batch", lambda listener: listener.batch(role, store, position, end, records))
 
     def ended(self, role: TaskType, store: StoreId, records: int) -> None:
         """See `RestoreListener`."""
-        self._tell("ended", lambda each: each.ended(role, store, records))
+        self._call("ended", lambda listener: listener.ended(role, store, records))
 
     def suspended(self, role: TaskType, store: StoreId, records: int, reason: SuspendReason) -> None:
         """See `RestoreListener`."""
-        self._tell("suspended", lambda each: each.suspended(role, store, records, reason))
+        self._call("suspended", lambda listener: listener.suspended(role, store, records, reason))
 
-    def _tell(self, event: str, tell: Callable[[RestoreListener], None]) -> None:
-        tell(self._own)
+    def _call(self, event: str, call: Callable[[RestoreListener], None]) -> None:
+        call(self._own)
         for name, listener in self._plugins.items():
             with wrapping_errors(partial(RestoreListenerError, name, event)):
-                tell(listener)
+                call(listener)

@@ -1,4 +1,4 @@
-"""Stores saved and cleaned."""
+"""Saves snapshots of stores, and cleans unused stores, during a run."""
 
 from __future__ import annotations
 
@@ -23,41 +23,43 @@ from .copies import Snapshots
 from .linked_stores import LinkedStores
 from .requests import StoreResponse
 
-# Has the stores of one client's running tasks copied into the log, as a restore strategy says, beside their epochs.
+# Saves snapshots of the stores of one client's running tasks, as the restore strategy decides, in parallel to epochs.
 #
-# What is due follows from the commits alone, so that a run goes on where the last one has ended. The work is done where
-# the stores are, one store at a time. A copy exists once a commit lists it.
+# Whether a snapshot is due depends on the commits only, so a run continues where the last one has ended. The client
+# does the work, one store at a time. A snapshot exists once a commit lists it.
 
 Saved = Future[StoreResponse]
 
 MAX_STORES_PER_ROUND = 500
-"""Stores that one round of the loop looks at: it takes about a millisecond."""
+"""The stores checked in one round of the epoch loop, which takes about a millisecond."""
 
 
 class SnapshotCommits(Protocol):
-    """The application's sequence of commits."""
+    """The application's commits."""
 
     def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> None:
-        """List copies of stores, and no more those at the paths `removed`, whose files go. Raises FencedError."""
+        """Commit new snapshots, and the removal of those at the paths `removed` with their files. Raises
+        FencedError."""
         ...
 
     def discard(self, path: str) -> None:
-        """Remove a copy that no commit lists. Any thread may do that."""
+        """Remove the file of a snapshot that no commit lists. Thread-safe."""
         ...
 
 
 class Submit(Protocol):
-    """Runs work somewhere else."""
+    """Runs work in another thread."""
 
     def __call__(self, work: Callable[[], StoreResponse], /) -> Saved:
-        """Begin with it."""
+        """Start the work."""
         ...
 
 
 @dataclass
-class _Since:
-    """What has changed a store up to `position`, since its last snapshot, which is at `base`, or since the last one
-    failed. Mutable: the saver's own.
+class _Changes:
+    """The changes of a store up to `position` since its last snapshot, at `base`, or since the last failed attempt.
+
+    `epochs`: with changes. `size`: bytes of the changelog. Mutable, and owned by the saver.
     """
 
     base: int
@@ -67,10 +69,10 @@ class _Since:
 
 
 class StoreSaver:
-    """Used by the loop's thread. `working`: a store that is being copied, or has been, and is not listed yet.
+    """Saves snapshots. Only the epoch loop's thread uses it. `working`: a snapshot being saved, or not listed yet.
 
-    `report` is called with a store and the reason why it could not be copied. It is tried again once the strategy finds
-    that as much has changed again.
+    `report` is called with a store and the reason if it cannot be saved. The next attempt is when the strategy wants a
+    snapshot again, after further changes.
     """
 
     def __init__(
@@ -90,9 +92,9 @@ class StoreSaver:
         self._commits = commits
         self._submit = submit
         self._report = report
-        self._since: dict[StoreId, _Since] = {}
-        self._seen: tuple[int, int] | None = None
-        self._left: list[tuple[StreamTask, Store]] = []
+        self._changes: dict[StoreId, _Changes] = {}
+        self._checked: tuple[int, int] | None = None
+        self._to_check: list[tuple[StreamTask, Store]] = []
         self.working: Saved | None = None
         self._task: StreamTask
         self._damage: TaskCorruptedError | None = None
@@ -101,10 +103,10 @@ class StoreSaver:
         self._path = ""
 
     def advance(self, tasks: Iterable[StreamTask]) -> bool:
-        """List what has been copied, and begin with the next store that is due, if there is one among the next that are
-        looked at; whether none is left to look at since the last commit.
+        """Commit a saved snapshot, and start the next one that is due among the next stores to check.
 
-        Raises FencedError, and TaskCorruptedError for a store that was found damaged.
+        Returns whether all stores were checked since the last commit. Raises FencedError, and TaskCorruptedError for a
+        damaged store.
         """
         if self.working is not None:
             if not self.working.done():
@@ -112,24 +114,24 @@ class StoreSaver:
             self._finish()
         if self._damage is not None:
             if self._task.epoch is not None:
-                return False  # it may find the damage too
+                return False  # the open epoch may detect the damage itself
             damage, self._damage = self._damage, None
             if self._task.state is State.RUNNING:
                 raise damage
-        if not self._left:
+        if not self._to_check:
             running = list(tasks)
-            seen = self._state.number, len(running)
-            if seen == self._seen:
+            current = self._state.number, len(running)
+            if current == self._checked:
                 return True
-            self._seen = seen
-            self._left = [(task, store) for task in running for store in self._stores.declared(task.id)]
-        for _ in range(min(MAX_STORES_PER_ROUND, len(self._left))):
-            if self._begun(*self._left.pop()):
+            self._checked = current
+            self._to_check = [(task, store) for task in running for store in self._stores.declared(task.id)]
+        for _ in range(min(MAX_STORES_PER_ROUND, len(self._to_check))):
+            if self._start_if_due(*self._to_check.pop()):
                 break
         return False
 
-    def give_up(self) -> None:
-        """Save no further store. A copy that is done is listed; one that is not is removed once it is. Raises
+    def cancel(self) -> None:
+        """Stop. A finished snapshot is still committed; an unfinished one is removed when it is finished. Raises
         FencedError.
         """
         if self.working is None:
@@ -146,92 +148,95 @@ class StoreSaver:
         if working is None:
             return
         try:
-            answer = working.result()
+            response = working.result()
         except ClientLostError:
-            return  # the task comes to another client
+            return  # another client gets the task
         except HeadwaterError as error:
             self._report(self._store, error.message)
             return
-        saved = answer.saved
+        saved = response.saved
         if saved is None:
-            self._stores.take(answer)
-            cause = f"store {self._store} was found damaged when it was copied: {answer.damage}"
+            self._stores.record(response)
+            cause = f"store {self._store} was found damaged when it was copied: {response.damage}"
             self._damage = TaskCorruptedError(cause, [self._task.id], self._store.store)
             return
         end = self._stores.end(self._store)
         if self._latest(self._store) < saved.position <= end:
-            self._since[self._store] = _Since(saved.position, saved.position)
+            self._changes[self._store] = _Changes(saved.position, saved.position)
             self._commits.list_snapshots((saved,), self._snapshots.outdated(saved, self._save.keep))
             return
-        self._commits.discard(saved.path)  # without a commit: after each one the saver looks for stores that are due
+        self._commits.discard(saved.path)  # without a commit: every commit makes the saver check all stores again
         if saved.position > end:
             cause = f"store {self._store} is ahead of its changelog: {saved.position} > {end}"
             self._damage = TaskCorruptedError(cause, [self._task.id], self._store.store)
 
-    def _begun(self, task: StreamTask, store: Store) -> bool:
-        """Whether a copy of a store is due, which is begun then."""
+    def _start_if_due(self, task: StreamTask, store: Store) -> bool:
+        """Start to save a snapshot of a store if one is due. Returns whether it was started."""
         if not store.changelog or task.state is not State.RUNNING:
             return False
         self._stores.update_offsets([task])
-        found = StoreId(store.name, task.id.partition)
-        since = self._grown(found)
-        if not since.epochs:
+        store_id = StoreId(store.name, task.id.partition)
+        changes = self._update_changes(store_id)
+        if not changes.epochs:
             return False
-        snapshots = self._snapshots.of(found.store, found.partition)
-        held = self._stores.position(found.store, found.partition)
-        wanted = self._strategy.save(Unsaved(found.store, found.partition, held, since.epochs, since.size, snapshots))
-        if wanted is None:
+        snapshots = self._snapshots.usable(store_id.store, store_id.partition)
+        position = self._stores.position(store_id.store, store_id.partition)
+        save = self._strategy.save(
+            Unsaved(store_id.store, store_id.partition, position, changes.epochs, changes.size, snapshots)
+        )
+        if save is None:
             return False
-        path = self._path = self._snapshots.new_path(found.store, found.partition)
-        self._task, self._store, self._save = task, found, wanted
-        self._since[found] = _Since(since.base, held)
+        path = self._path = self._snapshots.new_path(store_id.store, store_id.partition)
+        self._task, self._store, self._save = task, store_id, save
+        self._changes[store_id] = _Changes(changes.base, position)
         self.working = self._submit(lambda: self._stores.save(task.id, store, path))
         return True
 
-    def _grown(self, store: StoreId) -> _Since:
-        """What has changed a store, as far as the client has applied it."""
+    def _update_changes(self, store: StoreId) -> _Changes:
+        """Count the changes of a store up to the position that the client has applied."""
         latest = self._latest(store)
-        since = self._since.get(store)
-        if since is None or since.base != latest:  # it was saved by another client meanwhile, or its last one given up
-            since = self._since[store] = _Since(latest, latest)
-        held = self._stores.position(store.store, store.partition)
-        if held > since.position:
+        changes = self._changes.get(store)
+        if changes is None or changes.base != latest:  # another client saved it, or its last snapshot is unusable
+            changes = self._changes[store] = _Changes(latest, latest)
+        position = self._stores.position(store.store, store.partition)
+        if position > changes.position:
             topic = changelog_topic(self._state.application, store.store)
-            ranges = self._state.lane_ranges(topic, store.partition, store.partition, since.position)
-            new = [each for each in ranges if since.position < each.end <= held]
-            # Of a range that was merged, only a part may be new.
-            since.epochs += sum(max(1, round(each.epochs * each.part_from(since.position))) for each in new)
-            since.size += sum(round(each.size * each.part_from(since.position)) for each in new)
-            since.position = new[-1].end if new else since.position
-        return since
+            ranges = self._state.lane_ranges(topic, store.partition, store.partition, changes.position)
+            new = [log_range for log_range in ranges if changes.position < log_range.end <= position]
+            # Only a part of a merged range may be new.
+            parts = [log_range.part_from(changes.position) for log_range in new]
+            changes.epochs += sum(max(1, round(r.epochs * part)) for r, part in zip(new, parts, strict=True))
+            changes.size += sum(round(r.size * part) for r, part in zip(new, parts, strict=True))
+            changes.position = new[-1].end if new else changes.position
+        return changes
 
     def _latest(self, store: StoreId) -> int:
-        """The position of a store's furthest snapshot; 0 if there is none."""
-        return max((each.position for each in self._snapshots.of(store.store, store.partition)), default=0)
+        """The position of a store's newest usable snapshot; 0 without one."""
+        snapshots = self._snapshots.usable(store.store, store.partition)
+        return max((snapshot.position for snapshot in snapshots), default=0)
 
 
-# Has copies of stores removed that one client has had no task of for some time (`state_cleanup_delay`).
+# Deletes stores of tasks that one client has not had for some time (`state_cleanup_delay`).
 #
-# Source: the cleaner of `StateDirectory` of Kafka Streams 4.0. A copy that was moved away is kept for a while: it may
-# be needed again, and is then nearly caught up. Only copies are removed that a changelog can make again. The work is
-# done where the stores are, beside epochs.
+# Source: the cleaner of `StateDirectory` of Kafka Streams 4.0. The stores of a moved task are kept for a while: if the
+# task returns, they are nearly caught up. Only stores with a changelog are deleted. The client does the work, in
+# parallel to epochs.
 
-_LOOKS = 10
-"""How often the copies are looked at within the delay."""
+_CHECKS_PER_DELAY = 10
 
 
 class SubmitCleaning(Protocol):
-    """Runs work somewhere else."""
+    """Runs work in another thread."""
 
     def __call__(self, work: Callable[[], Sequence[StoreId]], /) -> Future[Sequence[StoreId]]:
-        """Begin with it."""
+        """Start the work."""
         ...
 
 
 class StoreCleaner:
-    """Used by the loop's thread. `report` is called with what was removed, and with why no more was, if that failed.
+    """Deletes unused stores. Only the epoch loop's thread uses it.
 
-    `seconds`: a clock that nobody sets.
+    `report` is called with the deleted stores, or with an error message. `seconds`: a monotonic clock.
     """
 
     def __init__(
@@ -248,27 +253,27 @@ class StoreCleaner:
         self._report = report
         self._seconds = seconds
         self._unused: dict[StoreId, float] = {}
-        self._look_at = seconds()
+        self._next_check = seconds()
         self._working: Future[Sequence[StoreId]] | None = None
 
     def advance(self, tasks: Callable[[], Collection[TaskId]]) -> None:
-        """Take up what was removed, and begin to remove what is due. `tasks`: those that the client has."""
+        """Report deleted stores, and start to delete those that are due. `tasks`: the tasks of the client."""
         if self._working is not None:
             if self._working.done():
                 self.finish()
             return
         now = self._seconds()
-        if now < self._look_at:
+        if now < self._next_check:
             return
-        self._look_at = now + self._delay / _LOOKS
+        self._next_check = now + self._delay / _CHECKS_PER_DELAY
         self._unused = {store: self._unused.get(store, now) for store in self._stores.unused(tasks())}
         due = [store for store, since in self._unused.items() if now - since >= self._delay]
         if due:
-            held = self._stores.forget(due)
-            self._working = self._submit(lambda: self._stores.clean(held, self._delay))
+            positions = self._stores.forget(due)
+            self._working = self._submit(lambda: self._stores.clean(positions, self._delay))
 
     def finish(self) -> None:
-        """Wait until what is being removed is."""
+        """Wait for a running deletion."""
         if self._working is None:
             return
         working, self._working, self._unused = self._working, None, {}
@@ -276,6 +281,6 @@ class StoreCleaner:
             if removed := working.result():
                 self._report(removed, "")
         except ClientLostError:
-            pass  # with all that it has
+            pass  # its stores are lost with it
         except HeadwaterError as error:
             self._report((), error.message)

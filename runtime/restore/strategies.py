@@ -1,4 +1,4 @@
-"""Restore strategies."""
+"""The built-in restore strategies, and checks of plugins' strategies."""
 
 from __future__ import annotations
 
@@ -13,38 +13,35 @@ from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrateg
 
 
 class ChangelogRestore:
-    """A RestoreStrategy that reads the changelog from the store's position.
-
-    `slice_records`: most records that are read before the work may stop.
-    """
+    """A RestoreStrategy that reads the changelog from the store's position. `slice_records`: see `Apply`."""
 
     def __init__(self, slice_records: int = RECORDS_PER_SLICE) -> None:
         self._slice_records = slice_records
 
     def steps(self, request: RestoreRequest) -> Iterator[Step]:
-        """The records between position and target."""
+        """One step: apply the changelog up to the target."""
         yield Apply(request.target, self._slice_records)
 
 
-# The built-in restore strategy `snapshot`: loads a copy of the store, and applies what the changelog has since.
+# The built-in restore strategy `snapshot`: loads a snapshot of the store, and applies the changelog since then.
 
 EVERY_BYTES = 64 << 20
-"""Of the changelog. It takes some seconds to read."""
+"""The default interval of snapshots, in bytes of the changelog. They take some seconds to read."""
 
 PART_OF_COPY = 0.5
-"""Of the last copy's size: a large store is not copied again for every small change of it."""
+"""The minimum interval, as a part of the last snapshot's size: a small change of a large store needs no snapshot."""
 
 RECORD_BYTES = 256
-"""Of a copy: as many take about as long to load as a record of the changelog to apply."""
+"""Bytes of a snapshot that take as long to load as one record of the changelog to apply."""
 
 SMALL_BYTES = 1 << 20
-"""Such a copy takes no time."""
+"""The size of a snapshot that loads in no time."""
 
 
 class SnapshotRestore:
     """A SavingStrategy. A snapshot is saved when the store has changed in `every_epochs` epochs, or by `every_bytes` of
-    its changelog, whichever is first. If neither is given: by EVERY_BYTES, or PART_OF_COPY if that is more. `keep`:
-    snapshots of each store.
+    its changelog, whichever is first. Without both: by EVERY_BYTES, or by PART_OF_COPY if that is more. `keep`: number
+    of snapshots of each store.
     """
 
     def __init__(self, every_epochs: int | None = None, every_bytes: int | None = None, keep: int = 2) -> None:
@@ -53,7 +50,7 @@ class SnapshotRestore:
         self._keep = keep
 
     def steps(self, request: RestoreRequest) -> Iterator[Step]:
-        """The furthest snapshot, unless the store is about as far, and then the changelog."""
+        """Load the newest snapshot if that is faster than its part of the changelog, then apply the changelog."""
         for snapshot in request.snapshots:
             if (snapshot.position - request.position) * RECORD_BYTES > snapshot.size - SMALL_BYTES:
                 yield Load(snapshot)
@@ -61,7 +58,7 @@ class SnapshotRestore:
         yield Apply(request.target)
 
     def save(self, unsaved: Unsaved) -> Save | None:
-        """Once enough has changed."""
+        """A snapshot, if enough has changed."""
         epochs = self._every_epochs is not None and unsaved.epochs >= self._every_epochs
         every_bytes = self._every_bytes
         if every_bytes is None and self._every_epochs is None:
@@ -71,13 +68,13 @@ class SnapshotRestore:
         return Save(self._keep) if epochs or size else None
 
 
-# Asks a plugin's restore strategy, and says whose mistake it is if its answer is of no use.
+# Calls a plugin's restore strategy, and reports errors and unusable results with its name.
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 class RestoreStrategyError(PluginError):
-    """A restore strategy raised, or gave what cannot be done. `name`: the strategy's, `method`, `cause`."""
+    """A restore strategy raised an error, or returned an unusable result: `name` of the strategy, `method`, `cause`."""
 
     def __init__(self, name: str, method: str, cause: str) -> None:
         super().__init__(
@@ -90,15 +87,15 @@ class RestoreStrategyError(PluginError):
 
 
 class CheckedStrategy:
-    """A RestoreStrategy that gives the first step of another one. Raises RestoreStrategyError."""
+    """A RestoreStrategy that checks the first step of another one. Raises RestoreStrategyError."""
 
     def __init__(self, name: str, strategy: RestoreStrategy) -> None:
         self.name = name
         self._strategy = strategy
 
     def steps(self, request: RestoreRequest) -> Iterator[Step]:
-        """The first one, if there is one. That it brings the store nearer to its target is seen when it is done."""
-        step: object = self._asked("steps", lambda: next(iter(self._strategy.steps(request)), None))
+        """The first step, if any. Whether it brings the store closer to its target is checked when it is done."""
+        step: object = self._call("steps", lambda: next(iter(self._strategy.steps(request)), None))
         cause = "which is neither a Load nor an Apply"
         match step:
             case None:
@@ -116,9 +113,9 @@ class CheckedStrategy:
         store = f"store {request.store}, partition {request.partition}"
         raise RestoreStrategyError(self.name, "steps", f"it gives {step!r} for {store}, {cause}")
 
-    def _asked(self, method: str, ask: Callable[[], Found]) -> Found:
+    def _call(self, method: str, call: Callable[[], Result]) -> Result:
         with wrapping_errors(lambda error: RestoreStrategyError(self.name, method, error_text_with_line(error))):
-            return ask()
+            return call()
 
 
 class CheckedSavingStrategy(CheckedStrategy):
@@ -129,16 +126,16 @@ class CheckedSavingStrategy(CheckedStrategy):
         self._saving = strategy
 
     def save(self, unsaved: Unsaved) -> Save | None:
-        """What the other one says."""
-        found = self._asked("save", lambda: self._saving.save(unsaved))
-        if found is None or (isinstance(found, Save) and isinstance(found.keep, int) and found.keep > 0):
-            return found
-        cause = f"it gives {found!r}, which is neither None nor a Save that keeps one or more"
+        """The checked result of the other strategy."""
+        save = self._call("save", lambda: self._saving.save(unsaved))
+        if save is None or (isinstance(save, Save) and isinstance(save.keep, int) and save.keep > 0):
+            return save
+        cause = f"it gives {save!r}, which is neither None nor a Save that keeps one or more"
         raise RestoreStrategyError(self.name, "save", cause)
 
 
 def checked(name: str, strategy: RestoreStrategy) -> CheckedStrategy:
-    """A strategy whose answers are checked."""
+    """A strategy with checked results."""
     if isinstance(strategy, SavingStrategy):
         return CheckedSavingStrategy(name, strategy)
     return CheckedStrategy(name, strategy)

@@ -82,7 +82,7 @@ class Requests:
         self.loads: list[str] = []
         self.fetched: list[int] = []
         self.happens: Callable[[int], None] = lambda _: None
-        answer = client_stores.answer
+        answer = client_stores.handle
 
         def noted(request: StateRequest) -> StateResponse:
             found = answer(request)
@@ -384,7 +384,7 @@ def test_store_that_is_found_damaged_while_it_is_copied_is_restored_and_its_task
 
     assert (result.status, result.error) == ("caught_up", None)
     (damage,) = story.of(StoreDamaged)
-    assert (damage.partition, damage.cause) == (1, "its file ends every process that reads it (Bus error)")
+    assert (damage.partition, damage.cause) == (1, "its file crashes every process that reads it (Bus error)")
     assert last_sums(app) == WHOLE_SUMS
     assert 1 in {event.partition for event in story.of(StoreRestored)}
     assert bool(snapshots_of(app, 1)) != quiet
@@ -545,7 +545,7 @@ def test_half_loaded_snapshots_are_removed_with_their_store_and_when_an_executor
 
     folder = half_loaded(app, snapshots_of(app, 0)[0], directory.store_path(store))
     log = (app.log_ref.name, dict(app.log_ref.options))
-    held = client_stores.answer(
+    held = client_stores.handle(
         StateRequest("claim", StateLocation(str(app.path / "state"), "test-app", "client-1", log=log))
     )
     assert held.failure is None

@@ -82,7 +82,7 @@ def test_store_that_kills_its_reader_is_wiped_and_no_neighbour(
         ("counts", 2): 0,
         ("counts", 3): 300,
     }
-    assert at["counts", 1].damage.startswith("its file ends every process that reads it (")
+    assert at["counts", 1].damage.startswith("its file crashes every process that reads it (")
     if closed:  # else its damage was found by the worker that died at the other one
         assert "a row is not what was written" in at["counts", 2].damage
     assert not stores[1].exists()

@@ -76,9 +76,9 @@ def test_copy_is_removed_once_no_task_has_had_it_for_the_delay(cleaned: Cleaned)
 
     assert cleaned.at(750) == [S0]
     assert cleaned.told == [([S1, S2], "")]
-    assert cleaned.client.stores.held() == {S0: 5}
+    assert cleaned.client.stores.positions() == {S0: 5}
     cleaned.client.run(T00, T01)
-    assert cleaned.client.stores.held() == {S0: 5, S1: 5}
+    assert cleaned.client.stores.positions() == {S0: 5, S1: 5}
 
 
 def test_task_that_comes_back_in_time_finds_its_copy(cleaned: Cleaned) -> None:
@@ -97,7 +97,7 @@ def test_copy_that_was_touched_lately_stays_and_is_still_known(cleaned: Cleaned)
     cleaned.client.manager.handle_assignment([T00], [T02])
     assert cleaned.at(0) == [S0, S1, S2]
     assert cleaned.at(700) == [S0, S1, S2]
-    assert cleaned.client.stores.held() == {S0: 5, S1: 5, S2: 5}
+    assert cleaned.client.stores.positions() == {S0: 5, S1: 5, S2: 5}
     assert cleaned.told == []
 
 

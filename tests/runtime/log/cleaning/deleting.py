@@ -182,7 +182,7 @@ class Shop:
 
     def take(self, copy: Copy) -> None:
         """Put the furthest usable snapshot in the place of a copy that is behind it."""
-        for snapshot in self._snapshots.of(STORE.name, 0)[:1]:
+        for snapshot in self._snapshots.usable(STORE.name, 0)[:1]:
             if copy.position < snapshot.position <= self.end:
                 planned = replace(self.plan(copy).input, position=snapshot.position, ranges=())
                 self.ask("restore", copy, StoreTarget(0, planned, load=snapshot, subtopology="s"))
