@@ -1,4 +1,4 @@
-"""Checks arguments of the Python API, so that a wrong one is reported at once and not by some function inside."""
+"""Validates arguments of the Python API, so that a wrong argument is reported at once, not by an inner function."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MOST_SHOWN = 60
 
 
 class ArgumentError(HeadwaterError):
-    """An argument that is not what a method takes: its `name`, the `given` value, what was `expected`."""
+    """An invalid argument: its `name`, the `given` value, and what was `expected`."""
 
     def __init__(self, name: str, given: object, expected: str) -> None:
         kind = type(given).__name__
@@ -23,7 +23,7 @@ class ArgumentError(HeadwaterError):
 
 
 def check_name(name: str, given: Any) -> None:
-    """Require a text. Raises ArgumentError."""
+    """Require a string. Raises ArgumentError."""
     if not isinstance(given, str):
         raise ArgumentError(name, given, "a text")
 
@@ -37,13 +37,13 @@ def check_number(name: str, given: Any, least: int | None = None) -> None:
 
 
 def check_names(name: str, given: Any) -> None:
-    """Require a sequence of texts. A single text is refused, as its letters would be taken. Raises ArgumentError."""
-    if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(each, str) for each in given):
+    """Require a sequence of strings. A single string is an error: its letters would be taken. Raises ArgumentError."""
+    if isinstance(given, str) or not isinstance(given, Collection) or not all(isinstance(item, str) for item in given):
         raise ArgumentError(name, given, "a list of texts")
 
 
 def check_engine(given: Any) -> None:
-    """Require None or what can compute expressions. Raises ArgumentError."""
+    """Require None or the name of an expression engine. Raises ArgumentError."""
     from ..runtime.ir.topology import ExpressionEngine
 
     engines = get_args(ExpressionEngine)

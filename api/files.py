@@ -1,4 +1,4 @@
-"""The files of a project, checked once, and the topologies that `select` names."""
+"""The files of a project, checked once, and the topologies selected by `select`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from ..compiler.topology.graph import TopologyGraph
 
 
-# The files of a project, checked once, when they are first needed.
+# The files of a project, checked once, on first use.
 
 
 @dataclass(frozen=True)
 class Options:
-    """What a caller chooses of a project, see `Project`."""
+    """Options of a project, see `Project`."""
 
     profile: str | None = None
     target: str | None = None
@@ -39,7 +39,7 @@ class Options:
 
 
 class CheckedFiles:
-    """The files below `root`. `analyzer`: what judges the types of expressions, made when types are needed."""
+    """The files below `root`. `analyzer`: makes the type checker of expressions when types are needed."""
 
     def __init__(self, root: Path, options: Options, analyzer: Callable[[], Analyzer]) -> None:
         self.root = root
@@ -48,40 +48,41 @@ class CheckedFiles:
 
     @cached_property
     def untyped(self) -> CheckedProject:
-        """The project checked without Spark and without its Python modules."""
+        """The project, checked without Spark and without its Python modules."""
         return self._compiled()
 
     @cached_property
     def typed(self) -> CheckedProject:
-        """The project checked with types and plugins, with the graphs of topologies.
+        """The project, checked with types and plugins, with the graphs of topologies.
 
         Starts Spark for new expressions.
         """
         return self._compiled(analyzer=self._analyzer(), plugins=InstalledPlugins(self.plugins))
 
     @cached_property
-    def judged(self) -> CheckedProject:
-        """The project checked with plugins and with the types that are known without Spark. It has the graphs of those
-        topologies of which all types are known.
+    def typed_without_spark(self) -> CheckedProject:
+        """The project, checked with plugins and the types known without Spark.
+
+        It has the graphs of the topologies whose types are all known.
         """
         return self._compiled(plugins=InstalledPlugins(self.plugins))
 
     @cached_property
-    def guessed(self) -> CheckedProject:
-        """The same, with an unknown type for each expression that was never judged: see `UntypedAnalyzer`."""
+    def typed_or_unknown(self) -> CheckedProject:
+        """The same, with an unknown type for expressions that were never typed: see `UntypedAnalyzer`."""
         from ..compiler.language.stand_in import UntypedAnalyzer
 
         return self._compiled(analyzer=UntypedAnalyzer(), keep_verdicts=False)
 
     @property
     def checked(self) -> CheckedProject:
-        """The one of both that exists, for uses without types."""
-        found: CheckedProject = self.__dict__.get("typed") or self.untyped
-        return found
+        """`typed` if it exists, else `untyped`: for uses that need no types."""
+        checked: CheckedProject = self.__dict__.get("typed") or self.untyped
+        return checked
 
     @cached_property
     def resources(self) -> Resources:
-        """Topics, topologies and what is in them."""
+        """Topics, topologies, and the resources in them."""
         return resources_of(self.checked.loaded, self.checked.model)
 
     @property
@@ -91,24 +92,24 @@ class CheckedFiles:
 
     @property
     def seeds(self) -> str:
-        """The application that commits records from outside."""
+        """The application that commits seeds and appended records."""
         return f"{self.name}-seed"
 
     @property
     def spark(self) -> Mapping[str, Any]:
-        """Spark's settings, even of a project with errors."""
+        """Spark's settings, also of a project with errors."""
         return spark_of(self.checked.loaded)
 
     def applications(self) -> list[str]:
-        """The applications of all topologies, even of a project with errors."""
-        return [f"{self.name}-{each.name}" for each in self.resources.of("topology")]
+        """The applications of all topologies, also of a project with errors."""
+        return [f"{self.name}-{topology.name}" for topology in self.resources.of("topology")]
 
     def plugins(self, without: Collection[str] = ()) -> PluginManager:
-        """Built-in and installed plugins, and those of the project, whose modules are imported here."""
+        """Built-in, installed and local plugins. Imports the project's modules."""
         modules = plugins_of(self.untyped.loaded)
         return PluginManager(self.root, modules, (*self.options.without_plugins, *without))
 
-    def found(self) -> dict[str, Any]:
+    def parsed_fields(self) -> dict[str, Any]:
         """The fields of `Parsed`, as far as they are known."""
         checked = self.checked
         return {
@@ -122,10 +123,10 @@ class CheckedFiles:
 
     def parsed(self) -> Parsed:
         """The result of parsing, as far as it is known."""
-        return Parsed(**self.found())
+        return Parsed(**self.parsed_fields())
 
     def settings_to_read(self) -> Settings:
-        """The settings of the target, with absolute paths, even if other files have errors.
+        """The settings of the target, with absolute paths. Errors in other files do not matter.
 
         Raises InvalidProjectError.
         """
@@ -136,29 +137,26 @@ class CheckedFiles:
         return replace(settings, without_plugins=self.options.without_plugins)
 
     def has_log_folder(self) -> bool:
-        """Whether the target's log is in a folder, which is there. Raises InvalidProjectError."""
+        """Whether the target's log is in an existing folder. Raises InvalidProjectError."""
         path = self.settings_to_read().log.options.get("path")
         return isinstance(path, str) and Path(path).is_dir()
 
     def require_valid(self) -> None:
-        """Raises InvalidProjectError if errors have been found."""
+        """Raise InvalidProjectError if errors were found."""
         if self.checked.diagnostics.has_errors:
             raise InvalidProjectError(self.parsed())
 
-    def unknown(self, error: UnknownNameError) -> HeadwaterError:
-        """The error.
-
-        If the project's files have errors, those: the missing name may be in a file that cannot be read.
-        """
+    def or_project_errors(self, error: UnknownNameError) -> HeadwaterError:
+        """The error, or InvalidProjectError if the files have errors: the missing name may be in an unreadable file."""
         parsed = self.parsed()
         return error if parsed.ok else InvalidProjectError(parsed)
 
-    def no_topic(self, name: str) -> UnknownNameError:
-        """The error that there is no topic of that name."""
-        hint = did_you_mean(name, self.checked.topics) or "`headwater ls --type topic` lists those that there are"
+    def unknown_topic(self, name: str) -> UnknownNameError:
+        """The error for a topic that does not exist, with a suggestion."""
+        hint = did_you_mean(name, self.checked.topics) or "`headwater ls --type topic` lists the topics"
         return UnknownNameError("topic", name, hint)
 
-    def _compiled(self, **more: Any) -> CheckedProject:
+    def _compiled(self, **kwargs: Any) -> CheckedProject:
         return compile_project(
             self.root,
             vars=self.options.vars,
@@ -166,90 +164,90 @@ class CheckedFiles:
             target=self.options.target,
             without_plugins=self.options.without_plugins,
             earlier=self.__dict__.get("untyped"),
-            **more,
+            **kwargs,
         )
 
 
-# The topics and topologies that `select` names.
+# The topics and topologies selected by `select`.
 
 
 class Selection:
-    """The selected part of a project; all of it if nothing is selected."""
+    """The selected part of a project: all of it without a selector."""
 
     def __init__(self, files: CheckedFiles) -> None:
         self._files = files
-        self._words = files.options.select
+        self._selectors = files.options.select
 
     @property
     def narrows(self) -> bool:
-        """Whether anything was selected."""
-        return bool(self._words)
+        """Whether there is a selector."""
+        return bool(self._selectors)
 
     @cached_property
     def ids(self) -> frozenset[str]:
         """The names of the selected topics and topologies. Raises SelectorError."""
-        return select(self._files.resources, self._words)
+        return select(self._files.resources, self._selectors)
 
     def resources(self) -> tuple[Resource, ...]:
-        """What is selected, and what is in it. Raises InvalidProjectError without a headwater.yml, SelectorError."""
+        """The selected topics and topologies, and the resources in them. Raises InvalidProjectError, SelectorError."""
         if not self._files.checked.loaded.project.entries:
             raise InvalidProjectError(self._files.parsed())
         selected = self.ids
         return tuple(
-            each
-            for each in self._files.resources.by_id.values()
-            if (f"topology.{each.topology}" if each.topology else each.id) in selected
+            resource
+            for resource in self._files.resources.by_id.values()
+            if (f"topology.{resource.topology}" if resource.topology else resource.id) in selected
         )
 
     def topologies(self) -> tuple[str, ...]:
-        """By name, of a project whose names are known to be names. Raises InvalidProjectError, SelectorError."""
+        """Names of the selected topologies, of a valid project. Raises InvalidProjectError, SelectorError."""
         self._files.require_valid()
-        found = tuple(each.name for each in self._files.resources.of("topology") if each.id in self.ids)
-        if not found:
-            raise NoTopologyError(" ".join(self._words))
-        return found
+        names = tuple(topology.name for topology in self._files.resources.of("topology") if topology.id in self.ids)
+        if not names:
+            raise NoTopologyError(" ".join(self._selectors))
+        return names
 
     def topologies_to_read(self) -> tuple[str, ...]:
-        """By name, of a project that may have errors. Raises InvalidProjectError, SelectorError."""
-        found = tuple(each.name for each in self.resources() if each.kind == "topology")
-        if self.narrows and not found:
-            raise NoTopologyError(" ".join(self._words))
-        return found
+        """The same for a project that may have errors. Raises InvalidProjectError, SelectorError."""
+        names = tuple(resource.name for resource in self.resources() if resource.kind == "topology")
+        if self.narrows and not names:
+            raise NoTopologyError(" ".join(self._selectors))
+        return names
 
-    def named(self, words: Collection[str]) -> tuple[str, ...]:
-        """The topologies that other words select, by name, of a project that may have errors.
+    def matching(self, selectors: Collection[str]) -> tuple[str, ...]:
+        """Names of the topologies that other selectors match, of a project that may have errors.
 
         Raises InvalidProjectError, SelectorError.
         """
         if not self._files.checked.loaded.project.entries:
             raise InvalidProjectError(self._files.parsed())
-        ids = select(self._files.resources, words)
-        found = tuple(each.name for each in self._files.resources.of("topology") if each.id in ids)
-        if not found:
-            raise NoTopologyError(" ".join(words))
-        return found
+        ids = select(self._files.resources, selectors)
+        names = tuple(topology.name for topology in self._files.resources.of("topology") if topology.id in ids)
+        if not names:
+            raise NoTopologyError(" ".join(selectors))
+        return names
 
     def graphs(self) -> tuple[TopologyGraph, ...]:
         """The graphs of the selected topologies.
 
-        Raises InvalidProjectError, SelectorError if only topics are selected.
+        Raises InvalidProjectError, and SelectorError if only topics are selected.
         """
         checked = self._files.typed
         self._files.require_valid()
-        found = tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self.ids)
-        if self.narrows and not found:
-            raise NoTopologyError(" ".join(self._words))
-        return found
+        graphs = tuple(graph for graph in checked.topologies if f"topology.{graph.name}" in self.ids)
+        if self.narrows and not graphs:
+            raise NoTopologyError(" ".join(self._selectors))
+        return graphs
 
     def seeds(self) -> list[str]:
-        """Topics that have a seed, of the selected ones and of those that selected topologies read."""
+        """Topics with a seed: the selected ones, and those that selected topologies read."""
         resources = self._files.resources
         wanted = {parent for id_ in self.ids for parent in resources.by_id[id_].parents} | self.ids
-        return [each.name for each in resources.of("topic") if each.seeded and each.id in wanted]
+        return [topic.name for topic in resources.of("topic") if topic.seeded and topic.id in wanted]
 
     def topics_around(self, applications: Collection[str]) -> set[str]:
         """The topics that these applications read or write."""
         resources = self._files.resources
         topologies = {f"topology.{application.partition('-')[2]}" for application in applications}
         read = {parent for id_ in topologies for parent in resources.by_id[id_].parents}
-        return {each.name for each in resources.of("topic") if each.id in read or topologies & set(each.parents)}
+        return {topic.name for topic in resources.of("topic") if topic.id in read or topologies & set(topic.parents)}

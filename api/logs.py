@@ -1,4 +1,4 @@
-"""Looking after the log, and removing what was generated."""
+"""Maintenance of the log, and removal of generated files."""
 
 from __future__ import annotations
 
@@ -22,26 +22,22 @@ from ..runtime.state.directory import StateDirectory, find_with_rebuilds
 from ..suggestions import guess
 from .arguments import check_names
 from .files import CheckedFiles, Selection
-from .runs import refuse_running
+from .runs import check_not_running
 from .target import TARGET, GeneratedCode, Target
-
-# Looks after the log of the target: what is in it, whether it is whole, and how to go on if it is not.
 
 
 class NotInLogError(HeadwaterError):
-    """The log has no records of a topic: `topic`."""
+    """The log has no records of the topic `topic`."""
 
     exit_code = 2
 
-    def __init__(self, topic: str, known: Sequence[str]) -> None:
-        super().__init__(
-            f"the log has no topic {topic!r}", guess(topic, known, "`headwater log ls` lists those that it has")
-        )
+    def __init__(self, topic: str, names: Sequence[str]) -> None:
+        super().__init__(f"the log has no topic {topic!r}", guess(topic, names, "`headwater log ls` lists its topics"))
         self.topic = topic
 
 
 class NothingWrittenError(HeadwaterError):
-    """The project has this topic or store, and nothing was committed for it yet: `name`."""
+    """Nothing was committed yet for a topic or store of the project. `name`: its name."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(f"nothing was written to the {kind} {name!r} yet", "`headwater build` seeds topics, and runs")
@@ -49,20 +45,20 @@ class NothingWrittenError(HeadwaterError):
 
 
 class UnknownApplicationError(HeadwaterError):
-    """The log has nothing of an application of this project: `application`."""
+    """The log has no application of this project with this name: `application`."""
 
     exit_code = 2
 
-    def __init__(self, application: str, known: Sequence[str]) -> None:
+    def __init__(self, application: str, names: Sequence[str]) -> None:
         super().__init__(
             f"the log has no application {application!r} of this project",
-            guess(application, known, "`headwater log ls` lists those that it has"),
+            guess(application, names, "`headwater log ls` lists its applications"),
         )
         self.application = application
 
 
 class Logs:
-    """The whole log, whichever applications of it the project still has."""
+    """The whole log, with applications that the project does not have any more."""
 
     def __init__(self, files: CheckedFiles, code: GeneratedCode, target: Target) -> None:
         self._files = files
@@ -78,25 +74,25 @@ class Logs:
         return plan_repair(self._target.log_to_read(), progress, self._readers(), self._applications())
 
     def _applications(self) -> tuple[str, ...]:
-        """Those of the project, whether the log has anything of them or not."""
+        """The project's applications, whether or not they are in the log."""
         return (*self._files.applications(), self._files.seeds)
 
     def _readers(self) -> dict[str, list[str]]:
-        """The applications that read each topic as the project is now, whether they have run or not."""
-        found = defaultdict(list)
+        """The applications that read each topic in the present project, whether or not they have run."""
+        readers = defaultdict(list)
         for topology in self._files.resources.of("topology"):
             for parent in topology.parents:
-                found[parent.partition(".")[2]].append(f"{self._files.name}-{topology.name}")
-        return found
+                readers[parent.partition(".")[2]].append(f"{self._files.name}-{topology.name}")
+        return readers
 
     def repair(self, planned: Sequence[Repair]) -> None:
         """See `Project.repair_log`."""
         log = self._target.log_to_read()
-        for each in planned:
-            refuse_running(log, each.application)
-        with held(self._target.state_dir(), [each.application for each in planned]):
-            for each in planned:
-                repair(log, each)
+        for repair_ in planned:
+            check_not_running(log, repair_.application)
+        with held(self._target.state_dir(), [repair_.application for repair_ in planned]):
+            for repair_ in planned:
+                repair(log, repair_)
 
     def clean(self, applications: Sequence[str]) -> tuple[CleanedApplication, ...]:
         """See `Project.clean_log`."""
@@ -106,13 +102,13 @@ class Logs:
         policies = {each.application: policies_of(each, settings.delete_retention_ms) for each in topologies}
         policies[self._files.seeds] = policies_of_fed(topologies)
         # `latest` raises CommitsMissingError for one whose commits are gone.
-        known = [name for name in policies if log.commits(name).latest()]
+        committed = [name for name in policies if log.commits(name).latest()]
         for name in applications:
-            if name not in known:
-                raise UnknownApplicationError(name, known)
-        chosen = [name for name in known if not applications or name in applications]
+            if name not in committed:
+                raise UnknownApplicationError(name, committed)
+        chosen = [name for name in committed if not applications or name in applications]
         for name in chosen:
-            refuse_running(log, name)
+            check_not_running(log, name)
         delay_ms = settings.file_delete_delay_ms
         with held(self._target.state_dir(), chosen):
             return tuple(
@@ -127,47 +123,44 @@ class Logs:
         """See `Project.log_contents`."""
         check_names("topics", topics)
         declared = {} if self._files.checked.diagnostics.has_errors else self._files.checked.topics
-        found = contents(
+        applications = contents(
             self._target.log_to_read(),
             self._applications(),
             {name: policy_of(topic) for name, topic in declared.items()},
             {(topic.writer or self._files.seeds, name): topic.readers for name, topic in declared.items()},
         )
         if not topics:
-            return found
-        known = {topic.topic for each in found for topic in each.topics}
-        asked = {one for name in topics for one in self._of_name(name, known)}
+            return applications
+        topics_in_log = {topic.topic for application in applications for topic in application.topics}
+        wanted = {topic for name in topics for topic in self._matching(name, topics_in_log)}
         return tuple(
-            replace(each, topics=some, held=tuple(held for held in each.held if held.topic in asked))
-            for each in found
-            if (some := tuple(topic for topic in each.topics if topic.topic in asked)) or each.error
+            replace(application, topics=kept, held=tuple(held for held in application.held if held.topic in wanted))
+            for application in applications
+            if (kept := tuple(topic for topic in application.topics if topic.topic in wanted)) or application.error
         )
 
-    def _of_name(self, name: str, known: Collection[str]) -> list[str]:
-        """The topics of the log that a name means: a topic, or the changelogs of a store, `store` or `topology.store`.
+    def _matching(self, name: str, topics_in_log: Collection[str]) -> list[str]:
+        """The log's topics for a name: a topic, or the changelogs of a store, given as `store` or `topology.store`.
 
         Raises NotInLogError, NothingWrittenError.
         """
         resources = self._files.resources
-        of_store = [
-            changelog_topic(f"{self._files.name}-{each.topology}", each.name)
-            for each in resources.of("store")
-            if name in (each.name, f"{each.topology}.{each.name}")
+        changelogs = [
+            changelog_topic(f"{self._files.name}-{store.topology}", store.name)
+            for store in resources.of("store")
+            if name in (store.name, f"{store.topology}.{store.name}")
         ]
-        meant = [name] if name in known else [topic for topic in of_store if topic in known]
-        if meant:
-            return meant
-        if of_store or f"topic.{name}" in resources.by_id:
-            raise NothingWrittenError(name, "store" if of_store else "topic")
+        matches = [name] if name in topics_in_log else [topic for topic in changelogs if topic in topics_in_log]
+        if matches:
+            return matches
+        if changelogs or f"topic.{name}" in resources.by_id:
+            raise NothingWrittenError(name, "store" if changelogs else "topic")
         stores, topics = resources.of("store"), resources.of("topic")
-        raise NotInLogError(name, sorted({*known, *(each.name for each in (*stores, *topics))}))
-
-
-# Removes what Headwater has made of a project: generated code, and the stores on this machine.
+        raise NotInLogError(name, sorted({*topics_in_log, *(resource.name for resource in (*stores, *topics))}))
 
 
 class Cleaning:
-    """Cleans the selected topologies; without a selection, all that this project has or had."""
+    """Removes generated code and stores of the selected topologies, or of all that this project has or had."""
 
     def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
         self._files = files
@@ -179,27 +172,27 @@ class Cleaning:
         generated = [self._files.root / TARGET]
         if self._selection.narrows:
             generated = [self._files.root / TARGET / topology for topology in self._selection.topologies()]
-        found = [path for path in generated if path.exists()]
-        return (*found, *(directory.path for directory in (self._state_directories() if state else ())))
+        paths = [path for path in generated if path.exists()]
+        return (*paths, *(directory.path for directory in (self._state_directories() if state else ())))
 
     def clean(self, *, state: bool) -> tuple[Path, ...]:
         """See `Project.clean`."""
-        doomed = self.cleanable(state=state)
+        paths = self.cleanable(state=state)
         directories = self._state_directories() if state else []
         forget_state(directories)
-        for path in set(doomed) - {directory.path for directory in directories}:
+        for path in set(paths) - {directory.path for directory in directories}:
             if path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
             else:
                 path.unlink()
-        return doomed
+        return paths
 
     def _state_directories(self) -> list[StateDirectory]:
         state_dir, project = local_state(self._target.settings()), self._files.name
         topologies = self._selection.topologies() if self._selection.narrows else ("*",)
         return [
             directory
-            for here in ([] if state_dir is None else [state_dir])
+            for path in ([] if state_dir is None else [state_dir])
             for topology in topologies
-            for directory in find_with_rebuilds(here, f"{project}-{topology}")
+            for directory in find_with_rebuilds(path, f"{project}-{topology}")
         ]

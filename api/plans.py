@@ -1,4 +1,4 @@
-"""What the next run of a project would do."""
+"""Plans: what the next run of a project would do."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .target import Target
 
 
 class Plans:
-    """Compares the selected topologies, and the seeds that they need, with what is committed. Nothing is written."""
+    """Compares the selected topologies, and the seeds that they need, with committed data. Nothing is written."""
 
     def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
         self._files = files
@@ -42,53 +42,53 @@ class Plans:
         return self._plan_on_log(self._planned(go_on))
 
     def plan_with_resets(self, resets: Mapping[str, Collection[str]]) -> Plan:
-        """What the next run would do if these stores were to be computed again: application -> stores."""
+        """What the next run would do if these stores were rebuilt: application -> stores."""
         return self._plan_on_log(replace(self._planned(go_on=False), resets=resets))
 
     def topologies(self) -> Sequence[Topology]:
-        """The selected topologies as they are declared, but for those of whose expressions nothing is known."""
+        """The selected topologies as declared, without those that have expressions of unknown type."""
         return self._planned(go_on=False).topologies
 
     def require(self, plan: Plan | str | os.PathLike[str] | None, go_on: bool) -> bool:
-        """Check that a plan still holds. Returns its `go_on`, without a plan the given one.
+        """Check that a plan still holds. Returns its `go_on`, or the given one without a plan.
 
-        Spark is asked for types that are not known, and only if nothing else stands against the plan. Raises
-        PlanFileError, PlanOutdatedError.
+        Spark is started for unknown types, and only if nothing else contradicts the plan. Raises PlanFileError,
+        PlanOutdatedError.
         """
         if plan is None:
             return go_on
         made, now = self.check(plan, go_on)
-        if not all(now.content.get(each.topology) for each in now.applications):
-            _ = self._files.typed  # `plan` takes its types from now on
+        if not all(now.content.get(application.topology) for application in now.applications):
+            _ = self._files.typed  # from now on, `plan` uses its types
             self.check(plan, go_on)
         return made.go_on
 
     def check(self, plan: Plan | str | os.PathLike[str], go_on: bool) -> tuple[Made, Plan]:
-        """See `Project.check_plan`. Returns what the plan was made of, and the plan of now."""
+        """See `Project.check_plan`. Returns what the plan was made of, and the present plan."""
         made = Made.of(plan) if isinstance(plan, Plan) else Made.read(Path(plan))
         now = self.plan(go_on=go_on or made.go_on)
         made.require(now)
         return made, now
 
     def check_refresh(self, applications: Collection[str], restarted: Collection[str]) -> None:
-        """Check that the selected topologies could begin again once `applications` are removed, see `check_refresh`."""
+        """Check that the selected topologies can start again once `applications` are removed: see `check_refresh`."""
         planned, log = self._planned(go_on=False), self._target.log_to_read()
         check_refresh(log, planned.topologies, applications, planned.applications, restarted)
 
     def check_reset(self, applications: Collection[str]) -> None:
-        """Check that applications could begin again, as far as that is known: files with errors are not judged.
+        """Check that applications can start again. Files with errors are not considered.
 
         Raises RefreshRefusedError.
         """
-        if not applications or self._judged().diagnostics.has_errors:
+        if not applications or self._checked().diagnostics.has_errors:
             return
         log, planned = self._target.log_to_read(), self._planned(go_on=False)
-        chosen = [each for each in planned.topologies if each.application in applications]
-        changes = {(each.kind, each.subject) for each in self.plan().changes if each.verdict is Verdict.ERROR}
+        chosen = [topology for topology in planned.topologies if topology.application in applications]
+        changes = {(change.kind, change.subject) for change in self.plan().changes if change.verdict is Verdict.ERROR}
         stopped = refused_from_nothing(log, chosen, applications, planned.applications)
-        # What the plan does not refuse, the run of all topologies puts right first.
-        if left := [each for each in stopped if (each.kind, each.subject) in changes]:
-            raise RefreshRefusedError(left)
+        # What the plan accepts is fixed first by a run of all topologies.
+        if rejected := [change for change in stopped if (change.kind, change.subject) in changes]:
+            raise RefreshRefusedError(rejected)
 
     def outlook(self, *, go_on: bool = False) -> Plan | None:
         """See `Project.outlook`."""
@@ -96,7 +96,7 @@ class Plans:
             plan = self.plan(go_on=go_on)
         except (HeadwaterError, OSError):
             return None
-        begun = plan.orphans or any(each.begun for each in plan.applications)
+        begun = plan.orphans or any(application.begun for application in plan.applications)
         return plan if begun and plan.verdict is not Verdict.NOTHING else None
 
     def orphans(self) -> tuple[Orphan, ...]:
@@ -112,18 +112,20 @@ class Plans:
         log = self._target.settings_to_read().log
         return log_location(log.name, log.options)
 
-    def _judged(self) -> CheckedProject:
-        found: CheckedProject = vars(self._files).get("typed") or self._files.judged
-        return found
+    def _checked(self) -> CheckedProject:
+        checked: CheckedProject = vars(self._files).get("typed") or self._files.typed_without_spark
+        return checked
 
     def _planned(self, go_on: bool) -> Planned:
         names = self._selection.topologies()
-        judged = self._judged()
-        if judged.diagnostics.has_errors:
-            raise InvalidProjectError(Parsed(**{**self._files.found(), "diagnostics": tuple(judged.diagnostics)}))
-        graphs = {graph.name: graph for graph in judged.topologies}
+        checked = self._checked()
+        if checked.diagnostics.has_errors:
+            raise InvalidProjectError(
+                Parsed(**{**self._files.parsed_fields(), "diagnostics": tuple(checked.diagnostics)})
+            )
+        graphs = {graph.name: graph for graph in checked.topologies}
         if any(name not in graphs for name in names):
-            graphs = {graph.name: graph for graph in self._files.guessed.topologies} | graphs
+            graphs = {graph.name: graph for graph in self._files.typed_or_unknown.topologies} | graphs
         return Planned(
             self._files.name,
             self._files.root,
@@ -131,7 +133,11 @@ class Plans:
             self._files.applications(),
             [name for name in names if name not in graphs],
             {name: self._seed(name) for name in self._selection.seeds()},
-            {each.id: f"{each.file}:{each.line}" for each in self._files.resources.by_id.values() if each.line},
+            {
+                resource.id: f"{resource.file}:{resource.line}"
+                for resource in self._files.resources.by_id.values()
+                if resource.line
+            },
             go_on,
             self._target.settings_to_read().former_names,
         )

@@ -1,4 +1,4 @@
-"""The Python API of a project: `Project("flights").build()`. It does what the command line does, without printing."""
+"""The Python API of a project: `Project("flights").build()`. The same as the command line, without printing."""
 
 from __future__ import annotations
 
@@ -54,11 +54,10 @@ if TYPE_CHECKING:
 
 
 class Project:
-    """A project folder, as its files are when they are first needed.
+    """A project folder. Its files are read on first use.
 
-    `select`: the topics and topologies that commands work on, as for `--select`. `session`: a Spark session to use,
-    which stays open. Without one, a session is started when it is needed, and `close` (or the end of a `with` block)
-    stops it.
+    `select`: the topics and topologies that methods work on, as for `--select`. `session`: a Spark session to use,
+    which stays open. Without it, a session is started when needed, and `close` (or the end of a `with` block) stops it.
 
     A method imports what it needs when it is called: `parse` loads no Arrow, and only `run` loads Spark.
     """
@@ -69,7 +68,7 @@ class Project:
         *,
         profile: str | None = None,
         target: str | None = None,
-        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the name in headwater.yml
         select: Sequence[str] = (),
         without_plugins: Sequence[str] = (),
         session: SparkSession | None = None,
@@ -82,7 +81,7 @@ class Project:
         self._selection = Selection(self._files)
         self._session = session
         self.spark_starts: Callable[[str], None] | None = None
-        """Told, in a line for people, before Spark starts for an expression that needs it."""
+        """Called with a line of text before Spark starts for an expression that needs it."""
 
     @classmethod
     def load(
@@ -91,12 +90,12 @@ class Project:
         *,
         profile: str | None = None,
         target: str | None = None,
-        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the name in headwater.yml
         select: Sequence[str] = (),
         without_plugins: Sequence[str] = (),
         session: SparkSession | None = None,
     ) -> Self:
-        """The project in a folder; the same as calling the class."""
+        """The project in a folder: the same as calling the class."""
         return cls(
             path,
             profile=profile,
@@ -122,29 +121,28 @@ class Project:
             self._spark.close()
 
     def parse(self) -> Parsed:
-        """Check the files: no Spark, no Java, no Python of the project."""
+        """Check the files, without Spark, Java, and the project's Python code."""
         return self._files.parsed()
 
     def compile(self, *, check: bool = True) -> Compiled:
-        """Check everything and write `target/`: code of the selected topologies, the manifest of all.
+        """Check everything and write `target/`: the code of the selected topologies, and the manifest of all.
 
-        Spark is started only for expressions whose types only it knows, and that it has not judged before. Raises
-        InvalidProjectError if there are errors, unless `check` is False: then they are in the result, and nothing is
-        written.
+        Spark is started only for new expressions whose types only it knows. Raises InvalidProjectError if there are
+        errors. With `check=False` they are in the result, and nothing is written.
         """
         return self._code.compile(check=check)
 
     def resources(self) -> tuple[Resource, ...]:
-        """The selected topics and topologies, and what is in them, even of a project with errors.
+        """The selected topics and topologies, and the resources in them, also of a project with errors.
 
         Raises InvalidProjectError if headwater.yml is missing or cannot be read.
         """
         return self._selection.resources()
 
     def describe(self, style: str = "text") -> str:
-        """The selected topologies as `text` (as Kafka Streams does) or `mermaid`. Raises InvalidProjectError.
+        """The selected topologies as `text` (as in Kafka Streams) or `mermaid`. Raises InvalidProjectError.
 
-        Where there are several, a comment says which one follows.
+        Several topologies are separated by comments with their names.
         """
         from ..compiler.topology.description import describe, mermaid
 
@@ -155,26 +153,27 @@ class Project:
         return "\n".join(f"{comment} {graph.name}, {graph.file}\n{show(graph)}" for graph in graphs)
 
     def step_engines(self) -> tuple[StepEngine, ...]:
-        """Of each step with expressions of the selected topologies, whether tasks can compute it, or what keeps it with
-        Spark SQL: see `run`'s `engine`. Raises InvalidProjectError.
+        """Each step with expressions: whether tasks can compute it, or what keeps it on Spark SQL (`run` has `engine`).
+
+        Of the selected topologies. Raises InvalidProjectError.
         """
         from ..compiler.topology.engines import step_engines
 
-        return tuple(each for graph in self._selection.graphs() for each in step_engines(graph))
+        return tuple(step for graph in self._selection.graphs() for step in step_engines(graph))
 
     def settings(self) -> Settings:
         """The chosen target, with absolute paths. Raises InvalidProjectError."""
         return self._target.settings()
 
     def log(self) -> Log:
-        """The log of the chosen target. It is made if there is none yet.
+        """The log of the chosen target. It is created if it does not exist.
 
-        Raises InvalidProjectError, LogError, OtherLogError if stores on this machine were made of another log.
+        Raises InvalidProjectError, LogError, OtherLogError if stores on this machine belong to another log.
         """
         return self._target.log()
 
     def assignors(self) -> Registry:
-        """Task assignors by name, the project's own among them. Raises InvalidProjectError, PluginError."""
+        """Task assignors by name, including the project's own. Raises InvalidProjectError, PluginError."""
         self._files.require_valid()
         return self._files.plugins().assignors
 
@@ -188,10 +187,10 @@ class Project:
     ) -> tuple[SeedResult, ...]:
         """Fill topics from their seeds: the named topics, or the selected ones and those that selected topologies read.
 
-        With `full_refresh` a topic starts again with its seed, and topologies that have read it from the beginning;
-        with `keep_unchanged` too, only a topic whose seed has changed. Records that were appended stay, behind the
-        seed, unless `drop_appended`. Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not
-        with `full_refresh`), AppendedOtherwiseError, AppendedUnknownError, LockError.
+        `full_refresh`: topics start again with their seed, and so do topologies that have read them; with
+        `keep_unchanged`, only topics whose seed has changed. Appended records stay, behind the seed, unless
+        `drop_appended`. Raises UnknownNameError, InvalidProjectError, SeedError, SeedChangedError (not with
+        `full_refresh`), AppendedOtherwiseError, AppendedUnknownError, LockError.
         """
         return self._topics.seed(
             topics, full_refresh=full_refresh, keep_unchanged=keep_unchanged, drop_appended=drop_appended
@@ -200,28 +199,28 @@ class Project:
     def plan_seed(
         self, topics: Sequence[str] = (), *, keep_unchanged: bool = False, drop_appended: bool = False
     ) -> tuple[tuple[SeedReplacement, ...], tuple[Removal, ...]]:
-        """What `seed` with `full_refresh` would do: the topics that start again, and what goes of their readers.
+        """What `seed` with `full_refresh` would do: the topics that start again, and what is removed of their readers.
 
         Nothing is changed. Raises LogError, and what `seed` raises.
         """
         return self._topics.plan_seed(topics, keep_unchanged, drop_appended)
 
     def append(self, topic: str, records: Any, *, as_json: bool = False) -> AppendResult:
-        """Append records to a topic that no topology writes: a table, or an iterable of rows or of records.
+        """Append records to an external topic: a table, or an iterable of rows or of records.
 
-        Values are read as strictly as those of a seed's file: a text is no number, and NaN no null. Objects may also
-        have Python's times, bytes, NaN and infinity; with `as_json` only the values that JSON has. Fractions have all
-        of their digits where they are `Decimal`.
+        Values are read as strictly as those of a seed's file: a string is no number, and NaN no null. Objects may also
+        have Python's times, bytes, NaN and infinity; with `as_json` only JSON's values. `Decimal` keeps all digits of a
+        fraction.
 
-        Raises UnknownNameError, SeedError for rows that the topic cannot hold (unless its `on_error` leaves them out),
+        Raises UnknownNameError, SeedError for rows that the topic cannot hold (unless its `on_error` skips them),
         TopicChangedError, WriterChangedError.
         """
         return self._topics.append(topic, records, as_json)
 
     def retry(self, topic: str, records: Sequence[Mapping[str, Any]] | None = None) -> RetryResult:
-        """Put the records of a topic of dead letters back into the topic from which they came, once each.
+        """Redrive: put the records of a dead-letter topic back into the topic from which they came, once each.
 
-        `records`: only these letters, as `read` gives them (`asdict`), with keys, values and times changed. Raises
+        `records`: only these letters, as returned by `read` (`asdict`), with corrected keys, values or times. Raises
         UnknownNameError, NoLettersError, LetterError, SeedError for records that the topic cannot hold.
         """
         return self._topics.retry(topic, records)
@@ -238,16 +237,16 @@ class Project:
         trace: Trace | str | os.PathLike[str] | None = None,
         engine: ExpressionEngine | None = None,
     ) -> RunResults:
-        """Run the generated code of the selected topologies, until it has caught up or `stop` is set.
+        """Run the generated code of the selected topologies, until they have caught up or `stop` is set.
 
         On the main thread and without `stop`, Ctrl-C and SIGTERM end the run after the epoch was committed. The result
-        is also in `target/run_results.json`. Spark is not started if the log refuses all of them. `plan`: one, or the
-        file of one; nothing is run if the project or the log have moved on since. `go_on`, which a plan has too:
-        changes count from the next record on where they may, and no result is computed again for them. `trace`: a file
-        that is told what each epoch did when, for viewers of traces, or a `Trace`, which also adds that up. `engine`:
-        what computes expressions, in place of what the profile says. Raises PlanFileError, PlanOutdatedError,
-        InvalidProjectError, JavaError, OtherLogError, TraceFileError, and RunFailedError if an application failed or
-        was taken over, unless `check` is False: then that is in the result.
+        is also written to `target/run_results.json`. Spark is not started if the log rejects all topologies. `plan`: a
+        plan, or its file; nothing is run if the project or the log have changed since. `go_on` (a plan has its own):
+        changes count from the next record on where possible, and no result is rebuilt for them. `trace`: a file for
+        trace viewers with what each epoch did when, or a `Trace`, which also adds that up. `engine`: what computes
+        expressions, over the profile. Raises PlanFileError, PlanOutdatedError, InvalidProjectError, JavaError,
+        OtherLogError, TraceFileError, and RunFailedError if an application failed or was taken over; with `check=False`
+        that is only in the result.
         """
         chosen = self._plans.require(plan, go_on)
         return self._runs.run(
@@ -271,10 +270,10 @@ class Project:
         trace: Trace | str | os.PathLike[str] | None = None,
         engine: ExpressionEngine | None = None,
     ) -> RunResults:
-        """Compile, run the tests of the project (unless `test` is False), seed, and run until all input is consumed.
+        """Compile, run the project's tests (unless `test` is False), seed, and run until all input is consumed.
 
-        Raises TestsFailedError if a test fails: then nothing was seeded or run. Else raises, and arguments, as of
-        `seed` and `run`.
+        Raises TestsFailedError if a test fails: then nothing was seeded or run. Otherwise, arguments and errors are
+        those of `seed` and `run`.
         """
         check_methods("observer", observer, "on")
         check_engine(engine)
@@ -294,24 +293,23 @@ class Project:
         update: bool = False,
         progress: Callable[[CaseResult], None] = lambda _: None,
     ) -> CaseResults:
-        """Run the tests of the project, the YAML files of `tests/`: of the selected topologies, in this process.
+        """Run the project's tests, the YAML files of `tests/`, for the selected topologies, in this process.
 
-        `names`: only these, by name (`*` stands for other characters) or file. Spark is started for expressions that
-        need it (`spark` of the result says which), and with `engine="spark"` all run on it. `update`: what was found
-        is written into the files, in the place of rows that differ. `progress` is told each result. What fails is in
-        the result. Raises InvalidProjectError, also for mistakes in the files of tests, UnknownNameError,
-        NotLocalError.
+        `names`: only these, by name (`*` matches any characters) or file. Spark is started for expressions that need it
+        (`spark` of the result lists them); with `engine="spark"` all tests run on it. `update`: results replace rows
+        that differ in the files. `progress` is called with each result. Failures are in the result. Raises
+        InvalidProjectError, also for mistakes in test files, UnknownNameError, NotLocalError.
         """
         return self._testing.test(names, engine, update, progress)
 
     def full_refresh(self, *, seeds: bool = False) -> None:
-        """Remove all that the selected topologies have committed, with their output and their state.
+        """Remove everything that the selected topologies have committed, with their output and their state.
 
-        Topologies that are no longer in the project are removed with them. If some are selected, only those that have
-        written topics which these write or read, or have read from them. `seeds`: seeds that have changed are written
-        again next, as `build` does. Raises RefreshRefusedError if a run could not begin after that, and what `seed`
-        raises, LockError while one of them is running, ReaderError if one that is not selected has read their output.
-        Then nothing has been removed.
+        Topologies that are no longer in the project are removed with them; with a selection, only those that have
+        written topics which the selected ones write or read, or have read from them. `seeds`: changed seeds are written
+        again next, as `build` does. Raises RefreshRefusedError if a run could not start after it, LockError while one
+        of them runs, ReaderError if an unselected topology has read their output, and what `seed` raises. Then nothing
+        was removed.
         """
         self._runs.full_refresh(self._to_refresh(seeds))
 
@@ -323,31 +321,32 @@ class Project:
         return self._runs.plan_full_refresh(self._to_refresh(seeds))
 
     def plan(self, *, against: str | os.PathLike[str] | None = None, go_on: bool = False) -> Plan:
-        """What the next `run`, and `seed` and `build`, would do with what is committed, for the selected topologies.
+        """What the next `run`, `seed` or `build` would do with committed data, for the selected topologies.
 
         It reads commits and files only: no Spark, no lock, nothing is written, and it works while the project runs.
-        `against`: the manifest of a deployed project, which is compared instead of the log. `go_on`: of such a run.
-        Raises InvalidProjectError, SelectorError, LogError, ManifestError.
+        `against`: the manifest of a deployed project, compared instead of the log. `go_on`: plan a run with it. Raises
+        InvalidProjectError, SelectorError, LogError, ManifestError.
         """
         return self._plans.plan(None if against is None else Path(against), go_on=go_on)
 
     def check_plan(self, plan: Plan | str | os.PathLike[str], *, go_on: bool = False) -> None:
-        """Check that a plan, or the file of one, still holds, as far as that is known without Spark.
+        """Check that a plan, or the plan in a file, still holds, as far as that is known without Spark.
 
         `run` checks all of it. Raises PlanFileError, PlanOutdatedError, InvalidProjectError, LogError.
         """
         self._plans.check(plan, go_on)
 
     def outlook(self, *, local: bool = False, go_on: bool = False) -> Plan | None:
-        """The plan, if something has changed since something was committed. None too where it cannot be made: `run`
-        tells what is wrong then. `local`: None also for a log that is not in a folder, so that nobody waits for it.
+        """The plan, if anything has changed since the last commits; None also if it cannot be made: `run` reports why.
+
+        `local`: None also for a log that is not in a folder, so that nobody waits for it.
         """
-        if local and not self._files.has_log_folder():  # before anything is imported that reads logs
+        if local and not self._files.has_log_folder():  # before modules that read logs are imported
             return None
         return self._plans.outlook(go_on=go_on)
 
     def orphans(self) -> tuple[Orphan, ...]:
-        """The applications in the log that no topology of the project owns: of topologies that were removed or renamed.
+        """Applications in the log without a topology in the project: theirs was removed or renamed.
 
         Raises InvalidProjectError, LogError.
         """
@@ -369,85 +368,85 @@ class Project:
     ) -> Rows[Record]:
         """Committed records of a topic from offset `start` on, at most `limit`. `follow`: also future ones.
 
-        Iterate over them, or take them as an Arrow, pandas or Spark frame. Records have the columns that were declared
-        when they were written, see `declared_otherwise`. Only errors in headwater.yml and profiles.yml matter. Raises
+        Iterate over them, or convert them to an Arrow, pandas or Spark frame. Records have the columns declared when
+        they were written, see `declared_otherwise`. Only errors in headwater.yml and profiles.yml matter. Raises
         UnknownNameError, InvalidProjectError.
         """
         return self._topics.read(topic, start=start, limit=limit, follow=follow)
 
     def declared_otherwise(self, topic: str) -> str | None:
-        """How a topic's declaration differs from that of its records when they were written, as `read` shows them.
+        """How a topic's declaration differs from the one that its records were written with, which `read` uses.
 
         None if both are the same. Raises UnknownNameError, InvalidProjectError.
         """
         return self._topics.declared_otherwise(topic)
 
     def recomputation(self, topic: str) -> Recomputation | None:
-        """The new result that a topic is part of, if one is computed beside the one that `read` shows, else None.
+        """The new result that includes a topic, while it is being rebuilt; else None. `read` shows the present result.
 
         Raises UnknownNameError, InvalidProjectError.
         """
         return self._tasks.recomputation(self._topics.application(topic))
 
     def store_recomputation(self, store: str) -> Recomputation | None:
-        """The new result that a store (`store` or `topology.store`) is part of, if one is computed beside the one that
-        `query` shows, else None. Raises UnknownNameError, InvalidProjectError.
+        """The new result that includes a store (`store` or `topology.store`), while it is being rebuilt; else None.
+
+        `query` shows the present result. Raises UnknownNameError, InvalidProjectError.
         """
         return self._tasks.recomputation(self._stores.application(store))
 
     def query(
         self, store: str, *, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
     ) -> Rows[Row]:
-        """The rows of a store (`store` or `topology.store`) after the last commit, even while its topology runs.
+        """The rows of a store (`store` or `topology.store`) after the last commit, also while its topology runs.
 
-        Rows have the columns that were declared when they were written, see `store_declared_otherwise`. `key`: some or
-        all key columns. `start`, `end`: of a window store, bounds of window starts in ms, the second
-        excluded. Iterate over the rows, or take them as an Arrow, pandas or Spark frame. Only errors in files that the
-        store's topology needs matter. Raises UnknownNameError, InvalidProjectError. Reading the result raises
-        StoreKeyError.
+        Rows have the columns declared when they were written, see `store_declared_otherwise`. `key`: some or all key
+        columns. `start`, `end`: for window stores, the range of window starts in ms, without `end`. Iterate over the
+        rows, or convert them to an Arrow, pandas or Spark frame. Only errors in files that the store's topology needs
+        matter. Raises UnknownNameError, InvalidProjectError. Reading the result raises StoreKeyError.
         """
         return self._stores.query(store, key=key, start=start, end=end)
 
     def store_retention(self, store: str) -> int | None:
-        """How long a store keeps a row, in ms of stream time; None for ever.
+        """How long a store keeps a row, in ms of stream time; None: forever.
 
         Raises UnknownNameError, InvalidProjectError.
         """
         return self._stores.retention(store)
 
     def store_declared_otherwise(self, store: str) -> str | None:
-        """How a store's declaration differs from that of its rows, as `query` shows them: the next run has not begun.
+        """How a store's declaration differs from that of its rows, which `query` uses, before the next run.
 
         None if both are the same. Raises UnknownNameError, InvalidProjectError.
         """
         return self._stores.declared_otherwise(store)
 
     def tasks(self) -> tuple[ApplicationTasks, ...]:
-        """What the selected topologies' clients and tasks do just now, as the driver of each has written last.
+        """What the clients and tasks of the selected topologies do, as their drivers have last reported.
 
-        Without Spark and locks, from any machine that has the log. Only errors in headwater.yml and profiles.yml
+        Without Spark and locks, from any machine with access to the log. Only errors in headwater.yml and profiles.yml
         matter. Raises InvalidProjectError, SelectorError, NewerStatusError.
         """
         return self._tasks.now()
 
     def pause(self) -> tuple[ApplicationPause, ...]:
-        """Have the selected topologies stand still, until `resume`. It does not wait for what they are working on.
+        """Pause the selected topologies until `resume`. It does not wait for records in progress.
 
-        Their drivers notice within a second, commit what is open, begin nothing, and keep their claims. The pause is in
-        the log: it also holds for a run that starts later. Only errors in headwater.yml and profiles.yml matter. Raises
-        InvalidProjectError, SelectorError, LogError.
+        Their drivers notice within a second, commit open epochs, start no new ones, and keep their claims. The pause is
+        in the log: it also holds for a run that starts later. Only errors in headwater.yml and profiles.yml matter.
+        Raises InvalidProjectError, SelectorError, LogError.
         """
         return self._pauses.pause()
 
     def resume(self) -> tuple[ApplicationPause, ...]:
-        """Have the selected topologies go on. Raises as `pause`."""
+        """Resume the selected topologies. Raises what `pause` raises."""
         return self._pauses.resume()
 
     def log_contents(self, topics: Sequence[str] = ()) -> tuple[ApplicationContents, ...]:
-        """What each application has committed to the log: its commits, its topics with records, offsets and sizes.
+        """What each application has committed to the log: its commits, and its topics with records, offsets and sizes.
 
-        `topics`: only these. All applications in the log are there, also those that the project does not have any more.
-        Without Spark and locks. An application whose commits cannot be read has its `error`. Only errors in
+        `topics`: only these. All applications in the log are included, also those that the project does not have any
+        more. Without Spark and locks. An application with unreadable commits has an `error`. Only errors in
         headwater.yml and profiles.yml matter. Raises InvalidProjectError, NotInLogError.
         """
         return self._logs.contents(topics)
@@ -457,72 +456,74 @@ class Project:
         return self._target.log_place()
 
     def verify_log(self, progress: Callable[[int, int], None] = lambda _, __: None) -> tuple[VerifiedApplication, ...]:
-        """Read all that commits list, and compare it with its checksums: what each application has, and its `damages`.
+        """Read everything that commits list, and compare it with its checksums.
 
-        `progress` is told how many segments were read, and of how many. Nothing is changed, no lock is needed, and
-        topologies may run. Raises InvalidProjectError, FullyRefreshedError.
+        Each application has a list of `damages`.
+
+        `progress` is called with the number of segments read, and their total. Nothing is changed, no lock is needed,
+        and topologies may run. Raises InvalidProjectError, FullyRefreshedError.
         """
         return self._logs.verify(progress)
 
     def plan_repair(self, progress: Callable[[int, int], None] = lambda _, __: None) -> tuple[Repair, ...]:
-        """What `repair_log` would give up so that all that commits list can be read again. Nothing is changed.
+        """What `repair_log` would drop so that everything else can be read again. Nothing is changed.
 
         `progress`: as for `verify_log`. Raises InvalidProjectError, LogError if commits cannot be read, and
-        NotLostError if the system refuses a file that is not known to be lost.
+        NotLostError if the system rejects access to a file that may not be lost.
         """
         return self._logs.plan_repair(progress)
 
     def repair_log(self, planned: Sequence[Repair]) -> None:
-        """Give up what `plan_repair` has found: records that are missing or damaged, for good. Offsets stay.
+        """Drop what `plan_repair` has found: missing or damaged records, for good. Offsets do not change.
 
-        Raises StillRunningError, LockError while one of the applications runs, SegmentsChangedError if its records were
-        replaced since it was planned.
+        Raises StillRunningError, LockError while one of the applications runs, SegmentsChangedError if records were
+        replaced since the plan was made.
         """
         self._logs.repair(planned)
 
     def clean_log(self, applications: Sequence[str] = ()) -> tuple[CleanedApplication, ...]:
-        """Merge, compact and expire what the log has of the project's topologies and of its topics from outside.
+        """Merge, compact and expire the log of the project's topologies and of its external topics.
 
-        As runs do in the background, but until there is nothing more to do. `applications`: only these. Files that
-        nothing lists any more are removed, those that were just replaced by a later call or run. Spark is started
-        only for expressions that it has not judged before. Raises InvalidProjectError, UnknownApplicationError,
-        StillRunningError, LockError while one of them runs, LogError, MachineError.
+        Runs do the same in the background; this call continues until nothing is left to do. `applications`: only these.
+        Files that nothing lists any more are removed, just replaced ones by a later call or run. Spark is started only
+        for new expressions. Raises InvalidProjectError, UnknownApplicationError, StillRunningError, LockError while one
+        of them runs, LogError, MachineError.
         """
         return self._logs.clean(applications)
 
     def plan_reset(self, topologies: Sequence[str]) -> tuple[Removal, ...]:
         """What `remove` would remove so that topologies start again from the first records of their topics.
 
-        `topologies`: as for `select`, at least one. Topics that are fed from outside are not among it. Nothing is
-        changed. Raises InvalidProjectError, SelectorError, StillReadError if a topology that is not named has read what
-        they have written, RefreshRefusedError if a run could not begin after it (unless the files have errors, so that
-        this is not known), StillRunningError, LogError.
+        `topologies`: as for `select`, at least one. External topics are not included. Nothing is changed. Raises
+        InvalidProjectError, SelectorError, StillReadError if another topology has read their output,
+        RefreshRefusedError if a run could not start after it (not checked if the files have errors), StillRunningError,
+        LogError.
         """
-        found = self._removals.plan_reset(topologies)
-        self._plans.check_reset([each.application for each in found])
-        return found
+        removals = self._removals.plan_reset(topologies)
+        self._plans.check_reset([removal.application for removal in removals])
+        return removals
 
     def plan_store_reset(self, topology: str, stores: Sequence[str], *, withdraw: bool = False) -> StoreReset:
-        """What it comes to if the next run computes stores of a topology again from the records that are there.
+        """What rebuilding stores of a topology with the next run means: the records to read, and the disk space.
 
-        `withdraw`: they are left as they are, if that was asked for. Nothing is changed. Raises InvalidProjectError,
-        SelectorError, NoStoreToResetError, StoreNotResetError if the next run would refuse to, StillRunningError while
-        a result of the topology is computed again, LogError.
+        `withdraw`: plan to take an earlier request back. Nothing is changed. Raises InvalidProjectError, SelectorError,
+        NoStoreToResetError, StoreNotResetError if the next run would refuse to, StillRunningError while a result of the
+        topology is being rebuilt, LogError.
         """
         return self._store_resets.plan(topology, stores, withdraw=withdraw)
 
     def reset_store(self, planned: StoreReset) -> None:
-        """Ask for what `plan_store_reset` has found, in one commit: the next run does it. A run may be under way.
+        """Request what `plan_store_reset` has planned, in one commit: the next run does it. A run may be under way.
 
-        Raises StillRunningError, CommittedMeanwhileError if the application has begun again from nothing since it was
-        planned, LogError. Then nothing was changed.
+        Raises StillRunningError, CommittedMeanwhileError if the application was reset since the plan was made,
+        LogError. Then nothing was changed.
         """
         self._store_resets.reset(planned)
 
     def plan_rewind(
         self, topology: str, topic: str, whence: Whence, partitions: Collection[int] = (), *, keep_state: bool = False
     ) -> Rewind:
-        """What it comes to if a topology goes on reading a topic elsewhere, in all partitions or in some.
+        """What changes if a topology resumes elsewhere in a topic, in all partitions or in some.
 
         Nothing is changed. Raises InvalidProjectError, SelectorError, NotReadError, OutOfRangeError, RewoundStateError
         if records that are read again would count twice in stores (not with `keep_state`), StillRunningError, LogError.
@@ -530,36 +531,35 @@ class Project:
         return self._removals.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
 
     def rewind(self, planned: Rewind) -> None:
-        """Do what `plan_rewind` has found, in one commit.
+        """Do what `plan_rewind` has planned, in one commit.
 
         Raises StillRunningError, LockError while the application runs, CommittedMeanwhileError if it has committed
-        since it was planned, LogError. Then nothing was changed.
+        since the plan was made, LogError. Then nothing was changed.
         """
         self._removals.rewind(planned)
 
     def plan_remove(self, names: Sequence[str]) -> tuple[Removal, ...]:
-        """What `remove` would remove of applications whose topologies the project does not have any more, and of topics
-        that nothing in it declares. Nothing is changed.
+        """What `remove` would remove of applications and topics that the project does not have any more.
 
-        Raises InvalidProjectError, UnknownRemainsError, StillDeclaredError, StillReadError, StillRunningError,
-        LogError.
+        Nothing is changed. Raises InvalidProjectError, UnknownRemainsError, StillDeclaredError, StillReadError,
+        StillRunningError, LogError.
         """
         return self._removals.plan_remove(names)
 
     def remove(self, planned: Sequence[Removal]) -> None:
-        """Remove what `plan_reset` or `plan_remove` has found, for good.
+        """Remove what `plan_reset` or `plan_remove` has planned, for good.
 
         Raises StillRunningError, LockError while one of the applications runs, CommittedMeanwhileError if one has
-        committed since it was planned, LogError. Then nothing was removed.
+        committed since the plan was made, LogError. Then nothing was removed.
         """
         self._removals.remove(planned)
 
     def copy_log(
         self, folder: str | os.PathLike[str], progress: Callable[[int, int], None] = lambda _, __: None
     ) -> CopiedLog:
-        """Copy the log into a folder as it is at one moment, or bring a copy there up to date. Topologies may run.
+        """Copy the log into a folder as it is at one moment, or update a copy there. Topologies may run.
 
-        `progress` is told how many files were looked at, and of how many. What is copied is compared with its
+        `progress` is called with the number of files looked at, and their total. Copied files are compared with their
         checksums. Raises InvalidProjectError, CopyTargetError, UncopiableLogError, LogError if commits cannot be read,
         MachineError.
         """
@@ -570,17 +570,19 @@ class Project:
         return self._cleaning.cleanable(state=state)
 
     def clean(self, *, state: bool = False) -> tuple[Path, ...]:
-        """Remove `target/`, and with `state` the stores of all clients, which a run restores. Returns what was removed.
+        """Remove `target/`, and with `state` the stores of all clients, which a run restores.
 
-        If topologies are selected, only their code and stores. Of the state directory, only what Headwater has made
-        for this project is removed, also for topologies that are no longer in it. Stores on executors'
-        machines stay: they cannot be reached without a run. Raises LockError while an application runs on that state,
+        Returns the removed paths.
+
+        With a selection, only code and stores of the selected topologies. In the state directory, only what Headwater
+        has made for this project is removed, also for topologies that are no longer in it. Stores on executors'
+        machines stay: they cannot be reached without a run. Raises LockError while an application uses that state,
         InvalidProjectError, SelectorError.
         """
         return self._cleaning.clean(state=state)
 
     def _to_refresh(self, seeds: bool) -> list[str]:
-        """The applications that go with a full refresh, if a run could begin after it."""
+        """The applications that a full refresh removes, if a run could start after it."""
         applications = self._runs.refreshed()
         self._plans.check_refresh(applications, self._topics.starting_again(applications) if seeds else ())
         return applications

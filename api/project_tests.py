@@ -1,4 +1,4 @@
-"""The tests of a project, and their results."""
+"""A project's tests, and their results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
 
-# The results of a project's tests: data to print, and to write into a file.
+# Results of a project's tests: data to print, and to write to a file.
 
 Status = Literal["passed", "failed", "error"]
 EntryKind = Literal["topic", "store", "dropped"]
@@ -39,15 +39,16 @@ EntryKind = Literal["topic", "store", "dropped"]
 
 @dataclass(frozen=True)
 class ComparedRow:
-    """A row of what a case expects, or of what was found in its place. `line`: in the file; None for a row that it does
-    not have.
+    """An expected row of a case, an actual row, or both.
+
+    `line`: in the file; None for a row that is only in the result.
     """
 
     row: Compared
     line: int | None
 
     def to_json(self) -> dict[str, Any]:
-        """As in `schemas/test_results.json`."""
+        """The form of `schemas/test_results.json`."""
         expected, found = self.row.expected, self.row.found
         return {
             "kind": self.row.kind,
@@ -62,7 +63,7 @@ class ComparedRow:
 class Difference:
     """An entry of `expect` that does not hold. `kind`, `name`: a topic, a store, or `dropped`.
 
-    `rows`: all that were compared, of `columns`. `hint`: what may have been meant.
+    `rows`: all compared rows, with the cells of `columns`. `hint`: what may have been meant.
     """
 
     kind: EntryKind
@@ -75,20 +76,18 @@ class Difference:
 
     @property
     def wrong(self) -> tuple[ComparedRow, ...]:
-        """The rows that differ, are missing, or are there and not expected."""
-        return tuple(each for each in self.rows if each.row.kind != "same")
+        """The rows that differ, are missing, or are unexpected."""
+        return tuple(compared_ for compared_ in self.rows if compared_.row.kind != "same")
 
     def to_json(self) -> dict[str, Any]:
-        """As in `schemas/test_results.json`."""
-        rows = [each.to_json() for each in self.rows]
+        """The form of `schemas/test_results.json`."""
+        rows = [row.to_json() for row in self.rows]
         return {"kind": self.kind, "name": self.name, "line": self.line, "hint": self.hint, "rows": rows}
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """One case. `error`: why it could not be run to its end, `hint`: what to do about it. `on_spark`: whether it ran on
-    Spark.
-    """
+    """One case. `error`: why it could not be completed; `hint`: a way out. `on_spark`: whether it ran on Spark."""
 
     name: str
     topology: str
@@ -102,7 +101,7 @@ class CaseResult:
     hint: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """As in `schemas/test_results.json`."""
+        """The form of `schemas/test_results.json`."""
         return {
             "test": self.name,
             "topology": self.topology,
@@ -113,7 +112,7 @@ class CaseResult:
             "on_spark": self.on_spark,
             "error": self.error,
             "hint": self.hint,
-            "differences": [each.to_json() for each in self.differences],
+            "differences": [difference.to_json() for difference in self.differences],
         }
 
 
@@ -121,7 +120,7 @@ class CaseResult:
 class CaseResults:
     """All cases that were run, in the order of their files.
 
-    `spark`: the steps because of which Spark was started. `updated`: the files that `update` has written.
+    `spark`: the steps that needed Spark. `updated`: the files that `update` has written.
     """
 
     cases: tuple[CaseResult, ...]
@@ -135,54 +134,54 @@ class CaseResults:
     @property
     def failed(self) -> tuple[CaseResult, ...]:
         """The cases that did not pass."""
-        return tuple(each for each in self.cases if each.status != "passed")
+        return tuple(case for case in self.cases if case.status != "passed")
 
     def check(self) -> None:
-        """Raises TestsFailedError if a case did not pass."""
+        """Raise TestsFailedError if a case did not pass."""
         if self.failed:
             raise TestsFailedError(self)
 
     def to_json(self) -> dict[str, Any]:
-        """As in `schemas/test_results.json`."""
+        """The form of `schemas/test_results.json`."""
         return {
-            "tests": [each.to_json() for each in self.cases],
+            "tests": [case.to_json() for case in self.cases],
             "passed": len(self.cases) - len(self.failed),
             "failed": len(self.failed),
             "updated": list(self.updated),
             "seconds": round(self.seconds, 3),
-            "spark": [{"at": each.at, "because": each.kept} for each in self.spark],
+            "spark": [{"at": step.at, "because": step.kept} for step in self.spark],
         }
 
 
 class TestsFailedError(HeadwaterError):
-    """Tests of the project have failed: `results`."""
+    """Tests of the project have failed. `results`: of all cases."""
 
-    __test__ = False  # of pytest, which would take it for a class of tests
+    __test__ = False  # pytest would collect the class
 
     def __init__(self, results: CaseResults) -> None:
-        names = ", ".join(f"'{each.name}' ({each.file}:{each.line})" for each in results.failed)
+        names = ", ".join(f"'{case.name}' ({case.file}:{case.line})" for case in results.failed)
         count = len(results.failed)
         super().__init__(
             f"{count} {'test has' if count == 1 else 'tests have'} failed: {names}",
-            "`headwater test` shows what was expected and what was found",
+            "`headwater test` shows expected and actual rows",
         )
         self.results = results
 
 
 def shown_json(results: Mapping[str, Any], base: str) -> dict[str, Any]:
-    """The JSON of results with paths from the reader's directory. `base`: the path from there to the project."""
+    """The results' JSON with paths from the reader's directory. `base`: the path from there to the project."""
     if base in ("", "."):
         return dict(results)
-    return {**results, "tests": [{**each, "file": f"{base}/{each['file']}"} for each in results["tests"]]}
+    return {**results, "tests": [{**case, "file": f"{base}/{case['file']}"} for case in results["tests"]]}
 
 
-# Runs the tests of a project: the cases in its folder `tests/`.
+# Runs the cases in the folder `tests/`.
 
 UNUSED_VARIABLE = "HW035"
 
 
 class Testing:
-    """The tests of a project."""
+    """Runs a project's tests."""
 
     def __init__(self, files: CheckedFiles, selection: Selection, spark: SparkOnDemand) -> None:
         self._files = files
@@ -200,12 +199,12 @@ class Testing:
         started = time.monotonic()
         diagnostics = Diagnostics()
         loaded = load_cases(self._files.root, self._files.untyped.loaded.vars, diagnostics)
-        self._refuse(diagnostics, loaded)
+        self._raise_errors(diagnostics, loaded)
         chosen = list(self._chosen(loaded.cases, names))
         if not chosen:
             return CaseResults(())
         checked = [self._checked(case, diagnostics) for case in chosen]
-        self._refuse(diagnostics, loaded)
+        self._raise_errors(diagnostics, loaded)
         results: list[CaseResult] = []
         spark: dict[StepEngine, None] = {}
         for case, made in zip(chosen, checked, strict=True):
@@ -218,26 +217,28 @@ class Testing:
         return CaseResults(tuple(results), tuple(spark), time.monotonic() - started, files)
 
     def _update(self, results: Sequence[CaseResult]) -> tuple[str, ...]:
-        """Write what was found into the files of cases that have failed. Returns these files."""
-        found: dict[str, list[Found]] = {}
-        for each in (difference for result in results for difference in result.differences):
-            rows = [compared.row for compared in each.rows]
-            found.setdefault(each.file, []).append(Found(each.kind, each.line, rows, each.columns))
-        for file, differences in found.items():
+        """Write actual rows into the files of failed cases. Returns these files."""
+        by_file: dict[str, list[Found]] = {}
+        for difference in (difference for result in results for difference in result.differences):
+            rows = [compared.row for compared in difference.rows]
+            by_file.setdefault(difference.file, []).append(
+                Found(difference.kind, difference.line, rows, difference.columns)
+            )
+        for file, differences in by_file.items():
             path = self._files.root / file
             content = path.read_bytes()
             bom = codecs.BOM_UTF8 if content.startswith(codecs.BOM_UTF8) else b""
             text = updated(content.removeprefix(bom).decode("utf-8"), differences)
             path.write_bytes(bom + text.encode("utf-8"))
-        return tuple(found)
+        return tuple(by_file)
 
     def _chosen(self, cases: Sequence[Case], names: Sequence[str]) -> Iterator[Case]:
         """The named cases (by name, pattern or file) of the selected topologies. Raises UnknownNameError."""
         selected = self._selection.topologies() if self._selection.narrows else None
         for name in names:
             if not any(_is_named(case, name) for case in cases):
-                known = [each for case in cases for each in (case.name.text, case.position.file)]
-                hint = did_you_mean(name, known) or "`headwater test` without names runs all of them"
+                names_ = [name_ for case in cases for name_ in (case.name.text, case.position.file)]
+                hint = did_you_mean(name, names_) or "`headwater test` without names runs all of them"
                 raise UnknownNameError("test", name, hint)
         for case in cases:
             if (selected is None or case.topology.text in selected) and (
@@ -246,7 +247,7 @@ class Testing:
                 yield case
 
     def _checked(self, case: Case, diagnostics: Diagnostics) -> CheckedCase | CaseResult | None:
-        """The case as it is run; its result where its variables do not fit the project. None: something is reported."""
+        """The case, ready to run; its result if its variables do not fit the project; None if an error is reported."""
         project = self._project(case)
         try:
             graph = project.graphs.get(case.topology.text)
@@ -264,29 +265,33 @@ class Testing:
         return check_case(case, graph, self._files.root, diagnostics)
 
     def _check_variables(self, node: MappingNode, project: DrivenProject, diagnostics: Diagnostics) -> None:
-        found = project.files.typed.diagnostics
-        unused = [each.message for each in found if each.code == UNUSED_VARIABLE and not each.position.in_file]
+        diagnostics_ = project.files.typed.diagnostics
+        unused = [
+            diagnostic.message
+            for diagnostic in diagnostics_
+            if diagnostic.code == UNUSED_VARIABLE and not diagnostic.position.in_file
+        ]
         for name in node:
             for message in unused:
                 if f"'{name}'" in message:
-                    diagnostics.add("HW806", node.key_position(name), message, "Leave it out, or use it.")
+                    diagnostics.add("HW806", node.key_position(name), message, "Remove it, or use it.")
 
     def _project(self, case: Case) -> DrivenProject:
-        """The project with the case's variables; the same one for equal variables."""
+        """The project with the case's variables. Cases with equal variables share it."""
         key = repr(sorted(case.vars.items()))
         if key not in self._projects:
             self._projects[key] = with_vars(self._files, self._spark, case.vars)
         return self._projects[key]
 
-    def _refuse(self, diagnostics: Diagnostics, loaded: LoadedCases) -> None:
-        """Raises InvalidProjectError if something in the files of tests is wrong."""
+    def _raise_errors(self, diagnostics: Diagnostics, loaded: LoadedCases) -> None:
+        """Raise InvalidProjectError if test files have errors."""
         if diagnostics.has_errors:
-            found = self._files.found()
-            sources = {**found["sources"], **loaded.sources}
-            raise InvalidProjectError(Parsed(**{**found, "diagnostics": tuple(diagnostics), "sources": sources}))
+            fields = self._files.parsed_fields()
+            sources = {**fields["sources"], **loaded.sources}
+            raise InvalidProjectError(Parsed(**{**fields, "diagnostics": tuple(diagnostics), "sources": sources}))
 
     def _run(self, checked: CheckedCase | None, engine: ExpressionEngine) -> CaseResult:
-        assert checked is not None  # else it was reported, and refused
+        assert checked is not None  # otherwise an error was reported and raised
         case = checked.case
         project, name, started = self._project(case), case.topology.text, time.monotonic()
         on_spark = project.on_spark(name, engine)
@@ -294,12 +299,17 @@ class Testing:
         try:
             driven.feed(checked.given)
             surface = Surface.of(project.graphs[name])
-            every = [_difference(driven, surface, entry, each) for entry, each in checked.expected]
+            differences = [_difference(driven, surface, entry, expected) for entry, expected in checked.expected]
         except HeadwaterError as error:
             return _result(case, time.monotonic() - started, on_spark, error=error)
         finally:
             driven.close()
-        return _result(case, time.monotonic() - started, on_spark, tuple(each for each in every if each.wrong))
+        return _result(
+            case,
+            time.monotonic() - started,
+            on_spark,
+            tuple(difference for difference in differences if difference.wrong),
+        )
 
 
 def _is_named(case: Case, name: str) -> bool:
@@ -331,29 +341,29 @@ def _result(
 
 
 def _difference(driven: DrivenTopology, surface: Surface, entry: MappingNode, expected: Expected) -> Difference:
-    """What was found in the place of an entry of `expect`."""
+    """The difference between an entry of `expect` and the result; without wrong rows if the entry holds."""
     if isinstance(expected, ExpectedDrops):
         return _dropped(driven, entry, expected)
     columns, hint = expected.columns, None
     if expected.kind == "topic":
         records = driven.records(surface.written[expected.name])
-        left = last_of_each_key(records) if expected.last else records
-        found = [cells_of_record(columns, each) for each in left]
+        kept = last_of_each_key(records) if expected.last else records
+        found = [cells_of_record(columns, record) for record in kept]
     else:
-        found = [cells_of_row(columns, each) for each in rows_of_store(driven, surface, expected.name, None)]
+        found = [cells_of_row(columns, row) for row in rows_of_store(driven, surface, expected.name, None)]
     key = [columns.name_of("key", name) for name in columns.key]
-    how = {"any_order": expected.any_order, "contains": expected.contains}
-    rows = compared(expected.rows, found, key, deleted=columns.field_name("value"), **how)
+    options = {"any_order": expected.any_order, "contains": expected.contains}
+    rows = compared(expected.rows, found, key, deleted=columns.field_name("value"), **options)
     if expected.last:
-        rows = tuple(each for each in rows if not _is_deletion(columns, each))
-        groups = Counter(each.group for each in rows if each.number is not None)
-        if any(each.kind == "missing" and groups[each.group] > 1 for each in rows):
-            hint = "of each key only the last record is compared: with `emit: per_epoch` those before depend on epochs"
+        rows = tuple(row for row in rows if not _is_deletion(columns, row))
+        groups = Counter(row.group for row in rows if row.number is not None)
+        if any(row.kind == "missing" and groups[row.group] > 1 for row in rows):
+            hint = "of each key only the last record is compared: with `emit: per_epoch` earlier ones depend on epochs"
     return _shown(entry, expected.kind, expected.name, rows, columns, hint)
 
 
 def _is_deletion(columns: Columns, row: Compared) -> bool:
-    """Whether nobody expected a deletion that was found: the key is not there, as if it had never been."""
+    """Whether a row is an unexpected deletion. It counts as no row: the key is absent, as if it had never been."""
     return row.kind == "unexpected" and row.found is not None and columns.is_deleted(row.found)
 
 
@@ -375,5 +385,5 @@ def _shown(
     at = entry.key_position(kind)
     written = entry.get("rows")
     lines = [item.position.line for item in written] if isinstance(written, Items) else [at.line]
-    placed = tuple(ComparedRow(row, None if row.number is None else lines[row.number]) for row in rows)
-    return Difference(kind, name, at.file, at.line, placed, columns, hint)
+    compared_rows = tuple(ComparedRow(row, None if row.number is None else lines[row.number]) for row in rows)
+    return Difference(kind, name, at.file, at.line, compared_rows, columns, hint)

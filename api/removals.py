@@ -1,4 +1,4 @@
-"""Starting again, reading elsewhere, removing what only the log has, and stores that the next run rebuilds."""
+"""Resets, rewinds, removals from the log, and stores that the next run rebuilds."""
 
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ from ..suggestions import closest, guess
 from .arguments import check_name, check_names
 from .files import CheckedFiles, Selection
 from .plans import Plans
-from .runs import refuse_recomputing, refuse_running
+from .runs import check_not_rebuilding, check_not_running
 from .target import Target
 
-# Topologies that start again or go on reading elsewhere, and what only the log has, which can be removed.
+# Topologies that start again or resume elsewhere, and removal of what only the log has.
 
 
 class UnknownRemainsError(HeadwaterError):
-    """The log has no application and no topic of this name: `name`. `known`: what can be removed. `declared`: what the
-    project has.
+    """The log has no application and no topic `name` that can be removed. `known`: the names that can be removed.
+
+    `declared`: names in the project.
     """
 
     exit_code = 2
@@ -43,7 +44,7 @@ class UnknownRemainsError(HeadwaterError):
     def __init__(self, name: str, known: Sequence[str], declared: Collection[str]) -> None:
         listed = "`headwater ls --orphans` lists applications, `headwater log ls` topics"
         if kept := closest(name, declared):
-            listed = f"did you mean '{kept[0]}'? That is in the project, and has to be removed there first"
+            listed = f"did you mean '{kept[0]}'? It is in the project: remove it there first"
         super().__init__(
             f"the log has nothing of the name {name!r} that the project does not have", guess(name, known, listed)
         )
@@ -62,10 +63,10 @@ class StillDeclaredError(HeadwaterError):
 
 
 class StillReadError(HeadwaterError):
-    """Something cannot be removed: `reader` has read `topic`. `missing`: all that must go with it, by name."""
+    """Something cannot be removed because `reader` has read `topic`. `missing`: names that must be removed with it."""
 
     def __init__(self, reader: str, topic: str, missing: Sequence[str], hint: str) -> None:
-        super().__init__(f"{reader} has read {topic}, whose records would go", hint)
+        super().__init__(f"{reader} has read {topic}, whose records would be removed", hint)
         self.reader = reader
         self.topic = topic
         self.missing = tuple(missing)
@@ -83,31 +84,31 @@ class Removals:
         """See `Project.plan_reset`."""
         check_names("topologies", topologies)
         log = self._target.log_to_read()
-        chosen = [f"{self._files.name}-{name}" for name in self._selection.named(topologies)]
+        chosen = [f"{self._files.name}-{name}" for name in self._selection.matching(topologies)]
         begun = set(log.applications())
         self._check_readers(log, chosen, [])
         for name in chosen:
-            refuse_running(log, name)
+            check_not_running(log, name)
         return tuple(plan_application_removal(log, name) for name in chosen if name in begun)
 
     def plan_remove(self, names: Sequence[str]) -> tuple[Removal, ...]:
         """See `Project.plan_remove`."""
         check_names("names", names)
-        self._files.require_valid()  # else a topology or a topic may only seem to be gone
+        self._files.require_valid()  # otherwise a topology or a topic may only seem to be gone
         log = self._target.log_to_read()
         applications, topics = list[str](), list[tuple[str, str]]()
         for name in dict.fromkeys(names):
-            found = self._application(log, name)
-            if found is not None:
-                applications.append(found)
+            application = self._application(log, name)
+            if application is not None:
+                applications.append(application)
             else:
                 topics.append((self._writer(log, name), name))
-        topics = [each for each in topics if each[0] not in applications]
+        topics = [topic for topic in topics if topic[0] not in applications]
         self._check_readers(log, applications, topics)
         for name in (*applications, *(writer for writer, _ in topics)):
-            refuse_running(log, name)
+            check_not_running(log, name)
         return (
-            *(plan_application_removal(log, each) for each in applications),
+            *(plan_application_removal(log, application) for application in applications),
             *(plan_topic_removal(log, writer, name) for writer, name in topics),
         )
 
@@ -117,74 +118,78 @@ class Removals:
         """See `Project.plan_rewind`."""
         check_name("topology", topology)
         check_name("topic", topic)
-        names = self._selection.named([topology])
+        names = self._selection.matching([topology])
         if len(names) > 1:
             raise SelectorError(topology, f"{topology!r} selects {', '.join(names)}", "name one topology")
         log, application = self._target.log_to_read(), f"{self._files.name}-{names[0]}"
-        refuse_running(log, application)
+        check_not_running(log, application)
         return plan_rewind(log, application, topic, whence, partitions, fed_by=self._files.seeds, keep_state=keep_state)
 
     def rewind(self, planned: Rewind) -> None:
         """See `Project.rewind`."""
         log = self._target.log_to_read()
-        refuse_running(log, planned.application)
+        check_not_running(log, planned.application)
         rewind(log, self._target.state_dir(), planned)
 
     def remove(self, planned: Sequence[Removal]) -> None:
         """See `Project.remove`."""
         log = self._target.log_to_read()
-        for each in planned:
-            refuse_running(log, each.application)
+        for removal in planned:
+            check_not_running(log, removal.application)
         remove(log, self._target.state_dir(), planned)
 
     def _application(self, log: Log, name: str) -> str | None:
-        """The application without a topology that a name means: its own name or that of its topology."""
+        """The application without a topology for a name: the application's, or that of its former topology."""
         project = self._files.name
         for declared in self._files.resources.of("topology"):
             if name in (declared.name, f"{project}-{declared.name}"):
-                again = f"`headwater reset {declared.name}` has it start again; to remove it, remove its topology first"
+                again = (
+                    f"`headwater reset {declared.name}` lets it start again; to remove it, remove its topology first"
+                )
                 raise StillDeclaredError("topology", declared.name, _place(declared.file, declared.line), again)
         gone = applications_of(log, project)
-        return next((each for each in (name, f"{project}-{name}") if each in gone), None)
+        return next((candidate for candidate in (name, f"{project}-{name}") if candidate in gone), None)
 
     def _writer(self, log: Log, topic: str) -> str:
-        """The application of the log that has the records of a topic which nothing declares, or which something else
-        writes or feeds by now.
-        """
-        there = applications_of(log, self._files.name)
-        written = {each: _own_topics(log, each) for each in (*there, self._files.seeds)}
-        declared = next((each for each in self._files.resources.of("topic") if each.name == topic), None)
+        """The application that has the records of a topic which nothing declares, or which now has another writer."""
+        applications = applications_of(log, self._files.name)
+        written = {application: _own_topics(log, application) for application in (*applications, self._files.seeds)}
+        declared = next((resource for resource in self._files.resources.of("topic") if resource.name == topic), None)
         for application, topics in written.items():
             if topic in topics and not (declared is not None and self._writes(application, topic)):
                 return application
         if declared is not None:
-            first = "remove it from the project first; what reads or writes it uses it too"
+            first = "remove it from the project first, with everything that reads or writes it"
             raise StillDeclaredError("topic", topic, _place(declared.file, declared.line), first)
         owned, by_id = self._files.applications(), self._files.resources.by_id
-        gone = [each for each in there if each not in owned]
-        known = [*gone, *(each.removeprefix(f"{self._files.name}-") for each in gone)]
+        gone = [application for application in applications if application not in owned]
+        known = [*gone, *(application.removeprefix(f"{self._files.name}-") for application in gone)]
         known += [name for topics in written.values() for name in topics if f"topic.{name}" not in by_id]
         raise UnknownRemainsError(
-            topic, known, {*owned, *(each.name for each in by_id.values() if each.topology is None)}
+            topic, known, {*owned, *(resource.name for resource in by_id.values() if resource.topology is None)}
         )
 
     def _writes(self, application: str, topic: str) -> bool:
-        """Whether an application, or who feeds from outside, is the writer that the project has for a topic."""
+        """Whether an application (the seed application for external topics) is a topic's writer in the project."""
         declared = self._files.checked.topics.get(topic)
         return declared is None or (declared.writer or self._files.seeds) == application
 
     def _check_readers(self, log: Log, applications: Collection[str], topics: Collection[tuple[str, str]]) -> None:
-        """Raises StillReadError if an application that stays has read what goes. Those do not count that read a topic
-        of another writer by now: the next run computes them again.
+        """Raise StillReadError if a remaining application has read what would be removed.
+
+        Readers of a topic that now has another writer do not count: the next run rebuilds them.
         """
-        gone = {*topics, *((each, name) for each in applications for name in _own_topics(log, each))}
+        gone = {
+            *topics,
+            *((application, name) for application in applications for name in _own_topics(log, application)),
+        }
         owned = self._files.applications()
         reading = {
             (reader, topic): None
             for writer, topic in sorted(gone)
             for reader in readers_of(log, topic, None if writer == self._files.seeds else writer)
             if reader not in applications
-            if not (reader in owned and (writer, topic) in topics and self._is_of_another(writer, topic))
+            if not (reader in owned and (writer, topic) in topics and self._has_other_writer(writer, topic))
         }
         if not reading:
             return
@@ -192,26 +197,31 @@ class Removals:
         missing = self._all_readers(log, {reader for reader, _ in reading}) - set(applications)
         raise StillReadError(reader, topic, sorted(missing), self._way_out(sorted(missing), applications))
 
-    def _is_of_another(self, writer: str, topic: str) -> bool:
+    def _has_other_writer(self, writer: str, topic: str) -> bool:
         return topic in self._files.checked.topics and not self._writes(writer, topic)
 
-    def _all_readers(self, log: Log, found: set[str]) -> set[str]:
-        more = {reader for each in found for topic in _own_topics(log, each) for reader in readers_of(log, topic, each)}
-        return found if more <= found else self._all_readers(log, found | more)
+    def _all_readers(self, log: Log, applications: set[str]) -> set[str]:
+        more = {
+            reader
+            for application in applications
+            for topic in _own_topics(log, application)
+            for reader in readers_of(log, topic, application)
+        }
+        return applications if more <= applications else self._all_readers(log, applications | more)
 
     def _way_out(self, missing: Sequence[str], applications: Collection[str]) -> str:
         declared = self._files.applications()
         start = len(self._files.name) + 1
-        gone = " ".join(each for each in missing if each not in declared)
+        gone = " ".join(application for application in missing if application not in declared)
         ways = [f"`headwater remove {gone}`"] if gone else []
-        kept = [each for each in (*applications, *missing) if each in declared]
-        if any(each in declared for each in missing):
-            ways.append(f"`headwater reset {' '.join(each[start:] for each in kept)}`")
-        return f"what has read it begins again with it: {', then '.join(ways)}"
+        kept = [application for application in (*applications, *missing) if application in declared]
+        if any(application in declared for application in missing):
+            ways.append(f"`headwater reset {' '.join(application[start:] for application in kept)}`")
+        return f"its readers start again with it: {', then '.join(ways)}"
 
 
 def _own_topics(log: Log, application: str) -> list[str]:
-    """The topics of which an application has records, without changelogs and those between its subtopologies."""
+    """The topics that an application has records of, without changelogs and internal topics."""
     state = LogState.load(log.commits(application))
     return sorted(name for name in state.written() if not name.startswith(f"{application}-"))
 
@@ -220,11 +230,11 @@ def _place(file: str, line: int | None) -> str:
     return file if line is None else f"{file}:{line}"
 
 
-# Stores that the next run computes again.
+# Stores that the next run rebuilds.
 
 
 class NoStoreToResetError(HeadwaterError):
-    """A topology has no store of this name that could be computed again: `topology`, `store`."""
+    """A topology has no such store that could be rebuilt: `topology`, `store`."""
 
     exit_code = 2
 
@@ -235,7 +245,7 @@ class NoStoreToResetError(HeadwaterError):
 
 
 class StoreResets:
-    """Plans resets of stores, and asks for them. Nothing is computed here."""
+    """Plans and requests rebuilds of stores. Nothing is computed here."""
 
     def __init__(self, selection: Selection, target: Target, plans: Plans) -> None:
         self._selection = selection
@@ -249,60 +259,63 @@ class StoreResets:
         chosen, log = self._topology(topology), self._target.log_to_read()
         wanted, application = tuple(dict.fromkeys(stores)), chosen.application
         own = Committed(log, chosen).own
-        for each in wanted:
-            _check(chosen, self._plans.topologies(), own, each)
-        asked = tuple(each for each in wanted if each in own.resets)
-        found = StoreReset(chosen, wanted, asked, own.incarnation, withdraw)
-        refuse_recomputing(log, application)
+        for store in wanted:
+            _check(chosen, self._plans.topologies(), own, store)
+        requested = tuple(store for store in wanted if store in own.resets)
+        reset = StoreReset(chosen, wanted, requested, own.incarnation, withdraw)
+        check_not_rebuilding(log, application)
         if withdraw:
-            return found
+            return reset
         plan = self._plans.plan_with_resets({application: wanted})
-        return replace(found, reads=read_again(plan, self._plans.topologies(), chosen, wanted), space=plan.space)
+        return replace(reset, reads=read_again(plan, self._plans.topologies(), chosen, wanted), space=plan.space)
 
     def reset(self, planned: StoreReset) -> None:
         """See `Project.reset_store`."""
         log = self._target.log_to_read()
-        refuse_recomputing(log, planned.application)
+        check_not_rebuilding(log, planned.application)
         change = withdraw_reset if planned.withdraw else ask_for_reset
         change(log, planned.topology, planned.incarnation, planned.stores)
 
-    def _topology(self, word: str) -> Topology:
-        """The one topology that a selector names."""
-        names = self._selection.named([word])
+    def _topology(self, selector: str) -> Topology:
+        """The one topology that a selector matches."""
+        names = self._selection.matching([selector])
         if len(names) > 1:
-            raise SelectorError(word, f"{word!r} selects {', '.join(names)}", "name one topology")
+            raise SelectorError(selector, f"{selector!r} selects {', '.join(names)}", "name one topology")
         if names[0] not in self._selection.topologies():
-            raise SelectorError(word, f"topology {names[0]} is not selected", "select it too")
-        found = next((each for each in self._plans.topologies() if each.name == names[0]), None)
-        if found is None:
-            what = f"topology {names[0]} has expressions that Spark has not judged yet"
-            raise NoStoreToResetError(names[0], "", what, "`headwater compile` has them judged")
-        return found
+            raise SelectorError(selector, f"topology {names[0]} is not selected", "select it too")
+        chosen = next((topology for topology in self._plans.topologies() if topology.name == names[0]), None)
+        if chosen is None:
+            what = f"types of some expressions in topology {names[0]} are not known yet"
+            raise NoStoreToResetError(names[0], "", what, "`headwater compile` finds them with Spark")
+        return chosen
 
 
 def _check(topology: Topology, others: Collection[Topology], own: LogState, name: str) -> None:
-    """Raises NoStoreToResetError. `own`: what the topology's application has committed."""
+    """Raise NoStoreToResetError if a store cannot be rebuilt.
+
+    `own`: the committed state of the topology's application.
+    """
     declared = _stores(topology)
     if name in declared and name in own.topology.stores and own.tasks.consumed:
         return
-    owner = next((each.name for each in others if name in _stores(each)), None)
+    owner = next((other.name for other in others if name in _stores(other)), None)
     if name in declared:
-        what = f"store {name} of {topology.application} has no rows yet, so there is nothing to compute again"
+        what = f"store {name} of {topology.application} has no rows yet: there is nothing to rebuild"
         hint = "`headwater run` fills it"
-    elif name in {each for table in topology.global_tables for each in (table.name, table.store.name)}:
+    elif name in {table_name for table in topology.global_tables for table_name in (table.name, table.store.name)}:
         what = f"{name} is a global table: each client has a copy of all rows of its topic, and computes none"
         hint = "`headwater clean --state` removes the copies; the next run loads them again"
     elif name in own.topology.stores:
-        what = f"nothing in topology {topology.name} fills store {name} any more, so its rows cannot be computed again"
+        what = f"nothing in topology {topology.name} fills store {name} any more, so its rows cannot be rebuilt"
         hint = (
-            "put back what has filled it, and reset it then; if it has another name now, say so with `was`; "
-            "`headwater plan` says what becomes of the rows that it has"
+            "put back what has filled it, then reset it; if it has another name now, declare that with `was`; "
+            "`headwater plan` shows what becomes of its rows"
         )
     elif owner is not None:
         what, hint = f"store {name} is not in topology {topology.name}", f"`headwater reset {owner} --store {name}`"
     else:
         what = f"topology {topology.name} has no store {name!r}"
-        hint = guess(name, declared, f"it has {', '.join(declared)}" if declared else "it has no stores at all")
+        hint = guess(name, declared, f"it has {', '.join(declared)}" if declared else "it has no stores")
     raise NoStoreToResetError(topology.name, name, what, hint)
 
 

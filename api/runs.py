@@ -22,8 +22,8 @@ from ..runtime.driver.stopping import stopping
 from ..runtime.ir.topology import ExpressionEngine, Settings
 from ..runtime.log.declared_topics import applications_of, gone_with
 from ..runtime.log.placed_log import PlacedLog
-from ..runtime.observe.lineage import lineage_told
-from ..runtime.observe.tracing import Trace, traced
+from ..runtime.observe.lineage import reporting_lineage
+from ..runtime.observe.tracing import Trace, recording_trace
 from ..runtime.progress.resets import Removal, plan_application_removal, refresh_fully
 from .arguments import check_engine, check_methods
 from .files import CheckedFiles, Selection
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
 
-# Runs of the selected topologies, and their start from the beginning.
+# Runs of the selected topologies, and full refreshes.
 
 RUN_RESULTS = "run_results.json"
 
@@ -65,12 +65,12 @@ class Runs:
         check_methods("observer", observer, "on")
         check_methods("stop", stop, "is_set", "wait")
         check_engine(engine)
-        self._target.log_to_read()  # before `topologies`, which may have to start Spark
+        self._target.log_to_read()  # before `topologies`, which may start Spark
         with self._spark.beginning():
             settings = self._target.settings()
             chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)
-            with traced(trace, chosen, observer or Silent()) as (settings, watched):
-                results = self._run(settings, watched, until_caught_up, stop)
+            with recording_trace(trace, chosen, observer or Silent()) as (settings, traced_observer):
+                results = self._run(settings, traced_observer, until_caught_up, stop)
         write_text(self._files.root / TARGET / RUN_RESULTS, json.dumps(results.to_json(), indent=2) + "\n")
         if check:
             results.check()
@@ -80,10 +80,10 @@ class Runs:
         self, settings: Settings, observer: Observer, until_caught_up: bool, stop: threading.Event | None
     ) -> RunResults:
         topologies = self._code.topologies()
-        with lineage_told(settings.lineage, topologies, observer, until_caught_up=until_caught_up) as told:
+        with reporting_lineage(settings.lineage, topologies, observer, until_caught_up=until_caught_up) as reporting:
             owned = self._files.applications()
             results = refused(
-                topologies, settings, self._target.state_dir(), told, until_caught_up=until_caught_up, owned=owned
+                topologies, settings, self._target.state_dir(), reporting, until_caught_up=until_caught_up, owned=owned
             )
             if results is not None:
                 return results
@@ -94,7 +94,7 @@ class Runs:
                     settings,
                     SparkCluster(session, settings.deadline_ms, in_tasks=settings.engine == "task"),
                     until_caught_up=until_caught_up,
-                    observer=told,
+                    observer=reporting,
                     stop=event,
                     owned=owned,
                 )
@@ -110,7 +110,7 @@ class Runs:
         return tuple(plan_application_removal(log, name) for name in applications if name in begun)
 
     def refreshed(self) -> list[str]:
-        """The applications of the selected topologies, and those of removed ones that go with them."""
+        """The applications of the selected topologies, and those of removed topologies that go with them."""
         log = self._target.log_to_read()
         applications = {graph.application for graph in self._selection.graphs()}
         gone = set(applications_of(log, self._files.name)) - set(self._files.applications())
@@ -121,7 +121,7 @@ class Runs:
 
 @contextmanager
 def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
-    """The given event; else one that Ctrl-C and SIGTERM set, if this thread can handle signals."""
+    """The given event, or one that Ctrl-C and SIGTERM set if this thread can handle signals."""
     if stop is not None:
         yield stop
     elif threading.current_thread() is threading.main_thread():
@@ -131,11 +131,11 @@ def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
         yield threading.Event()
 
 
-# Whether an application runs, as far as its driver has told the log.
+# Whether an application runs, according to its driver's status in the log.
 
 
 class StillRunningError(HeadwaterError):
-    """This cannot be done to an application while it runs: `application`. `host`: where it runs."""
+    """This cannot be done while the application runs: `application`. `host`: where it runs."""
 
     def __init__(self, application: str, host: str) -> None:
         super().__init__(f"{application} is running on {host}", "stop it first; `headwater tasks` shows it")
@@ -143,26 +143,26 @@ class StillRunningError(HeadwaterError):
         self.host = host
 
 
-def refuse_running(log: PlacedLog, application: str) -> None:
-    """Raises StillRunningError, also while a result is computed again that would take its place.
+def check_not_running(log: PlacedLog, application: str) -> None:
+    """Raise StillRunningError if an application runs, or if a rebuild runs that would replace its result.
 
     Drivers on other machines are known by their status only.
     """
-    _refuse(log.read_status(application), application)
-    refuse_recomputing(log, application)
+    _check_status(log.read_status(application), application)
+    check_not_rebuilding(log, application)
 
 
-def refuse_recomputing(log: PlacedLog, application: str) -> None:
-    """Raises StillRunningError while a result of an application is computed again. The result that it has may run."""
+def check_not_rebuilding(log: PlacedLog, application: str) -> None:
+    """Raise StillRunningError while a result of an application is being rebuilt. Its present result may run."""
     places = log.places()
     if application in places.recomputed:
-        # Results are computed again in turns, and take over together.
-        for name, each in places.recomputed.items():
+        # Results are rebuilt in turns, and switch together.
+        for name, rebuild in places.recomputed.items():
             if name.partition("-")[0] == application.partition("-")[0]:
-                _refuse(log.kept.read_status(each.place), name)
+                _check_status(log.kept.read_status(rebuild.place), name)
 
 
-def _refuse(text: str | None, application: str) -> None:
+def _check_status(text: str | None, application: str) -> None:
     status = None if text is None else RunStatus.of_text(application, text)
     if status is not None and status.condition(time.time_ns() // 1_000_000) == "running":
         raise StillRunningError(application, status.host)

@@ -56,8 +56,8 @@ class Stores:
         table: Callable[[], pa.Table]
         if owned.table is not None:
             topic = self._topics.committed(log, owned.table.topic.name)
-            held = GlobalQuery(owned.table, self._topics.writer(topic), log)
-            rows, table = partial(held.rows, key), partial(held.to_table, key)
+            table_query = GlobalQuery(owned.table, self._topics.writer(topic), log)
+            rows, table = partial(table_query.rows, key), partial(table_query.to_table, key)
         else:
             query = self._local(owned, log)
             rows, table = partial(query.rows, key, start, end), partial(query.to_table, key, start, end)
@@ -78,13 +78,13 @@ class Stores:
         return None if written is None else "; ".join(_differences(written, owned.store)) or None
 
     def _written(self, owned: OwnedStore, log: Log) -> WrittenStore | None:
-        """The store as it was committed, also under a name that it had before."""
-        graph = next(each for each in self._files.typed.topologies if each.application == owned.application)
+        """The committed store, also under a former name of it; None if nothing is committed."""
+        graph = next(topology for topology in self._files.typed.topologies if topology.application == owned.application)
         state = LogState.load(log.commits(owned.application))
         return written_store(state, owned.store, former_names(graph.was, owned.store.name))
 
     def application(self, store: str) -> str:
-        """Who fills a store. Raises UnknownNameError."""
+        """The application that fills a store. Raises UnknownNameError."""
         owned = self._find(store)
         return owned.application if owned.table is None else self._topics.application(owned.table.topic.name)
 
@@ -94,16 +94,16 @@ class Stores:
         except UnknownNameError as error:
             if error.kind == "store" and name in self._files.checked.topics:
                 error = UnknownNameError("store", name, f"it is a topic: `headwater read {name}` shows it")
-            raise self._files.unknown(error) from None
+            raise self._files.or_project_errors(error) from None
 
     def _local(self, owned: OwnedStore, log: Log) -> StoreQuery:
-        """The rows of a store that tasks have."""
+        """The query of a store with rows in tasks."""
         open_to_read = self._target.plugins().backend(owned.store).open_to_read
         state_dir = self._target.state_dir()
         return StoreQuery(owned.application, owned.subtopology, owned.store, log, state_dir, open_to_read)
 
     def _check_writers(self, log: Log, owned: OwnedStore) -> None:
-        """Refuse a store that was filled under the name of another topology: it would look empty.
+        """Reject a store that was filled under the name of another topology: it would look empty.
 
         Raises WriterChangedError.
         """
@@ -114,5 +114,5 @@ class Stores:
 def _differences(written: WrittenStore, declared: Store) -> Iterator[str]:
     if written.store.name != declared.name:
         yield f"it was called {written.store.name}"
-    for found in store_differences(written.description, StoreDescription.of(declared)):
-        yield f"{found.what}: {', '.join(found.lines)}" if found.lines else found.what
+    for difference in store_differences(written.description, StoreDescription.of(declared)):
+        yield f"{difference.what}: {', '.join(difference.lines)}" if difference.lines else difference.what

@@ -16,13 +16,13 @@ from ..runtime.log.placed_log import PlacedLog
 from ..runtime.state.directory import check_same_log_for, log_location
 from .files import CheckedFiles, Selection
 
-# The chosen target of profiles.yml: its settings, its log, and the place of its stores.
+# The chosen target of profiles.yml: its settings, its log, and the location of its stores.
 
 
 class Target:
-    """The target of a project, with its log and the place of its stores, for writing and for reading.
+    """The target of a project, with its log and state directory, for writing and for reading.
 
-    Writing needs a project without errors. For reading, only headwater.yml and profiles.yml must be right.
+    Writing needs a project without errors. For reading, only headwater.yml and profiles.yml must be valid.
     """
 
     def __init__(self, files: CheckedFiles) -> None:
@@ -34,7 +34,7 @@ class Target:
         return self.settings_to_read()
 
     def settings_to_read(self) -> Settings:
-        """The settings for reading, even if other files have errors. Raises InvalidProjectError."""
+        """The settings for reading: errors in other files do not matter. Raises InvalidProjectError."""
         return self._files.settings_to_read()
 
     def log(self) -> PlacedLog:
@@ -57,11 +57,11 @@ class Target:
         return local_state(self.settings_to_read())
 
     def plugins(self) -> ChosenPlugins:
-        """Those that the target names, and the stores of its topologies. Raises InvalidProjectError, PluginError."""
+        """The plugins of the target and of its topologies' stores. Raises InvalidProjectError, PluginError."""
         return ChosenPlugins(origin_of(self.settings_to_read()))
 
     def _log(self, settings: Settings) -> PlacedLog:
-        """Raises OtherLogError if stores on this machine were made of another log."""
+        """Raise OtherLogError if stores on this machine belong to another log."""
         log, state_dir = log_of(settings), local_state(settings)
         if state_dir is not None:
             check_same_log_for(state_dir, self._files.applications(), log.identity(), self.log_place())
@@ -74,7 +74,7 @@ TARGET = "target"
 
 
 class GeneratedCode:
-    """Generates code. It is written again at each call."""
+    """Generates code, anew at each call."""
 
     def __init__(self, files: CheckedFiles, selection: Selection) -> None:
         self._files = files
@@ -85,15 +85,17 @@ class GeneratedCode:
         if not self._files.untyped.diagnostics.has_errors:
             _ = self._selection.ids  # an unknown selector is reported before Spark is started
         checked = self._files.typed
-        found = self._files.found()
-        left = checked.left_to_spark
+        fields = self._files.parsed_fields()
+        left_to_spark = checked.left_to_spark
         if checked.diagnostics.has_errors:
             if check:
-                raise InvalidProjectError(Parsed(**found))
-            return Compiled(**found, left_to_spark=left)
+                raise InvalidProjectError(Parsed(**fields))
+            return Compiled(**fields, left_to_spark=left_to_spark)
         content = manifest(checked.loaded, self._files.resources, checked.topologies)
         written = emit(self._files.root / TARGET, self._selection.graphs(), settings_of(checked.loaded), content)
-        return Compiled(**found, graphs=checked.topologies, emitted=written, manifest=content, left_to_spark=left)
+        return Compiled(
+            **fields, graphs=checked.topologies, emitted=written, manifest=content, left_to_spark=left_to_spark
+        )
 
     def topologies(self) -> list[Topology]:
         """The selected topologies as their code declares them. Raises what `compile` does."""

@@ -1,4 +1,4 @@
-"""The tasks of applications as they stand, and their pauses."""
+"""The present tasks of applications, and pauses."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from ..runtime.log.log import Log
 from .files import CheckedFiles, Selection
 from .target import Target
 
-# What the tasks of the selected topologies do, as their drivers have written it last.
+# What the tasks of the selected topologies do, as their drivers have last reported.
 
 
 @dataclass(frozen=True)
 class ApplicationTasks:
-    """An application with what its driver has written last. `at`: when this was looked up, ms since 1970.
+    """An application with the last status of its driver. `at`: when the status was read, ms since 1970.
 
-    `condition`: of the run; `never_run` without a `status`: nobody has run it on this log, or the text is damaged.
-    `recomputation`: of the new result that is computed beside the one that the run works on, if there is one.
-    `paused_since`: when somebody paused it; its driver may have an epoch open yet, see `RunStatus.paused`.
+    `condition`: of the run; `never_run` without a `status`: it has never run on this log, or the status is damaged.
+    `recomputation`: the new result that is being rebuilt, if any. `paused_since`: when it was paused; its driver may
+    still have an open epoch, see `RunStatus.paused`.
     """
 
     application: str
@@ -35,16 +35,16 @@ class ApplicationTasks:
 
     @property
     def recomputing(self) -> bool:
-        """Whether a run works on the result that is computed again, as far as is known."""
-        found = self.recomputation
-        if found is None or found.status is None:
+        """Whether a run works on the rebuild, as far as is known."""
+        rebuild = self.recomputation
+        if rebuild is None or rebuild.status is None:
             return False
-        status = RunStatus.of_text(self.application, found.status)
+        status = RunStatus.of_text(self.application, rebuild.status)
         return status is not None and status.condition(self.at) == "running"
 
     @property
     def stale(self) -> bool:
-        """Whether the run has ended without a word, or says nothing any more."""
+        """Whether the run has ended without a final status, or has stopped reporting."""
         return self.condition in ("gone", "silent")
 
     def to_json(self) -> dict[str, Any]:
@@ -92,34 +92,34 @@ class Tasks:
 
     def now(self) -> tuple[ApplicationTasks, ...]:
         """See `Project.tasks`."""
-        return tuple(self._each())
+        return tuple(self._applications())
 
     def recomputation(self, application: str) -> Recomputation | None:
-        """The new result of an application that is computed beside the one that it has."""
+        """The new result of an application, while it is being rebuilt."""
         return recomputations(self._target.log_to_read(), self._files.name).get(application)
 
-    def _each(self) -> Iterator[ApplicationTasks]:
+    def _applications(self) -> Iterator[ApplicationTasks]:
         topologies = self._selection.topologies_to_read()
         log = self._target.log_to_read()
-        recomputed = recomputations(log, self._files.name)
+        rebuilds = recomputations(log, self._files.name)
         for topology in topologies:
             application, now = f"{self._files.name}-{topology}", time.time_ns() // 1_000_000
             text = log.read_status(application)
             status = None if text is None else RunStatus.of_text(application, text)
             condition = "never_run" if status is None else status.condition(now)
-            paused, found = log.paused_since(application), recomputed.get(application)
-            yield ApplicationTasks(application, now, condition, status, paused, found)
+            paused, rebuild = log.paused_since(application), rebuilds.get(application)
+            yield ApplicationTasks(application, now, condition, status, paused, rebuild)
 
 
-# Pauses the selected topologies, and ends pauses.
+# Pauses, and the end of pauses.
 
 
 @dataclass(frozen=True)
 class ApplicationPause:
-    """Whether an application is paused now. `since`: ms since 1970; None if it is not. `changed`: by this call.
+    """Whether an application is paused now. `since`: ms since 1970, None if it is not. `changed`: by this call.
 
-    `known`: whether it has ever run on this log. One that has not cannot be paused. `keeps`: topics that are cleaned,
-    and that it reads: what it has not consumed of these stays in the log until it goes on.
+    `known`: whether it has ever run on this log; if not, it cannot be paused. `keeps`: cleaned topics that it reads;
+    their unread records stay in the log until it resumes.
     """
 
     application: str
@@ -130,7 +130,7 @@ class ApplicationPause:
 
 
 class Pauses:
-    """Tells the drivers of the selected applications by way of the log of the target."""
+    """Pauses and resumes the selected applications. Drivers are notified through the log of the target."""
 
     def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
         self._files = files
@@ -140,14 +140,14 @@ class Pauses:
     def pause(self) -> tuple[ApplicationPause, ...]:
         """See `Project.pause`."""
         log = self._target.log_to_read()
-        known = set(log.applications())
-        found = (_paused(log, each, each in known) for each in self._applications())
-        return tuple(replace(each, keeps=self._kept_for(each.application)) for each in found)
+        committed = set(log.applications())
+        pauses = (_paused(log, application, application in committed) for application in self._applications())
+        return tuple(replace(pause, keeps=self._kept_for(pause.application)) for pause in pauses)
 
     def resume(self) -> tuple[ApplicationPause, ...]:
         """See `Project.resume`."""
         log = self._target.log_to_read()
-        return tuple(_resumed(log, each) for each in self._applications())
+        return tuple(_resumed(log, application) for application in self._applications())
 
     def _kept_for(self, application: str) -> tuple[str, ...]:
         """Topics whose records wait for an application before they expire or are compacted."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
 _FOLLOW_SECONDS = 0.2
-"""The time between two reads of a log that is followed."""
+"""The time between two reads of a followed topic."""
 
 
 class Topics:
@@ -55,11 +55,11 @@ class Topics:
         check_names("topics", topics)
         log, state_dir = self._target.log(), self._target.state_dir()
         names = topics or self._selection.seeds()
-        if full_refresh:  # all of them before the first one is replaced
-            self._check_again(log, names, keep_unchanged, drop_appended)
+        if full_refresh:  # check all topics before the first one is replaced
+            self._check_seeds(log, names, keep_unchanged, drop_appended)
         with held(state_dir, readers(log, names) if full_refresh else ()):
             seeded = tuple(self._seed(log, name, full_refresh, keep_unchanged, drop_appended) for name in names)
-        replaced = [each.topic for each in seeded if each.outcome == "replaced"]
+        replaced = [seed_.topic for seed_ in seeded if seed_.outcome == "replaced"]
         refresh_fully(log, state_dir, readers(log, replaced))
         return seeded
 
@@ -69,7 +69,7 @@ class Topics:
         Raises WriterChangedError, and what `seed` raises.
         """
         empty = as_if_begun_again(self._target.log_to_read(), applications)
-        return self._check_again(empty, self._selection.seeds(), keep_unchanged=True, drop_appended=False)
+        return self._check_seeds(empty, self._selection.seeds(), keep_unchanged=True, drop_appended=False)
 
     def plan_seed(
         self, topics: Sequence[str], keep_unchanged: bool, drop_appended: bool
@@ -77,20 +77,20 @@ class Topics:
         """See `Project.plan_seed`."""
         check_names("topics", topics)
         log = self._target.log_to_read()
-        self._check_again(log, topics or self._selection.seeds(), keep_unchanged, drop_appended)
+        self._check_seeds(log, topics or self._selection.seeds(), keep_unchanged, drop_appended)
         state = LogState.load(log.commits(self._files.seeds))
-        found = [
+        replacements = [
             replacement(state, name)
             for name in topics or self._selection.seeds()
             if name in state.topics and not (keep_unchanged and self._is_seeded(state, name))
         ]
-        read = readers(log, [each.topic for each in found])
-        return tuple(found), tuple(plan_application_removal(log, each) for each in read)
+        reading = readers(log, [replaced.topic for replaced in replacements])
+        return tuple(replacements), tuple(plan_application_removal(log, reader) for reader in reading)
 
     def _is_seeded(self, state: LogState, name: str) -> bool:
-        """Whether the seed of a topic is committed as it is now."""
-        known, (topic, spec) = state.seeds.get(name), self._seed_of(name)
-        return known is not None and known.hash == seed_digest(topic, spec, self._files.root, self._seed_files)
+        """Whether the present seed of a topic is committed."""
+        committed, (topic, spec) = state.seeds.get(name), self._seed_of(name)
+        return committed is not None and committed.hash == seed_digest(topic, spec, self._files.root, self._seed_files)
 
     def append(self, topic: str, records: Any, as_json: bool) -> AppendResult:
         """See `Project.append`."""
@@ -98,11 +98,9 @@ class Topics:
         self._files.require_valid()
         declared = self._files.checked.topics.get(topic)
         if declared is None:
-            raise self._files.no_topic(topic)
+            raise self._files.unknown_topic(topic)
         if declared.writer is not None:
-            raise HeadwaterError(
-                f"{topic} is written by {declared.writer}", "append to a topic that is fed from outside"
-            )
+            raise HeadwaterError(f"{topic} is written by {declared.writer}", "append to an external topic")
         log = self._target.log()
         check_writers(log, self._files.name, [declared])
         values = from_json if as_json else from_python
@@ -115,19 +113,19 @@ class Topics:
         log = self._target.log()
         letters = self.committed(log, topic)
         check_letters(letters, self._files.checked.topics.values())
-        held = list(TopicReader(log, self.writer(letters), letters).read())
-        if not held:
+        dead_letters = list(TopicReader(log, self.writer(letters), letters).read())
+        if not dead_letters:
             return RetryResult(None, 0, 0, 0)
-        name = str((held[0].value or {})["topic"])
+        name = str((dead_letters[0].value or {})["topic"])
         origin = self._files.checked.topics.get(name)
         if origin is None or origin.writer is not None:
             raise HeadwaterError(
                 f"the dead letters in {topic} are records of {name}, which "
-                + (f"{origin.writer} writes" if origin is not None else "is no topic that is fed from outside"),
-                "put right what it reads, or let a topology read the dead letters",
+                + (f"{origin.writer} writes" if origin is not None else "is not an external topic"),
+                "correct its input, or let a topology read the dead letters",
             )
         check_writers(log, self._files.name, [origin])
-        return retry(log, self._files.seeds, letters, held, origin, records)
+        return retry(log, self._files.seeds, letters, dead_letters, origin, records)
 
     def read(self, topic: str, *, start: int | None, limit: int | None, follow: bool) -> Rows[Record]:
         """See `Project.read`."""
@@ -149,32 +147,32 @@ class Topics:
         return declaration_text(was, is_) or None
 
     def application(self, topic: str) -> str:
-        """Who writes a topic. Raises UnknownNameError."""
+        """The application that writes a topic. Raises UnknownNameError."""
         return self.writer(self.committed(self._target.log_to_read(), topic))
 
     def committed(self, log: Log, name: str) -> Topic:
-        """A topic as it was last committed, else as it is declared. Raises WriterChangedError, UnknownNameError."""
+        """A topic as it was last committed, or else as it is declared. Raises WriterChangedError, UnknownNameError."""
         files = self._files
         declared = files.checked.topics.get(name)
-        if files.checked.diagnostics.has_errors:  # the topic's writer may be in a file that cannot be read
-            found = declared_topic(log, files.name, name) or declared
+        if files.checked.diagnostics.has_errors:  # the topic's writer may be in an unreadable file
+            topic = declared_topic(log, files.name, name) or declared
         else:
             if declared is not None:
                 declared = held_topic(log, files.name, declared)
-            found = declared_topic(log, files.name, name, declared) or declared
-        if found is None:
-            # A topic's name may have dots as well as that of a store with its topology.
+            topic = declared_topic(log, files.name, name, declared) or declared
+        if topic is None:
+            # The name of a topic may have dots, as `topology.store` has.
             stores = files.resources.of("store")
-            is_store = any(name in (each.name, f"{each.topology}.{each.name}") for each in stores)
-            raise files.unknown(
+            is_store = any(name in (store.name, f"{store.topology}.{store.name}") for store in stores)
+            raise files.or_project_errors(
                 UnknownNameError("topic", name, f"it is a store: `headwater query {name}` shows it")
                 if is_store
-                else files.no_topic(name)
+                else files.unknown_topic(name)
             )
-        return found
+        return topic
 
     def writer(self, topic: Topic) -> str:
-        """The application in whose commits the records of a topic are."""
+        """The application whose commits have the records of a topic."""
         return topic.writer or self._files.seeds
 
     def _seed(self, log: Log, name: str, full_refresh: bool, keep_unchanged: bool, drop_appended: bool) -> SeedResult:
@@ -183,23 +181,23 @@ class Topics:
         root, files = self._files.root, self._seed_files
         return seed(log, self._files.seeds, topic, spec, root, full_refresh, keep_unchanged, drop_appended, files)
 
-    def _check_again(self, log: Log, names: Sequence[str], keep_unchanged: bool, drop_appended: bool) -> list[str]:
-        """Check that topics can start again with their seeds; those that would, see `check_again`."""
-        state, found = LogState.load(log.commits(self._files.seeds)), list[str]()
+    def _check_seeds(self, log: Log, names: Sequence[str], keep_unchanged: bool, drop_appended: bool) -> list[str]:
+        """Check that topics can start again with their seeds. Returns those that would: see `check_again`."""
+        state, restarting = LogState.load(log.commits(self._files.seeds)), list[str]()
         root, files = self._files.root, self._seed_files
         for name in names:
             topic, spec = self._seed_of(name)
             check_writers(log, self._files.name, [topic])
             if check_again(state, topic, spec, root, files, keep_unchanged=keep_unchanged, drop_appended=drop_appended):
-                found.append(name)
-        return found
+                restarting.append(name)
+        return restarting
 
     def _seed_of(self, name: str) -> tuple[Topic, SeedSpec]:
         """A topic and its seed. Raises UnknownNameError."""
         checked = self._files.checked
         model = checked.model.topics.get(name)
         if name not in checked.topics:
-            raise self._files.no_topic(name)
+            raise self._files.unknown_topic(name)
         topic = checked.topics[name]
         if model is None or model.seed is None:
             written = f"it is written by {topic.writer}; " if topic.writer is not None else ""
@@ -220,7 +218,7 @@ class _Reading:
     follow: bool
 
     def records(self) -> Iterator[Record]:
-        """Records as they are committed, `limit` of them at most."""
+        """Committed records, at most `limit`."""
         reader, left = self._reader(), self.limit
         while True:
             for record in reader.read(left):
@@ -231,9 +229,9 @@ class _Reading:
             time.sleep(_FOLLOW_SECONDS)
 
     def table(self) -> pa.Table:
-        """The records that are committed, `limit` of them at most; with `follow` that many. Raises HeadwaterError."""
+        """Committed records, at most `limit`; with `follow` exactly `limit`. Raises HeadwaterError."""
         if self.follow and self.limit is None:
-            raise HeadwaterError("a read that follows has no end", "give a limit, or go through its records")
+            raise HeadwaterError("a read with `follow` has no end", "give a limit, or iterate over its records")
         reader = self._reader()
         table = read_table(self.topic, reader, self.limit)
         while self.follow and self.limit is not None and table.num_rows < self.limit:

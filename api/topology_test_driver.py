@@ -1,4 +1,4 @@
-"""Topologies that tests drive: compiled once for each set of variables, run in this process or on a local Spark."""
+"""Topologies driven by tests: compiled once for each set of variables, run in this process or on a local Spark."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 
 class NotLocalError(HeadwaterError):
-    """Tests that need Spark run on a local one, and the target names a cluster: `master`."""
+    """Tests with Spark run on a local one, but the target names a cluster: `master`."""
 
     def __init__(self, master: str) -> None:
         super().__init__(
@@ -54,7 +54,7 @@ class NotLocalError(HeadwaterError):
 
 
 class UnfitRecordsError(HeadwaterError):
-    """Rows that a topic cannot hold were given to a driver: `topic`, `row` (from 0), `cause`."""
+    """Rows given to a driver that a topic cannot hold: `topic`, `row` (from 0), `cause`."""
 
     def __init__(self, topic: str, row: int, cause: str, hint: str | None = None) -> None:
         super().__init__(f"row {row + 1} for {topic}: {cause}", hint)
@@ -64,7 +64,7 @@ class UnfitRecordsError(HeadwaterError):
 
 
 class DrivenProject:
-    """A project with some variables, compiled for tests. What is compiled is kept."""
+    """A project with its variables, compiled for tests. Compiled topologies are kept."""
 
     def __init__(self, files: CheckedFiles, spark: SparkOnDemand) -> None:
         self.files = files
@@ -74,7 +74,7 @@ class DrivenProject:
 
     @cached_property
     def graphs(self) -> dict[str, TopologyGraph]:
-        """The graphs of the project by name, each on its own. Raises InvalidProjectError."""
+        """The graphs of the project's topologies by name, each on its own. Raises InvalidProjectError."""
         checked = self.files.typed
         self.files.require_valid()
         return {graph.name: alone(graph) for graph in checked.topologies}
@@ -82,11 +82,11 @@ class DrivenProject:
     def kept_on_spark(self, name: str) -> tuple[StepEngine, ...]:
         """The steps of a topology that only Spark can do."""
         if name not in self._kept:
-            self._kept[name] = tuple(each for each in step_engines(self.graphs[name]) if each.kept)
+            self._kept[name] = tuple(step for step in step_engines(self.graphs[name]) if step.kept)
         return self._kept[name]
 
     def driven(self, name: str, engine: ExpressionEngine) -> DrivenTopology:
-        """A topology with a log of its own. With `spark`, and where steps need it, on Spark. Raises NotLocalError."""
+        """A topology with its own log; on Spark with `engine="spark"` or if steps need it. Raises NotLocalError."""
         files = self.files
         origin = (str(files.root), plugins_of(files.untyped.loaded), files.options.without_plugins)
         cluster = self._cluster(name, engine)
@@ -111,7 +111,7 @@ class DrivenProject:
         return SparkCluster(session, in_tasks=engine == "task")
 
     def _topology(self, name: str) -> Topology:
-        """The topology as its generated code declares it, which is not written to `target/`."""
+        """The topology as its generated code declares it. The code is not written to `target/`."""
         if name not in self._topologies:
             with tempfile.TemporaryDirectory(prefix="headwater-test-") as folder:
                 job = Path(folder) / "job.py"
@@ -124,13 +124,13 @@ class DrivenProject:
 
 
 class TopologyTestDriver:
-    """One topology of a project, driven by a test: give it records, let time pass, look at what it writes and keeps.
+    """One topology of a project, driven by a test: pipe records in, let time pass, read its output and its stores.
 
-    It runs the real compiler, operators and loop on a log of its own, which `close` (or the end of a `with` block)
-    removes: in this process, or on a local Spark with `engine="spark"` and where an expression needs it.
+    It runs the real compiler, operators and epoch loop on a log of its own, which `close` (or the end of a `with`
+    block) removes: in this process, or on a local Spark with `engine="spark"` or if an expression needs it.
 
-    All that is given is processed to the end before the call returns. The time of the test begins at 1970-01-01, goes
-    on to the time of each record, and by `advance`. Records without a time get it.
+    A call processes all given records before it returns. The time of the test starts at 1970-01-01; it moves to the
+    time of each record, and with `advance`. Records without a time get the time of the test.
     """
 
     def __init__(
@@ -140,7 +140,7 @@ class TopologyTestDriver:
         *,
         profile: str | None = None,
         target: str | None = None,
-        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the word of headwater.yml
+        vars: Mapping[str, Any] | None = None,  # noqa: A002 - the name in headwater.yml
         without_plugins: Iterable[str] = (),
         engine: ExpressionEngine = "task",
         session: SparkSession | None = None,
@@ -170,7 +170,7 @@ class TopologyTestDriver:
         return f"{type(self).__name__}({self._surface.name!r})"
 
     def close(self) -> None:
-        """Remove all that the topology has written, and stop Spark if it was started here."""
+        """Remove everything that the topology has written, and stop Spark if it was started here."""
         self._driven.close()
         self._spark.close()
 
@@ -181,53 +181,56 @@ class TopologyTestDriver:
 
     @property
     def dropped(self) -> dict[str, int]:
-        """How many records were dropped so far, by reason: `late`, `null_key`, `null_value`."""
+        """The number of dropped records so far, by reason: `late`, `null_key`, `null_value`."""
         return dict(self._driven.dropped)
 
     def pipe_input(self, topic: str, records: Any) -> None:
-        """Give a topic that the topology reads records, and process them to the end.
+        """Add records to an input topic of the topology, and process them to the end.
 
-        `records`: what `Project.append` takes: a table, or an iterable of rows or of records; rows by name may
-        also have `timestamp` (ms or ISO 8601), `partition`, `headers`, and `value: None` for a tombstone. Raises
+        `records`: as for `Project.append`: a table, or an iterable of rows or of records; rows by name may also have
+        `timestamp` (ms or ISO 8601), `partition`, `headers`, and `value: None` for a tombstone. Raises
         UnknownNameError, UnfitRecordsError, SeedError, DrivenRunError if the topology cannot process them.
         """
         check_name("topic", topic)
-        known = {name: each for name, each in self._surface.read.items() if name not in self._surface.written}
-        if topic not in known:
-            hint = did_you_mean(topic, known) or f"{self._surface.name} reads {', '.join(sorted(known))}"
+        inputs = {
+            name: input_topic for name, input_topic in self._surface.read.items() if name not in self._surface.written
+        }
+        if topic not in inputs:
+            hint = did_you_mean(topic, inputs) or f"{self._surface.name} reads {', '.join(sorted(inputs))}"
             raise UnknownNameError("input topic", topic, hint)
-        self._driven.feed([(known[topic], _incoming(known[topic], records, self._driven.time))])
+        self._driven.feed([(inputs[topic], _incoming(inputs[topic], records, self._driven.time))])
 
     def advance(self, duration: str) -> None:
-        """Let time pass: `"2h"`. Stream time goes along at every step, as if a record of that time came to each:
-        windows close, what waits by time goes on, punctuations run. What then comes without a time is so much later.
+        """Let time pass: `"2h"`. Stream time advances in every operator, as if a record of that time arrived there:
+        windows close, rows that wait for time are released, punctuations run. Later records without a time are that
+        much later.
 
-        Raises ArgumentError, and DrivenRunError if the topology cannot process what comes of it.
+        Raises ArgumentError, and DrivenRunError if the topology cannot process the results.
         """
         self._driven.feed([Advance(_milliseconds(duration))])
 
     def advance_wall_clock(self, duration: str) -> None:
-        """Let time pass by the wall clock alone, as `advanceWallClockTime` of Kafka Streams does: wall-clock
-        punctuations run, and what then comes without a time is so much later.
+        """Let wall-clock time pass, as `advanceWallClockTime` of Kafka Streams does: wall-clock punctuations run, and
+        later records without a time are that much later.
 
-        Raises ArgumentError, and DrivenRunError if the topology cannot process what comes of it.
+        Raises ArgumentError, and DrivenRunError if the topology cannot process the results.
         """
         self._driven.feed([Advance(_milliseconds(duration), wall_clock=True)])
 
     def read_output(self, topic: str) -> list[Record]:
-        """The records that the topology has written to a topic since this was asked last. Raises UnknownNameError."""
+        """The records that the topology has written to a topic since the last call. Raises UnknownNameError."""
         check_name("topic", topic)
         if topic not in self._surface.written:
-            known = sorted(self._surface.written)
-            hint = did_you_mean(topic, known) or f"{self._surface.name} writes {', '.join(known)}"
+            outputs = sorted(self._surface.written)
+            hint = did_you_mean(topic, outputs) or f"{self._surface.name} writes {', '.join(outputs)}"
             raise UnknownNameError("output topic", topic, hint)
-        found = self._driven.records(self._surface.written[topic])
-        new = [record for record in found if record.offset >= self._read.get(f"{topic}/{record.partition}", 0)]
+        records = self._driven.records(self._surface.written[topic])
+        new = [record for record in records if record.offset >= self._read.get(f"{topic}/{record.partition}", 0)]
         self._read |= {f"{topic}/{record.partition}": record.offset + 1 for record in new}
         return new
 
     def query(self, store: str, *, key: Mapping[str, Any] | None = None) -> list[Row]:
-        """The rows of a store as they are now. `key`: some or all key columns.
+        """The present rows of a store. `key`: some or all key columns.
 
         Raises UnknownNameError, StoreKeyError.
         """
@@ -242,13 +245,13 @@ def rows_of_store(
     if store in surface.global_tables:
         return driven.global_rows(surface.global_tables[store], key)
     if store not in surface.stores:
-        known = [*surface.stores, *surface.global_tables]
-        raise UnknownNameError("store", store, did_you_mean(store, known))
+        names = [*surface.stores, *surface.global_tables]
+        raise UnknownNameError("store", store, did_you_mean(store, names))
     return driven.rows(*surface.stores[store], key)
 
 
 def with_vars(files: CheckedFiles, spark: SparkOnDemand, variables: Mapping[str, Any]) -> DrivenProject:
-    """The project of some files with more variables; with none, these files themselves."""
+    """The project with more variables; without any, the given files."""
     if not variables:
         return DrivenProject(files, spark)
     options = replace(files.options, vars={**files.options.vars, **variables})
@@ -264,7 +267,7 @@ def _milliseconds(duration: str) -> int:
 
 
 def _incoming(topic: Topic, records: Any, now: int) -> list[Any]:
-    """Records of a caller as the log takes them. Raises UnfitRecordsError, SeedError."""
+    """Records of a caller, in the form that the log stores. Raises UnfitRecordsError, SeedError."""
     if hasattr(records, "__arrow_c_stream__") or isinstance(records, Mapping | str):
         return yielded_records(topic, records, now)
     rows = list(records)
@@ -279,5 +282,5 @@ def _incoming(topic: Topic, records: Any, now: int) -> list[Any]:
     try:
         return [incoming_of(topic, formed, now, from_python)]
     except BadValueError as error:
-        place = f"{error.column.partition('.')[2]}: " if error.column else ""
-        raise UnfitRecordsError(topic.name, error.row, f"{place}{error.cause}") from None
+        column = f"{error.column.partition('.')[2]}: " if error.column else ""
+        raise UnfitRecordsError(topic.name, error.row, f"{column}{error.cause}") from None

@@ -40,7 +40,7 @@ from headwater.runtime.driver.json_lines import JsonLines
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.observe.lineage import lineage_told
+from headwater.runtime.observe.lineage import reporting_lineage
 from headwater.runtime.observe.metrics import served
 
 from . import unmeasured
@@ -158,7 +158,7 @@ def _run_in_this_process(project: Project, observer: Observer) -> RunResults:
     project.compile()
     runner = load_runner(project.root / "target" / "totals" / "runner.py")
     topologies, settings = [runner.topology], runner.settings
-    with lineage_told(settings.lineage, topologies, observer, until_caught_up=True) as told:
+    with reporting_lineage(settings.lineage, topologies, observer, until_caught_up=True) as told:
         return run_topologies(topologies, settings, LocalCluster(), until_caught_up=True, observer=told)
 
 

@@ -180,7 +180,7 @@ class LineageObserver:
 
 
 @contextmanager
-def lineage_told(
+def reporting_lineage(
     settings: Mapping[str, Any], topologies: Sequence[Topology], observer: Observer, *, until_caught_up: bool
 ) -> Iterator[Observer]:
     """The observer, which also tells OpenLineage until the block ends, if `settings` (of the profile) say where.

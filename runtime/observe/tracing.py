@@ -446,7 +446,7 @@ class _Traced:
 
 
 @contextmanager
-def traced(
+def recording_trace(
     trace: Trace | str | os.PathLike[str] | None, settings: Settings, observer: Observer
 ) -> Iterator[tuple[Settings, Observer]]:
     """Settings and observer of a run with a trace, or with a file for one; both as they are without. Raises
@@ -457,5 +457,5 @@ def traced(
     elif isinstance(trace, Trace):
         yield replace(settings, traced=True), _Traced(trace, observer)
     else:
-        with Trace(trace) as made, traced(made, settings, observer) as found:
+        with Trace(trace) as made, recording_trace(made, settings, observer) as found:
             yield found

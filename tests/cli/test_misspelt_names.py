@@ -23,7 +23,7 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         ("remove bset", "did you mean 'best'?"),
         ("remove shop-bets", "did you mean 'shop-best'?"),
         ("remove best_dys", "did you mean 'best_days'?"),
-        ("remove slaes", "did you mean 'sales'? That is in the project, and has to be removed there first"),
+        ("remove slaes", "did you mean 'sales'? It is in the project: remove it there first"),
         ("rewind slaes --topic orders --to earliest", "Did you mean 'sales'?"),
         ("rewind sales --topic ordrs --to earliest", "did you mean 'orders'?"),
         ("reset slaes", "Did you mean 'sales'?"),

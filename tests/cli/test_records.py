@@ -90,7 +90,7 @@ def test_topic_without_a_seed_is_wrong_use(headwater: Headwater) -> None:
 def test_seed_of_an_unknown_topic_says_so(headwater: Headwater) -> None:
     for name, hint in (
         ("oders", "Did you mean 'orders'?"),
-        ("zz", "`headwater ls --type topic` lists those that there are"),
+        ("zz", "`headwater ls --type topic` lists the topics"),
     ):
         result = headwater("seed", name)
         assert (result.exit_code, result.stderr) == (2, f"error: the project has no topic {name!r}\n  hint: {hint}\n")

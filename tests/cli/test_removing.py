@@ -115,8 +115,8 @@ def test_reset_without_a_reader_of_the_output_is_refused_with_the_command_that_r
     refused = headwater("reset", "sales", "--yes")
     assert refused.exit_code == 1
     assert refused.stderr == (
-        "error: shop-best has read daily_sales, whose records would go\n"
-        "  hint: what has read it begins again with it: `headwater reset sales best`\n"
+        "error: shop-best has read daily_sales, whose records would be removed\n"
+        "  hint: its readers start again with it: `headwater reset sales best`\n"
     )
     assert headwater("reset", "best", "--yes").exit_code == 0
     assert applications(ran) == ["shop-sales", "shop-seed"]

@@ -120,7 +120,7 @@ def test_records_that_are_gone_stop_it_before_it_is_asked_for_and_after(shop: Sh
     [
         ("sales --store totls", 2, "topology sales has no store 'totls'\n  hint: did you mean 'totals'?"),
         ("sales --store x", 2, "topology sales has no store 'x'\n  hint: it has totals"),
-        ("best --store x", 2, "hint: it has no stores at all"),
+        ("best --store x", 2, "hint: it has no stores"),
         ("best --store totals", 2, "not in topology best\n  hint: `headwater reset sales --store totals`"),
         ("sales+ --store totals", 2, "'sales+' selects best, sales"),
         ("sales best --store totals", 2, "`--store` works on one topology"),
@@ -136,10 +136,10 @@ def test_store_that_nothing_fills_any_more_or_that_has_no_rows_yet_is_refused(sh
     text = (shop.root / SALES).read_text()
     shop.edit(SALES, "totals", "sums").judge()
     gone = shop.headwater(*RESET.split()[1:], "--yes")
-    assert "nothing in topology sales fills store totals any more, so its rows cannot be computed again" in gone.stderr
+    assert "nothing in topology sales fills store totals any more, so its rows cannot be rebuilt" in gone.stderr
     assert "if it has another name now, say so with `was`" in gone.stderr
     new = shop.headwater("reset", "sales", "--store", "sums", "--yes")
-    assert "store sums of shop-sales has no rows yet, so there is nothing to compute again" in new.stderr
+    assert "store sums of shop-sales has no rows yet: there is nothing to rebuild" in new.stderr
     (shop.root / SALES).write_text(text)
     assert not shop.judge().project().plan().changes
 

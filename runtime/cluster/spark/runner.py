@@ -42,14 +42,14 @@ def _main(
     given: argparse.Namespace,
     log: JsonLines | None,
 ) -> int:
-    from ...observe.tracing import traced
+    from ...observe.tracing import recording_trace
 
     try:
         with _observer(given.metrics_port, log) as observer:
             if log is not None:
                 log.run_started()
             chosen = _with_arguments(settings() if callable(settings) else settings, given)
-            with traced(given.trace, chosen, observer) as (settings, watched):
+            with recording_trace(given.trace, chosen, observer) as (settings, watched):
                 results = _run(topology, settings, given.until_caught_up, watched)
     except (HeadwaterError, OSError, MemoryError, KeyboardInterrupt) as failed:
         return _told(failed, log)
@@ -147,13 +147,13 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer
     """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
     from ...driver.runs import refused, run_topologies
     from ...driver.stopping import stopping
-    from ...observe.lineage import lineage_told
+    from ...observe.lineage import reporting_lineage
     from .cluster import SparkCluster
     from .job import local_state
     from .jvm import ignoring_a_gone_jvm
     from .session import start_session
 
-    with lineage_told(settings.lineage, [topology], observer, until_caught_up=until_caught_up) as told:
+    with reporting_lineage(settings.lineage, [topology], observer, until_caught_up=until_caught_up) as told:
         results = refused([topology], settings, local_state(settings), told, until_caught_up=until_caught_up)
         if results is not None:
             return results

@@ -19,7 +19,7 @@ from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import EpochCommitted, Event, LineageNotSent, StatusTaken
 from headwater.runtime.observe import lineage as lineage_observer
 from headwater.runtime.observe import lineage as sender
-from headwater.runtime.observe.lineage import lineage_told
+from headwater.runtime.observe.lineage import reporting_lineage
 
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
 
@@ -42,7 +42,7 @@ class Heard:
 
 
 def run_told(app: LocalApplication, heard: Heard, until_caught_up: bool = True, **lineage: str) -> Any:
-    with lineage_told(lineage, [app.topology], heard, until_caught_up=until_caught_up) as observer:
+    with reporting_lineage(lineage, [app.topology], heard, until_caught_up=until_caught_up) as observer:
         return app.attempt(observer=observer)
 
 
@@ -125,7 +125,7 @@ def test_next_run_is_another_run_of_the_same_job(application, tmp_path):
 def test_interrupted_run_has_come_to_its_end_only_if_it_had_none(application, tmp_path, until_caught_up, state):
     app = fed(application(summed()))
     file, stop = tmp_path / "events.jsonl", threading.Event()
-    with lineage_told(
+    with reporting_lineage(
         {"file": str(file)}, [app.topology], Heard(stop.set), until_caught_up=until_caught_up
     ) as observer:
         result = app.attempt(app.settings(max_records=3), observer=observer, stop=stop)
@@ -154,7 +154,7 @@ def test_run_that_was_taken_over_is_aborted(application, tmp_path):
         if not taken_over:
             taken_over.append(app.attempt(app.settings(state="other")).status)
 
-    with lineage_told({"file": str(file)}, [app.topology], Heard(take_over), until_caught_up=True) as observer:
+    with reporting_lineage({"file": str(file)}, [app.topology], Heard(take_over), until_caught_up=True) as observer:
         assert app.attempt(app.settings(max_records=3), observer=observer).status == "fenced"
     assert [each["eventType"] for each in written(file)] == ["START", "ABORT"]
 

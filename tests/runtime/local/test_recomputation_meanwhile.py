@@ -9,7 +9,7 @@ import pytest
 from local_application import Stopping
 from recomputed_project import MAX, Definition, RecomputedProject, begun_project
 
-from headwater.api.runs import StillRunningError, refuse_running
+from headwater.api.runs import StillRunningError, check_not_running
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES
@@ -68,7 +68,7 @@ def test_topology_whose_result_is_computed_again_is_refused_to_reset_like_one_th
                 return
             for name in ("test-sums", "test-late"):
                 with pytest.raises(StillRunningError, match="test-sums is running on"):
-                    refuse_running(project.placed, name)
+                    check_not_running(project.placed, name)
                 refused.append(name)
             planned = [plan_application_removal(project.placed, name) for name in refused]
             with pytest.raises(LockError):
@@ -77,7 +77,7 @@ def test_topology_whose_result_is_computed_again_is_refused_to_reset_like_one_th
     project.went_well(observer=Resetting())
     assert refused == ["test-sums", "test-late"]
     assert project.result() == fresh(project)
-    refuse_running(project.placed, "test-sums")
+    check_not_running(project.placed, "test-sums")
 
 
 def test_topology_that_is_renamed_while_it_is_computed_again_leaves_nothing_under_its_former_name(project):

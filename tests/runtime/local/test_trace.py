@@ -17,7 +17,7 @@ from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.counters import EPOCH_PHASES
 from headwater.runtime.driver.events import EpochCommitted, EpochTraced, Event, TraceNotWritten
 from headwater.runtime.driver.results import ApplicationResult
-from headwater.runtime.observe.tracing import Trace, traced
+from headwater.runtime.observe.tracing import Trace, recording_trace
 
 pytestmark = pytest.mark.usefixtures("at_once")
 
@@ -81,7 +81,7 @@ def run_traced(
     app: LocalApplication, trace: Trace, max_records: int = 7, clients: int = 1, threads: int = 1
 ) -> tuple[ApplicationResult, Told]:
     told = Told()
-    with traced(trace, app.settings(max_records, clients), told) as (settings, observer):
+    with recording_trace(trace, app.settings(max_records, clients), told) as (settings, observer):
         cluster = LocalCluster(threads, app.expressions)
         return app.attempt(settings, cluster, observer), told
 
@@ -192,7 +192,7 @@ def test_file_is_whole_at_every_moment_also_after_an_interruption(application, t
     with (
         pytest.raises(KeyboardInterrupt),
         Trace(path) as trace,
-        traced(trace, app.settings(7), Interrupting()) as (settings, observer),
+        recording_trace(trace, app.settings(7), Interrupting()) as (settings, observer),
     ):
         app.attempt(settings, observer=observer)
 
@@ -225,7 +225,7 @@ def test_disk_that_is_full_ends_the_trace_and_not_the_run(application, tmp_path)
 
     with small_disk(tmp_path / "disk", 32_768) as disk:
         path = disk / "run.json"
-        with Trace(path) as trace, traced(trace, app.settings(1), Telling()) as (settings, observer):
+        with Trace(path) as trace, recording_trace(trace, app.settings(1), Telling()) as (settings, observer):
             result = app.attempt(settings, observer=observer)
         epochs = [each.name for each in drawn(path)["test-app", "epochs of sums on client-1"] if each.depth == 0]
 
