@@ -104,7 +104,8 @@ class DrivenProject:
 
         if engine == "task":
             first, *others = self.kept_on_spark(name)
-            self._spark.because(f"{first.at}: {first.kind}: {first.kept}{more(len(others))}")
+            instead = "write it otherwise, or use a Python function"
+            self._spark.because(f"{first.at}: {first.kind}: {first.kept} (to do without: {instead}){more(len(others))}")
         session = self._spark.session()
         if has_executors(session.sparkContext.master):
             raise NotLocalError(session.sparkContext.master)

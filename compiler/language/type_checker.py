@@ -83,11 +83,14 @@ class StartingAnalyzer(Analyzer, Protocol):
 
 @dataclass(frozen=True)
 class LeftToSpark:
-    """An expression whose type only Spark knows. `reason`: why. `kept`: its verdict was cached already."""
+    """An expression whose type only Spark knows. `reason`, `instead`: see `UntypedError`. `kept`: its verdict was
+    cached already.
+    """
 
     position: Position
     sql: str
     reason: str
+    instead: str
     kept: bool
 
 
@@ -181,7 +184,7 @@ class TypeChecker:
             return type_of(sql.text, sql.columns)
         except UntypedError as error:
             kept = self._cache.get(sql.request) is not None
-            left = LeftToSpark(expression.position, expression.sql.text, error.reason, kept)
+            left = LeftToSpark(expression.position, expression.sql.text, error.reason, error.instead, kept)
             self._left.setdefault(sql.request, left)
             return None
 
@@ -206,7 +209,7 @@ class TypeChecker:
             return f"the types of {len(requests)} expressions that Spark has not typed yet"
         first = left[0]
         at = f"{first.position.file}:{first.position.line}:{first.position.column}"
-        return f"{at}: {first.sql}: {first.reason}{more(len(left) - 1)}"
+        return f"{at}: {first.sql}: {first.reason} (to do without: {first.instead}){more(len(left) - 1)}"
 
     def _settle(self, expression: Expression, scope: Scope, verdict: Verdict | None) -> str | None:
         """The canonical type of a verdict. A rejection is reported, and so are mistakes seen without a verdict."""

@@ -11,7 +11,7 @@ from sqlglot.errors import SqlglotError
 from ...runtime.expressions.misread import has_plus_in_front, is_bare_comparison, name_of, parse_expression
 from ..types import holds_map
 from .typed_calls import CALLS, OPERATORS, Form, Rule, Terms, named, no_rule
-from .typed_terms import WHOLE, Term, decimal, is_decimal, is_number, size, untyped
+from .typed_terms import LITERAL, LITERAL_NULL, WHOLE, Term, decimal, is_decimal, is_number, size, untyped
 
 # Types of aggregates over one expression.
 
@@ -77,6 +77,8 @@ AGGREGATES: Mapping[type[exp.Expr], Form] = {
 
 # Types of SQL texts.
 
+_IN_PARTS = "compute a part of it in an earlier `with_columns`"
+
 _MAX_LEVELS = 60
 """The maximal depth of a tree. Every level is a recursive call."""
 
@@ -87,27 +89,30 @@ def type_of(sql: str, columns: Mapping[str, str]) -> str:
     `columns`: the columns it reads, with their canonical types. Raises UntypedError.
     """
     if len({name.casefold() for name in columns}) < len(columns):
-        untyped("only Spark knows which of two columns with the same name is meant")
+        untyped("only Spark knows which of two columns with the same name is meant", "rename one of them")
     tree = _parsed(sql)
     call = tree.this if isinstance(tree, exp.IgnoreNulls) else tree
     reader = _Reader(columns)
     term = reader.apply(call, AGGREGATES[type(call)]) if type(call) in AGGREGATES else reader.term(tree)
     if term.type == "void":
-        untyped("the type of `null` is only known to Spark")
+        untyped("the type of `null` is only known to Spark", LITERAL_NULL)
     return term.type
 
 
 def _parsed(sql: str) -> exp.Expr:
     if "\\" in sql:
-        untyped("the meaning of a backslash is only known to Spark")
+        untyped(
+            "the meaning of a backslash is only known to Spark",
+            "write `[.]` for an escaped dot of a pattern, or use a Python function",
+        )
     try:
         if has_plus_in_front(tokenize(sql, read="spark")):
-            untyped("a plus in front of a value is only known to Spark")
+            untyped("a plus in front of a value is only known to Spark", "remove the plus")
         return parse_expression(sql)
     except SqlglotError:
         untyped("its syntax is only known to Spark")
     except RecursionError:
-        untyped("it is nested very deeply")
+        untyped("it is nested very deeply", _IN_PARTS)
 
 
 @dataclass
@@ -118,7 +123,7 @@ class _Reader:
     def term(self, tree: exp.Expr) -> Term:
         self.level += 1
         if self.level > _MAX_LEVELS:
-            untyped("it is nested very deeply")
+            untyped("it is nested very deeply", _IN_PARTS)
         try:
             return self._term(tree)
         finally:
@@ -148,11 +153,11 @@ class _Reader:
         if not set(_given(tree)) <= {*form.parts, *form.settings}:
             untyped(f"this form of `{name_of(tree)}` is only known to Spark")
         if is_bare_comparison(tree):
-            untyped("the order of comparisons without parentheses is only known to Spark")
+            untyped("the order of comparisons without parentheses is only known to Spark", "add parentheses")
         terms = [self._part(part) for part in _parts(tree, form)]
         constant = all(term.constant for term in terms)
         if constant and not form.of_constants:
-            untyped(f"the result of `{name_of(tree)}` of literals is only known to Spark")
+            untyped(f"the result of `{name_of(tree)}` of literals is only known to Spark", LITERAL)
         type_ = form.rule(tree, terms)
         if isinstance(tree, exp.Neg):
             return _negated(tree, terms[0], type_)

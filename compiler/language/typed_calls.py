@@ -12,7 +12,10 @@ from ...runtime.expressions.misread import name_of
 from ...runtime.records.names import quote
 from ..types import canonical
 from .typed_terms import (
+    LITERAL,
+    LITERAL_NULL,
     TIMES,
+    USE_OTHERS,
     WHOLE,
     Term,
     calculated,
@@ -48,7 +51,9 @@ class Form:
 def no_rule(tree: exp.Expr, terms: Terms) -> str:
     """Raise UntypedError: a form has no rule for operands of these types."""
     types = ", ".join("null" if term.type == "void" else term.type for term in terms)
-    untyped(f"the type of `{name_of(tree)}`{' of ' if types else ''}{types} is only known to Spark")
+    reason = f"the type of `{name_of(tree)}`{' of ' if types else ''}{types} is only known to Spark"
+    mixed = len({term.type for term in terms if term.type != "void"}) > 1
+    untyped(reason, "cast the operands to one type" if mixed else USE_OTHERS)
 
 
 def common(tree: exp.Expr, terms: Terms) -> str:
@@ -166,7 +171,9 @@ def _cast(tree: exp.Expr, terms: Terms) -> str:
     except ValueError:
         untyped("the type of a cast is only known to Spark")
     if term.constant and not is_written_out(term.text, wanted):
-        untyped("the result of a cast of literals is only known to Spark")
+        untyped(
+            "the result of a cast of literals is only known to Spark", LITERAL_NULL if term.type == "void" else LITERAL
+        )
     if not term.constant and not _is_cast(term.type, wanted):
         untyped(f"`{name_of(tree)}` of {term.type} to {wanted} is only known to Spark")
     return wanted

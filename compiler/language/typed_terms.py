@@ -13,11 +13,15 @@ from ..types import canonical, fields
 
 
 class UntypedError(HeadwaterError):
-    """Only Spark knows the type of an expression. `reason`: why, as a sentence without its full stop."""
+    """Only Spark knows the type of an expression.
 
-    def __init__(self, reason: str) -> None:
+    `reason`: why, as a sentence without its full stop. `instead`: what to write so that it is known without Spark.
+    """
+
+    def __init__(self, reason: str, instead: str) -> None:
         super().__init__(reason)
         self.reason = reason
+        self.instead = instead
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,15 @@ class Term:
     text: str | None = None
 
 
-def untyped(reason: str) -> NoReturn:
+USE_OTHERS = "use functions that are typed without Spark, or a Python function"
+LITERAL = "write a literal of that type, such as `1`, `1.5` or `date'2024-05-01'`"
+LITERAL_NULL = "write `if(false, c, null)` with a column `c` of the type"
+"""What to write instead of expressions whose types only Spark knows."""
+
+
+def untyped(reason: str, instead: str = USE_OTHERS) -> NoReturn:
     """Raise UntypedError."""
-    raise UntypedError(reason)
+    raise UntypedError(reason, instead)
 
 
 # Types of numbers, by Spark's ANSI rules.
@@ -91,7 +101,10 @@ def _wider(one: str, other: str) -> str:
     scale = max(first_scale, second_scale)
     digits = max(first - first_scale, second - second_scale) + scale
     if digits > _MAX_DIGITS:
-        untyped(f"the type of a decimal with more than {_MAX_DIGITS} digits is only known to Spark")
+        untyped(
+            f"the type of a decimal with more than {_MAX_DIGITS} digits is only known to Spark",
+            "cast an operand to a decimal of fewer digits",
+        )
     return decimal(digits, scale)
 
 
@@ -100,7 +113,7 @@ def calculated(sign: str, left: Term, right: Term) -> str:
     types = (left.type, right.type)
     if sign == "div":
         if not all(type_ in WHOLE for type_ in types):
-            untyped("the type of `div` of other than whole numbers is only known to Spark")
+            untyped("the type of `div` of other than whole numbers is only known to Spark", "cast both to bigint")
         return "bigint"
     if {*types} & {"float", "double"}:
         return "double" if sign == "/" else widest(types)
@@ -193,7 +206,7 @@ def _check_ambiguous(type_: str) -> None:
     """Raise UntypedError for a struct with two fields of the same name, in upper or lower case."""
     inner = fields(type_)
     if len({name.casefold() for name in inner}) < len(inner):
-        untyped(f"only Spark knows which of two fields of {type_} is meant")
+        untyped(f"only Spark knows which of two fields of {type_} is meant", "rename one of them")
     for field in inner.values():
         element = field
         while element.startswith("array<"):

@@ -50,4 +50,7 @@ def test_analyzer_is_told_the_first_expression_that_needs_it_and_how_many_more()
     checker.types(asked[2:3])
     assert analyzer.told == []
     checker.types(asked)
-    assert analyzer.told == ["f.yml:3:2: xxhash64(t): the type of `xxhash64` is only known to Spark, and 2 more"]
+    assert analyzer.told == [
+        "f.yml:3:2: xxhash64(t): the type of `xxhash64` is only known to Spark (to do without: "
+        "use functions that are typed without Spark, or a Python function), and 2 more"
+    ]

@@ -12,7 +12,7 @@ from verdicts import recorded
 
 from headwater.compiler.language.type_checker import SPARK
 from headwater.compiler.language.typed import type_of
-from headwater.compiler.language.typed_terms import UntypedError
+from headwater.compiler.language.typed_terms import USE_OTHERS, UntypedError
 from headwater.compiler.types import canonical, ddl
 from headwater.runtime.records.types import split_columns
 
@@ -240,3 +240,25 @@ def test_types_of_generated_expressions_are_those_that_spark_gives(spark_session
 
     check()
     assert len(proven) > 100
+
+
+@pytest.mark.parametrize(
+    ("sql", "instead"),
+    [
+        ("s + 1", "cast(s as int) + 1"),
+        ("coalesce(s, 0)", "coalesce(cast(s as int), 0)"),
+        ("i = d = l", "(i = d) = (l = i)"),
+        ("+i", "i"),
+        ("cast(1 as bigint)", "1"),
+        ("cast('5' as int)", "5"),
+        ("null", "if(false, i, null)"),
+        ("cast(null as int)", "if(false, i, null)"),
+        ("s rlike 'a\\\\.b'", "s rlike 'a[.]b'"),
+        ("d div i", "cast(d as bigint) div i"),
+    ],
+)
+def test_what_is_said_to_write_instead_is_typed(sql: str, instead: str) -> None:
+    with pytest.raises(UntypedError) as found:
+        type_of(sql, COLUMNS)
+    assert found.value.instead != USE_OTHERS
+    assert type_of(instead, COLUMNS)
