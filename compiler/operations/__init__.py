@@ -1,4 +1,4 @@
-"""The steps of the language, one module for each. No module knows another one or how steps are connected.
+"""The steps of the language, one module per step. They import neither each other nor the wiring.
 
 `base` defines steps and operations. `parts` has operations that several steps use.
 """
@@ -40,4 +40,4 @@ STEPS: Mapping[str, type[StepAction]] = {
     "branch": BranchStep,
     "process": ProcessStep,
 }
-"""The class of each word in `steps:`."""
+"""The steps by their keywords in `steps:`."""

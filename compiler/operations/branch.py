@@ -14,12 +14,12 @@ from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.site import Shape, Site, SqlLayout, columns_read
-from .parts.projection import called
+from .parts.projection import with_calls
 
 
 @dataclass(frozen=True)
 class BranchCase:
-    """One flow of a `branch`. Without `when` it gets the remaining rows."""
+    """One flow of a `branch`. `when`: its predicate; None if it gets the remaining rows."""
 
     flow: ScalarNode
     when: ScalarNode | None
@@ -47,10 +47,10 @@ class BranchStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Require booleans. A case without one gets the remaining rows, so it must be the last."""
+        """Require booleans. A case without a predicate gets the remaining rows, so it must be the last."""
         for case, after in pairwise(self.cases):
             if case.when is None:
-                message = f"'{case.flow.text}' takes the rest, so '{after.flow.text}' gets nothing."
+                message = f"'{case.flow.text}' gets all remaining rows, so '{after.flow.text}' gets none."
                 context.report("HW514", after.flow.position, message, "Put the case without `when` last.")
                 break
         cases: list[tuple[str, Expression | None]] = []
@@ -58,16 +58,13 @@ class BranchStep(StepAction):
             predicate = context.predicate(case.when, shape) if case.when is not None else None
             cases.append((case.flow.text, predicate))
             context.topology.shapes.setdefault(case.flow.text, shape)
-        ready = called(context, step, shape, [when for _, when in cases if when is not None], null_values=True)
+        ready = with_calls(context, step, shape, [when for _, when in cases if when is not None], null_values=True)
         return context.add(Branching(tuple(cases), tuple(flow for flow, _ in cases)), ready, shape, step)
 
 
 @dataclass(frozen=True)
 class Branching(SqlOperation):
-    """Sends each row to the first flow whose predicate is true.
-
-    `into`: the flows that are read, one output for each.
-    """
+    """Sends each row to the first flow whose predicate is true. `into`: the flows with a reader, one output each."""
 
     cases: tuple[tuple[str, Expression | None], ...]
     into: tuple[str, ...]
@@ -76,7 +73,7 @@ class Branching(SqlOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later, and those that the predicates read."""
+        """The columns read later, and the columns of the predicates."""
         return output | columns_read(when for _, when in self.cases if when is not None)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -84,7 +81,7 @@ class Branching(SqlOperation):
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A node for the branch, and one for each flow."""
+        """A node for the branch, and one per flow."""
         fan = tuple(Processor(f"KSTREAM-BRANCH-{name}") for name in self.into)
         return Description(f"branch {', '.join(self.into)}", (Processor("KSTREAM-BRANCH"),), fan)
 

@@ -1,4 +1,4 @@
-"""`explode`: one row for each element of an array."""
+"""`explode`: makes one row per element of an array."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..reading.source import Node, ScalarNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction, scope_of, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
 from .base.site import Shape, Site, SqlLayout, column_types, columns_read
-from .parts.projection import called
+from .parts.projection import with_calls
 
 
 @dataclass(frozen=True)
 class ExplodeStep(StepAction):
-    """`explode:` makes one column from an array."""
+    """`explode:`, with the new column and the array."""
 
     column: ScalarNode
     array: ScalarNode
@@ -43,20 +43,20 @@ class ExplodeStep(StepAction):
         element = None
         if array is not None and array.type is not None:
             if not array.type.startswith("array<"):
-                message = f"'explode' needs an array; this is of type {array.type}."
+                message = f"'explode' needs an array; this has type {array.type}."
                 context.report("HW412", array.position, message)
             else:
                 element = array.type[len("array<") : -1]
         after = shape.with_value({**shape.value, self.column.text: element})
         if array is None:
             return after
-        ready = called(context, step, shape, [array], null_values=True)
+        ready = with_calls(context, step, shape, [array], null_values=True)
         return context.add(Explosion(self.column.text, array), ready, after, step)
 
 
 @dataclass(frozen=True)
 class Explosion(SqlOperation):
-    """One row for each element of an array. The other value columns stay."""
+    """One row per element of an array, with the other value columns."""
 
     column: str
     array: Expression
@@ -65,7 +65,7 @@ class Explosion(SqlOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later, and those that the array reads."""
+        """The columns read later, and the columns of the array's expression."""
         return (output - {self.column}) | columns_read([self.array])
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:

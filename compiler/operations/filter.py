@@ -1,4 +1,4 @@
-"""`filter`: keeps the rows for which a predicate is true. On a table, the other rows become deletions."""
+"""`filter`: keeps the rows for which a predicate is true. On a table, it deletes the other rows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..reading.source import Node, ScalarNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction
 from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
 from .base.site import Shape, Site, SqlLayout, columns_read
-from .parts.projection import called, without_calls
+from .parts.projection import with_calls, without_calls
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class FilterStep(StepAction):
         predicate = context.predicate(self.predicate, shape)
         if predicate is None:
             return shape
-        ready = called(context, step, shape, [predicate], null_values=not shape.is_table)
+        ready = with_calls(context, step, shape, [predicate], null_values=not shape.is_table)
         after = replace(ready.without_store(), unsettled=shape.is_table)
         return without_calls(context, step, context.add(Filter(predicate), ready, after, step), shape)
 
@@ -54,21 +54,19 @@ class Filter(SqlOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later, and those that the predicate reads."""
+        """The columns read later, and the columns of the predicate."""
         return output | columns_read([self.predicate])
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Some changes go no further."""
+        """Some changes are not passed on."""
         fails = may_fail([self.predicate], shape, positive)
         return TableUse(filters=True, may_fail=fails, positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A filter."""
         role = "KTABLE-FILTER" if of_table else "KSTREAM-FILTER"
         return Description(f"filter {self.predicate.sql.text}", (Processor(role),))
 
     def in_sql(self, site: Site) -> SqlLayout:
-        """A `where`."""
         edge = site.input
         condition = self.predicate.render(edge.sql)
         step = SqlStep("where", site.flows, condition=condition, table=edge.shape.is_table, at=site.at)

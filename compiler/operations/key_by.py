@@ -1,4 +1,4 @@
-"""`key_by`: new key columns for a stream, or for a table that is aggregated next."""
+"""`key_by`: new key columns for a stream, or for a table before an `aggregate`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .base.operation import (
     may_fail,
 )
 from .base.site import UNKNOWN, PythonLayout, Rekey, Shape, Site, SqlLayout, column_types, columns_read
-from .parts.projection import called
+from .parts.projection import with_calls
 
 
 @dataclass(frozen=True)
 class KeyByStep(StepAction):
-    """`key_by`: key columns by name, each with an expression."""
+    """`key_by`: key columns with their expressions."""
 
     columns: Pairs
 
@@ -49,22 +49,22 @@ class KeyByStep(StepAction):
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a stream, or a table with `aggregate` as the next step."""
         if shape.is_table and not (following and following.word.text == "aggregate"):
-            message = "A table can be re-keyed only to be aggregated."
+            message = "After `key_by`, a table can only be aggregated."
             hint = "Put `aggregate` right behind `key_by`, or `to_stream` before it."
             context.report("HW501", step.word.position, message, hint)
             return UNKNOWN
-        found = context.columns(self.columns, scope_of(shape))
-        for expression in found.values():
+        expressions = context.columns(self.columns, scope_of(shape))
+        for expression in expressions.values():
             if expression is not None and expression.type is not None and holds_map(expression.type):
-                message = f"A key cannot hold a map; this is of type {expression.type}."
+                message = f"A key cannot contain a map; this has type {expression.type}."
                 context.report("HW412", expression.position, message)
         rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
-        key = {name: expression.type if expression else None for name, expression in found.items()}
+        key = {name: expression.type if expression else None for name, expression in expressions.items()}
         after = replace(shape, key=key, windowed=False, rekey=rekey, store=None)
-        columns = complete(found)
+        columns = complete(expressions)
         if columns is None:
             return after
-        ready = called(context, step, shape, columns.values(), null_values=True)
+        ready = with_calls(context, step, shape, columns.values(), null_values=True)
         return context.add(Rekeying(columns), ready, after, step)
 
 
@@ -78,15 +78,15 @@ class Rekeying(EitherOperation):
     null_keys = "passed"
 
     def engine(self, needed: frozenset[str]) -> Engine:
-        """Columns that are there already need no SQL."""
+        """Existing columns need no SQL."""
         return "either" if is_pure(self.columns) else "sql"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later, and those that the key reads."""
+        """The columns read later, and the columns of the key's expressions."""
         return output | columns_read(self.columns.values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes go on, to be regrouped."""
+        """All changes are passed on, to be regrouped."""
         return TableUse(may_fail=may_fail(self.columns.values(), shape, positive), positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -1,4 +1,4 @@
-"""`process`: a project's class gets one record after another, keeps rows in stores, and forwards records."""
+"""`process`: a class of the project processes records one by one, uses stores, and forwards records."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from .parts.processors import check_processor, processor_name, processor_store
 
 @dataclass(frozen=True)
 class Forwarding:
-    """What a processor forwards to one flow: the declared columns; None: as they come. `flow`: None for its own."""
+    """The columns that a processor forwards to a flow.
+
+    `flow`: None for the processor's own flow. `key`, `value`: declared columns; None for those of its input.
+    """
 
     flow: ScalarNode | None
     key: Columns | None
@@ -28,20 +31,20 @@ class Forwarding:
 
     @classmethod
     def read(cls, node: MappingNode, reader: Reader, flow: ScalarNode | None = None) -> Self:
-        """That of an entry with `key` and `value`."""
+        """Read an entry with `key` and `value`."""
         sides = (reader.declared(mapping(node, side)) if side in node else None for side in ("key", "value"))
         return cls(flow, *sides)
 
-    def shape(self, context: FlowContext, step: Step, came: Shape) -> Shape:
-        """The shape of what is forwarded. A declared key is another one, whatever its columns are."""
-        after = came
+    def shape(self, context: FlowContext, step: Step, before: Shape) -> Shape:
+        """The shape of forwarded records. A declared key counts as a change of the key, even with the same columns."""
+        after = before
         if self.value is not None:
             after = after.with_value({name: column.type for name, column in self.value.items()})
         if self.key is None:
             return after
         for column in self.key.values():
             if column.type is not None and holds_map(column.type):
-                message = f"A key cannot hold a map; '{column.name.text}' is of type {column.type}."
+                message = f"A key cannot contain a map; '{column.name.text}' has type {column.type}."
                 context.report("HW412", column.name.position, message)
         rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
         key = {name: column.type for name, column in self.key.items()}
@@ -50,7 +53,7 @@ class Forwarding:
 
 @dataclass(frozen=True)
 class ProcessStep(StepAction):
-    """`process:`. With `flows` it is the last step of its flow, which goes on as these."""
+    """`process:`. With `flows` it is the last step of its flow, which continues as these flows."""
 
     function: ScalarNode
     stores: tuple[ScalarNode, ...]
@@ -69,46 +72,47 @@ class ProcessStep(StepAction):
         own = Forwarding.read(node, reader)
         for side, columns in (("key", own.key), ("value", own.value)):
             if flows and columns is not None:
-                message = f"With `flows` each flow has its own columns, so '{side}' beside them says nothing."
-                reader.diagnostics.add("HW210", node.key_position(side), message, "Put it into the flows.")
+                message = f"With `flows` each flow has its own columns, so '{side}' beside them has no effect."
+                reader.diagnostics.add("HW210", node.key_position(side), message, "Move it into the flows.")
         return cls(function, tuple(scalars(node.get("stores"))), mapping(node, "options"), own, flows)
 
     def references(self) -> References:
-        flows = tuple(each.flow for each in self.flows if each.flow is not None)
+        flows = tuple(forwarding.flow for forwarding in self.flows if forwarding.flow is not None)
         return References(stores=self.stores, flows=flows, shares=True)
 
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Require a class with `process`, which takes the options, and stores with columns."""
+        """Require a class with `process` and with the options as parameters, and stores with columns."""
         options = self.options.to_python() if self.options is not None else {}
-        found = context.functions.find(self.function)
-        fits = found is not None and check_processor(context, self.function, found.loaded, self.options)
+        processor = context.functions.find(self.function)
+        fits = processor is not None and check_processor(context, self.function, processor.loaded, self.options)
         stores = [processor_store(context, name, shape.partitions) for name in self.stores]
-        shapes = [each.shape(context, step, shape) for each in self.flows or (self.own,)]
+        shapes = [forwarding.shape(context, step, shape) for forwarding in self.flows or (self.own,)]
         for forwarding, after in zip(self.flows, shapes, strict=False):
             if forwarding.flow is not None:
                 context.topology.shapes.setdefault(forwarding.flow.text, after)
-        if found is None or not fits or None in stores or shape.open:
+        if processor is None or not fits or None in stores or shape.open:
             return shapes[0]
         processing = Processing(
             processor_name(context, step),
-            found.function,
-            tuple(each.flow.text for each in self.flows if each.flow is not None),
+            processor.function,
+            tuple(forwarding.flow.text for forwarding in self.flows if forwarding.flow is not None),
             tuple(shapes),
             tuple(store for store in stores if store is not None),
             options,
-            hasattr(found.loaded, "process_batch"),
+            hasattr(processor.loaded, "process_batch"),
         )
         return context.add(processing, shape, shapes[0], step)
 
 
 @dataclass(frozen=True)
 class Processing(Splitting):
-    """Gives records to a project's class. `into`: its flows; none where what it forwards goes on in its own.
+    """Calls a processor of the project with records.
 
-    `shapes`: of each flow, or of its own. `batches`: whether it gets many records at once.
+    `into`: its `flows`; empty if it forwards to its own flow. `shapes`: of these flows, or of its own. `batches`: it
+    has `process_batch`, which gets many records at once.
     """
 
     name: str
@@ -123,7 +127,7 @@ class Processing(Splitting):
     null_keys = "kept"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A processor sees all columns."""
+        """A processor gets all columns."""
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -131,7 +135,7 @@ class Processing(Splitting):
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """One node, as Kafka's processors have, whatever flows it forwards to."""
+        """One node, as for a processor of Kafka Streams, whatever flows it forwards to."""
         stores = tuple(store.name for store in self.stores)
         return Description(f"process by {self.function.name}", (Processor("KSTREAM-PROCESSOR", stores=stores),))
 
@@ -141,10 +145,10 @@ class Processing(Splitting):
         names = self.into or (edge.name,)
         outputs = zip(names, site.outputs, strict=True)
         edges = tuple(
-            replace(edge, name=name, shape=each.shape, value=tuple(each.shape.value)) for name, each in outputs
+            replace(edge, name=name, shape=output.shape, value=tuple(output.shape.value)) for name, output in outputs
         )
-        came = replace(edge, value=tuple(edge.shape.value)).flow
-        flows = {each.name: each.flow for each in edges}
-        into: Mapping[str, Flow] = {} if not self.into and flows == {edge.name: came} else flows
+        input_columns = replace(edge, value=tuple(edge.shape.value)).flow
+        flows = {output.name: output.flow for output in edges}
+        into: Mapping[str, Flow] = {} if not self.into and flows == {edge.name: input_columns} else flows
         node = Process(edge.name, self.function, self.name, into, bool(self.into), self.stores, self.options, site.at)
         return PythonLayout((node,), edges)

@@ -1,4 +1,4 @@
-"""`reduce`: a Python function makes one row of the row of a key, or of a key and window, and of each record."""
+"""`reduce`: a Python function combines the row of a key, or of a key and window, with each new record."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ..reading.source import MappingNode, Node, ScalarNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.site import UNKNOWN, PythonLayout, Shape, Site
-from .parts.aggregation import behind_group, closed, closes, final, group_store, on_close
+from .parts.aggregation import add_on_close, check_on_close, final_results, group_store, grouped_shape, on_close
 
 
 @dataclass(frozen=True)
 class ReduceStep(StepAction):
-    """`reduce:`, by the key, and by window if a `window` step stands before."""
+    """`reduce:`, by the key, and by window behind a `window` step."""
 
     function: ScalarNode
     store: ScalarNode | None
@@ -42,26 +42,26 @@ class ReduceStep(StepAction):
         return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Require a key, and a function of two values."""
-        if not closes(context, self.on_close, shape):
+        """Require a key, and a function with two parameters."""
+        if not check_on_close(context, self.on_close, shape):
             return UNKNOWN
-        found = context.functions.find(self.function)
+        reducer = context.functions.find(self.function)
         what = "`reduce` calls its function"
-        fits = found is not None and context.functions.fits(self.function, found.loaded, ("old", "new"), what)
+        fits = reducer is not None and context.functions.fits(self.function, reducer.loaded, ("old", "new"), what)
         has_key = shape.open or context.has_key(step, shape)
-        after = behind_group(shape, shape.value, self.emit)
-        if found is None or not fits or not has_key or shape.open:
-            return final(after, self.on_close)
+        after = grouped_shape(shape, shape.value, self.emit)
+        if reducer is None or not fits or not has_key or shape.open:
+            return final_results(after, self.on_close)
         shape = context.rekeyed(shape, step)
         store = group_store(context, self.store, shape, shape.value)
         after = replace(after, partitions=shape.partitions, store=store)
-        table = context.add(Reduction(store, found.function, self.on_close is not None), shape, after, step)
-        return closed(context, store, self.on_close, table, step)
+        table = context.add(Reduction(store, reducer.function, self.on_close is not None), shape, after, step)
+        return add_on_close(context, store, self.on_close, table, step)
 
 
 @dataclass(frozen=True)
 class Reduction(PythonOperation):
-    """Reduces the values of each group by a Python function. `final`: whether only final rows go on."""
+    """Reduces the values of a group by a Python function. `final`: only final rows are emitted."""
 
     store: Store
     function: PythonFunction

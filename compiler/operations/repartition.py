@@ -13,7 +13,7 @@ from .base.site import Rekey, Shape
 
 @dataclass(frozen=True)
 class RepartitionStep(StepAction):
-    """`repartition:`, with an optional number of partitions. Its operation is `base.checked.Repartition`."""
+    """`repartition:`, with an optional number of partitions. Its operation is `base.context.Repartition`."""
 
     partitions: int | None
 

@@ -12,12 +12,12 @@ from ..language.expressions import Expression, column
 from ..reading.source import Node, ScalarNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction, complete, scope_of
 from .base.site import UNKNOWN, Shape
-from .parts.projection import Projection, called
+from .parts.projection import Projection, with_calls
 
 
 @dataclass(frozen=True)
 class SelectStep(StepAction):
-    """`select`: value columns by name, each with an expression. They replace all value columns."""
+    """`select`: value columns with their expressions. They replace all value columns."""
 
     columns: Pairs
 
@@ -40,7 +40,7 @@ class SelectStep(StepAction):
 
 @dataclass(frozen=True)
 class WithColumnsStep(StepAction):
-    """`with_columns`: value columns to add, or to put in place of others."""
+    """`with_columns`: value columns to add or replace, with their expressions."""
 
     columns: Pairs
 
@@ -58,17 +58,17 @@ class WithColumnsStep(StepAction):
         return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        found = context.columns(self.columns, scope_of(shape))
+        new = context.columns(self.columns, scope_of(shape))
         context.distinct([name for name, _ in self.columns], shape.value)
         first = self.columns[0][1]
-        # A column that is replaced keeps its place among the columns: `found` overwrites it in the dict.
+        # A replaced column keeps its index: `new` overwrites it in the dict.
         kept = {name: column(first, "value", name, type_) for name, type_ in shape.value.items()}
-        return _project(context, step, {**kept, **found}, shape, open_=shape.open)
+        return _project(context, step, {**kept, **new}, shape, open_=shape.open)
 
 
 @dataclass(frozen=True)
 class DropStep(StepAction):
-    """`drop: [column, ...]`."""
+    """`drop: [column, ...]`: value columns to remove."""
 
     columns: tuple[ScalarNode, ...]
 
@@ -100,7 +100,9 @@ class DropStep(StepAction):
                 context.report("HW403", name.position, message, did_you_mean(name.text, shape.value))
         left = {name: type_ for name, type_ in shape.value.items() if name not in dropped}
         if not left and not shape.open and self.columns:
-            context.report("HW518", step.word.position, "No value column is left.", "Keep one, or `select` a new one.")
+            context.report(
+                "HW518", step.word.position, "This drops all value columns.", "Keep one, or `select` a new one."
+            )
             return UNKNOWN
         where = self.columns[0] if self.columns else step.word
         kept: dict[str, Expression | None] = {name: column(where, "value", name, type_) for name, type_ in left.items()}
@@ -112,8 +114,8 @@ def _project(
 ) -> Shape:
     value = {name: expression.type if expression else None for name, expression in columns.items()}
     after = replace(shape.with_value(value), open=open_)
-    found = complete(columns)
-    if found is None:
+    valid = complete(columns)
+    if valid is None:
         return after
-    shape = called(context, step, shape, found.values())
-    return context.add(Projection(found, step.word.text), shape, after, step)
+    shape = with_calls(context, step, shape, valid.values())
+    return context.add(Projection(valid, step.word.text), shape, after, step)

@@ -1,4 +1,4 @@
-"""`suppress`: holds changes of a table back, until their windows are closed or for some time."""
+"""`suppress`: delays changes of a table, until their windows close or for a time."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .base.context import FlowContext, References, Rejection, Step, StepAction
 from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from .base.site import UNKNOWN, PythonLayout, Shape, Site
 
-_NAMED = "-suppress"
-"""What follows the flow's name in that of a store which is not named."""
+_ENDING = "-suppress"
+"""The ending of the name of an unnamed store, behind the flow's name."""
 
 
 @dataclass(frozen=True)
 class SuppressStep(StepAction):
-    """`suppress:`. `wait_ms`: None until windows are closed."""
+    """`suppress:`. `wait_ms`: how long it delays changes; None: until windows close."""
 
     wait_ms: int | None
     max_records: int | None
@@ -38,8 +38,8 @@ class SuppressStep(StepAction):
         until = "until" in node
         full = scalar(node, "when_full")
         if until and full is not None and full.text == "emit":
-            message = "A window that is not closed has no final result that could go on early."
-            hint = "Write `when_full: fail`, which stops the task, or leave `max_records` out."
+            message = "A window has no final result before it closes, so `suppress` cannot emit it early."
+            hint = "Write `when_full: fail`, which stops the task, or remove `max_records`."
             reader.diagnostics.add("HW204", full.position, message, hint)
             return None
         wait = None if until else milliseconds(scalar(node, "for"))
@@ -51,18 +51,18 @@ class SuppressStep(StepAction):
 
     def references(self) -> References:
         named = (self.store,) if self.store is not None else ()
-        return References(stores=named, stores_result=True, store_ending=_NAMED)
+        return References(stores=named, stores_result=True, store_ending=_ENDING)
 
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if shape.is_table:
             return None
         hint = "Put `to_table` before it."
         if shape.windowed:
-            hint = "Put it right behind the aggregate; or leave it out, if that has `emit: on_close`."
+            hint = "Put it right behind the aggregate; or remove it, if the aggregate has `emit: on_close`."
         return Rejection("HW501", f"'{word}' is for tables; this is a stream.", hint)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Require windows of which it is known when they are closed, if it waits for that."""
+        """Require windows with a known closing time, if it waits until they close."""
         if shape.open:
             return shape
         final = self.wait_ms is None
@@ -70,8 +70,8 @@ class SuppressStep(StepAction):
         if wait is None:
             return UNKNOWN
         type_ = "window_changes" if final else "changes"
-        store, _ = context.store(self.store, type_, shape.key, shape.value, shape, _NAMED)
-        # What goes on has waited already, so it is not collapsed once more.
+        store, _ = context.store(self.store, type_, shape.key, shape.value, shape, _ENDING)
+        # Emitted changes have waited already, so they are not collapsed again.
         after = replace(shape, store=None, emit="each_update", kind="stream" if final else "table")
         return context.add(Suppression(store, wait, self.max_records, self.when_full), shape, after, step)
 
@@ -80,13 +80,13 @@ class SuppressStep(StepAction):
         if shape.windowed and shape.closes_ms is not None:
             return shape.closes_ms
         if shape.windowed:
-            message = "Nobody says when the windows of this table are closed: their aggregate is not in this topology."
+            message = "It is unknown when the windows of this table close: their aggregate is not in this topology."
             hint = "Put `suppress` behind the aggregate, before its rows are written to a topic."
             if shape.forgets:
-                message = "A join by a foreign key may give a row after its window has closed, as answers come late."
-                hint = "Write `for`, with how long a change waits. Or put `suppress`, `key_by` and `join` in its place."
+                message = "A join by a foreign key may emit a row after its window has closed: its responses come late."
+                hint = "Write `for`, with how long a change waits. Or replace the join: `suppress`, `key_by`, `join`."
         else:
-            message = "The rows of this table have no windows that could be closed."
+            message = "The rows of this table have no windows that close."
             hint = "Put a `window` step before the aggregate, or write `for`, with how long a change waits."
         context.report("HW501", step.word.position, message, hint)
         return None
@@ -94,7 +94,7 @@ class SuppressStep(StepAction):
 
 @dataclass(frozen=True)
 class Suppression(PythonOperation):
-    """Holds changes back in `store` for `wait_ms`: after the window's end in one of type `window_changes`."""
+    """Delays changes in `store` by `wait_ms`, counted from the window's end if the store's type is `window_changes`."""
 
     store: Store
     wait_ms: int
@@ -109,7 +109,7 @@ class Suppression(PythonOperation):
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Every change by itself. One that waits keeps the row that the first change of its key has replaced."""
+        """Every single change. A waiting change keeps the row that the first waiting change of its key has replaced."""
         return EVERY_CHANGE if self.store.type == "window_changes" else TableUse("repartition")
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -12,7 +12,7 @@ from .base.context import FlowContext, References, Rejection, Step, StepAction
 from .base.site import Shape
 from .parts.tables import ToStream, ToTable
 
-# `to_table`: turns a stream of upserts into a table with the last row of each key.
+# `to_table`: makes a stream of upserts a table with the last row per key.
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class ToTableStep(StepAction):
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if not shape.is_table:
             return None
-        return Rejection("HW501", f"'{word}' is for streams; this is a table already.", "Remove it.")
+        return Rejection("HW501", f"'{word}' is for streams; this is already a table.", "Remove it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key."""
@@ -47,7 +47,7 @@ class ToTableStep(StepAction):
         return context.add(ToTable(store), shape, after, step)
 
 
-# `to_stream`: turns each change of a table into a record.
+# `to_stream`: makes each change of a table a record.
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class ToStreamStep(StepAction):
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if shape.is_table:
             return None
-        return Rejection("HW501", f"'{word}' is for tables; this is a stream already.", "Remove it.")
+        return Rejection("HW501", f"'{word}' is for tables; this is already a stream.", "Remove it.")
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         return context.add(ToStream(), shape, replace(shape, kind="stream", store=None), step)

@@ -1,4 +1,4 @@
-"""`window`: the windows of the `aggregate` or `reduce` after it. It has no operation of its own."""
+"""`window`: the windows of the following `aggregate` or `reduce`. It is not an operation by itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..reading.source import MappingNode, Node, ScalarNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.site import UNKNOWN, Shape
 
-_MOST_WINDOWS = 100_000
+_MAX_WINDOWS = 100_000
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class WindowStep(StepAction):
         if advance is None:
             return None
         if size == 0:
-            reader.diagnostics.add("HW515", size_node.position, "A window of no size holds no record.")
+            reader.diagnostics.add("HW515", size_node.position, "A window of size zero contains no records.")
             return None
         if advance_node is not None and not _advances(size, size_node, advance, advance_node, reader):
             return None
@@ -62,7 +62,7 @@ class WindowStep(StepAction):
             context.report("HW505", step.word.position, message, "Put steps on single records before the window.")
             return UNKNOWN
         if shape.windowed:
-            message = "The key of this stream has a window already."
+            message = "The key of this stream already has a window."
             hint = "Put `key_by` with the columns to group by before it."
             context.report("HW501", step.word.position, message, hint)
             return UNKNOWN
@@ -70,7 +70,7 @@ class WindowStep(StepAction):
 
 
 def _gap(node: ScalarNode | None, reader: Reader) -> int | None:
-    """The gap of sessions in ms; None if it is zero, which is reported, or no duration."""
+    """The gap of sessions in ms; None if it is zero, which is reported, or not a duration."""
     gap = milliseconds(node)
     if gap == 0 and node is not None:
         reader.diagnostics.add("HW515", node.position, "A session window needs a gap above zero.")
@@ -78,11 +78,11 @@ def _gap(node: ScalarNode | None, reader: Reader) -> int | None:
 
 
 def _advances(size: int, size_node: ScalarNode, advance: int, advance_node: ScalarNode, reader: Reader) -> bool:
-    """Whether windows of this size can begin at this interval; otherwise reports it."""
+    """Whether windows of this size can advance by this interval (ms); otherwise reports it."""
     if not 0 < advance <= size:
         message = f"The advance ({advance_node.text}) must be above zero and at most the size ({size_node.text})."
-    elif size > advance * _MOST_WINDOWS:
-        message = f"Each record would be in {size // advance:,} windows; the most is {_MOST_WINDOWS:,}."
+    elif size > advance * _MAX_WINDOWS:
+        message = f"Each record would be in {size // advance:,} windows; the maximum is {_MAX_WINDOWS:,}."
     else:
         return True
     reader.diagnostics.add("HW515", advance_node.position, message)

@@ -12,7 +12,7 @@ from ...runtime.ir.functions import Udf
 from ...runtime.ir.topology import Assignment, GlobalTable, OnError, PluginRef, Store, Topic
 from ..operations.base.operation import Lookup
 from ..operations.base.site import NOW
-from ..operations.parts.joins import Responding
+from ..operations.parts.joins import ResponseJoin
 from .connections import Reading, Writing
 from .operation_graph import Vertex, Wired
 
@@ -156,7 +156,7 @@ def live_columns(wired: Wired) -> Needed:
             topics[operation.topic.name] = topics.get(operation.topic.name, frozenset()) | (output - {NOW})
         for edge in vertex.inputs:
             needed[edge] |= operation.needs(output, frozenset(wired.shapes[edge].value))
-        if isinstance(operation, Lookup | Responding):
+        if isinstance(operation, Lookup | ResponseJoin):
             # Of the others only the order of their changes is read.
             for edge in vertex.lookups[:1]:
                 needed[edge] |= operation.needs_of_table(output)

@@ -15,7 +15,7 @@ from ..operations.base.context import CheckedFlow, CheckedTopology, PlacedOperat
 from ..operations.base.operation import Lookup, Splitting
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
-from ..operations.parts.joins import Responding, TableJoin
+from ..operations.parts.joins import ResponseJoin, TableJoin
 
 _NOTHING: frozenset[str] = frozenset()
 
@@ -75,7 +75,7 @@ class RelatedTables:
         found: frozenset[str] = _NOTHING.union(flow.sources, *(self._above.get(each, ()) for each in flow.sources))
         for each in operations:
             operation, name = each.operation, None
-            if isinstance(operation, Repartition | Responding):
+            if isinstance(operation, Repartition | ResponseJoin):
                 found = _NOTHING
             elif isinstance(operation, JoinOfTables):
                 name = operation.looks_at()

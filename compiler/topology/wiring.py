@@ -22,8 +22,8 @@ from ..operations.base.operation import Engine, Lookup, Operation, Splitting
 from ..operations.base.site import Shape
 from ..operations.branch import Branching
 from ..operations.joins.tables import JoinOfTables
-from ..operations.parts.joins import Responding, Subscribing, TableJoin
-from ..operations.parts.tables import RESULT, Keeping, ToTable, kept_rows
+from ..operations.parts.joins import ResponseJoin, SubscriptionSend, TableJoin
+from ..operations.parts.tables import RESULT, TableMaterialization, ToTable, rows_store
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
 from .operation_graph import Vertex, Wired
 from .related_tables import RelatedTables
@@ -159,13 +159,13 @@ class _Wiring:
             if operation.of is not None:
                 return edge
             return self._repartition(operation, placed, edge, flow.name, (operation.edge or flow.name,))[0]
-        if isinstance(operation, Subscribing):
+        if isinstance(operation, SubscriptionSend):
             shapes = (placed.before, placed.after)
             rows, asked = self._vertex(operation, (edge,), shapes, flow.name, placed.at, placed.name)
             self._asking[flow.name] = rows
             return asked
         lookups: tuple[int, ...] = ()
-        if isinstance(operation, Responding):
+        if isinstance(operation, ResponseJoin):
             lookups = (self._asking.pop(flow.name),)
         elif isinstance(operation, Lookup):
             table = operation.looks_at()
@@ -275,8 +275,8 @@ class _Wiring:
     def _materialized(self, name: str, edge: int, at: str, flow: str) -> int:
         """Add a store to a table that has none and in which joins look up rows. `flow`: its own."""
         shape = self._shapes[edge]
-        store = kept_rows(name, shape)
-        return self._vertex(Keeping(store), (edge,), (replace(shape, store=store),), flow, at)[0]
+        store = rows_store(name, shape)
+        return self._vertex(TableMaterialization(store), (edge,), (replace(shape, store=store),), flow, at)[0]
 
 
 def _edge_name(flow: CheckedFlow, source: str) -> str:

@@ -1,4 +1,4 @@
-"""What a step is checked and built in."""
+"""Steps: their interface, and the contexts in which they are checked and become operations."""
 
 from __future__ import annotations
 
@@ -19,17 +19,16 @@ from .site import Rekey, Shape
 
 # Checked topologies: the result of the checks, from which the graph is built.
 #
-# A flow is a sequence of operations, each with the shape of its input and output. Repartition topics are in place.
-# Where each operation runs and which columns travel is decided later.
+# A flow is a sequence of operations with the shapes of their inputs and outputs, including repartition topics. The
+# engine of an operation and the columns on an edge are chosen later, by the wiring.
 
 
 @dataclass(frozen=True)
 class Repartition:
-    """A repartition topic, which brings each record to the partition of its key.
+    """A repartition topic. The wiring makes a sink and a source of it.
 
-
-    The wiring makes a sink and a source of it. `of`: the flow at whose end it stands, if the readers of that flow share
-    it; None: it belongs to the reading flow alone. `edge`: what is read from it, if that is not called as the flow.
+    `of`: the flow that ends with the topic, if the readers of that flow share it; None if it belongs to the reading
+    flow. `edge`: the name of the edge that reads it, if it differs from the flow's.
     """
 
     topic: str
@@ -40,7 +39,7 @@ class Repartition:
 
 @dataclass(frozen=True)
 class PlacedOperation:
-    """An operation with its place (`file:line`), the step's name, and the shapes before and after it."""
+    """An operation of a flow, with its location (`file:line`), the step's name, and the shapes before and after it."""
 
     operation: Operation | Repartition
     before: Shape
@@ -51,9 +50,10 @@ class PlacedOperation:
 
 @dataclass(frozen=True)
 class CheckedFlow:
-    """A flow without errors. `sources`: topics, tables and flows by name. `at`, `to_at`: `file:line`.
+    """A flow without errors.
 
-    `start`: where it begins in its topics, as the YAML says it; None: at the first records.
+    `sources`: the names of topics, tables and flows. `at`, `to_at`: `file:line`. `start`: the position in its topics
+    where it starts, as in the YAML; None: the first records.
     """
 
     name: str
@@ -69,7 +69,7 @@ class CheckedFlow:
 
 @dataclass(frozen=True)
 class CheckedTable:
-    """An entry of `tables:` with its topic and shape. `global_table`: set if the table is global."""
+    """An entry of `tables:`. `global_table`: set if the table is global."""
 
     name: str
     topic: Topic
@@ -81,10 +81,10 @@ class CheckedTable:
 
 @dataclass(frozen=True)
 class CheckedTopology:
-    """A topology whose flows and tables have been checked.
+    """A topology with checked flows and tables.
 
-    `flows`: each after those that it reads. `declared`: their names in the order of the file. `stores`: the names that
-    stores have which are declared, or which a step or a table has called after its flow or itself.
+    `flows`: in an order in which a flow follows the flows it reads. `declared`: their names in the order of the file.
+    `stores`: the names of declared stores, and of stores named after a flow or a table.
     """
 
     name: str
@@ -96,18 +96,18 @@ class CheckedTopology:
     stores: frozenset[str] = frozenset()
 
 
-# What the checks of a flow's steps share: names, findings and the operations so far.
+# The context of checks: names, findings and the operations so far.
 
 Columns = Sequence[tuple[ScalarNode, ScalarNode]]
 
-_MOST_CARRIED = 400_000
+_MAX_COLUMNS = 400_000
 
 
 @dataclass
 class Carried:
-    """How many columns all operations of a project have together: each step carries the columns of those before it.
+    """The total number of columns of all operations of a project. A step carries the columns of those before it.
 
-    Steps beyond a limit are not checked, so that a short file cannot cause long and large work.
+    Steps beyond a limit are not checked, so a short file cannot cause much work.
     """
 
     columns: int = 0
@@ -116,17 +116,17 @@ class Carried:
     @property
     def too_many(self) -> bool:
         """Whether the limit is exceeded."""
-        return self.columns > _MOST_CARRIED
+        return self.columns > _MAX_COLUMNS
 
 
 @dataclass
 class TopologyContext:
-    """One topology during the checks. `names`: its tables and flows. `shapes`: those of the checked ones.
+    """One topology during the checks.
 
-    `topics`: the shapes of the topics that are known so far. `stores`: the declared stores. `complete`: whether all of
-    its names are known. `repartitions`: repartition topics by name, with their partitions and, if it is
-    shared, the flow whose readers share it. `default_stores`: names of stores that are not declared.
-    `regrouped`: flows that get the changes of a regrouped table.
+    `names`: of its tables and flows. `shapes`: of its checked tables and flows. `topics`: the shapes of the topics
+    known so far. `stores`: the declared stores. `complete`: all of its names are known. `repartitions`: repartition
+    topics by name, with their partitions and, for a shared one, the flow that ends with it. `default_stores`: names of
+    stores that are not declared. `regrouped`: flows that get the changes of a regrouped table.
     """
 
     application: str
@@ -144,22 +144,23 @@ class TopologyContext:
 
 
 @dataclass(frozen=True)
-class StepPlace:
-    """The place of a step: its word in the file, and its optional name."""
+class StepLocation:
+    """The location of a step: its keyword in the file, and its optional name."""
 
     word: ScalarNode
     name: ScalarNode | None
 
     @property
     def at(self) -> str:
-        """`file:line`, as generated code names it."""
+        """`file:line`, as in generated code."""
         return self.word.position.line_text
 
 
 @dataclass
 class FlowContext:
-    """One flow during the checks. `source`: the name of its source, if it has exactly one. `udfs`: the functions that
-    its expressions may call.
+    """One flow during the checks.
+
+    `source`: the name of its source, if it has exactly one. `udfs`: the functions that its expressions may call.
     """
 
     topology: TopologyContext
@@ -176,7 +177,7 @@ class FlowContext:
         operation: Operation | Repartition,
         before: Shape,
         after: Shape,
-        step: StepPlace | None = None,
+        step: StepLocation | None = None,
         at: str = "",
     ) -> Shape:
         """Add an operation. Returns the shape after it."""
@@ -190,15 +191,15 @@ class FlowContext:
         self.diagnostics.add(code, position, message, hint)
 
     def expressions(self, scalars: Sequence[ScalarNode], scope: Scope) -> list[Expression | None]:
-        """Expressions over one row, with their types; None for each one with a reported error."""
+        """Expressions over one row, with their types; None for an expression with a reported error."""
         scope = replace(scope, udfs=self.udfs)
-        found = [read(scalar, scope, self.diagnostics) for scalar in scalars]
-        readable = [expression for expression in found if expression is not None]
-        typed = iter(typed_expressions(readable, scope, self.checker, self.diagnostics))
-        return [None if expression is None else next(typed) for expression in found]
+        expressions = [read(scalar, scope, self.diagnostics) for scalar in scalars]
+        valid = [expression for expression in expressions if expression is not None]
+        typed = iter(typed_expressions(valid, scope, self.checker, self.diagnostics))
+        return [None if expression is None else next(typed) for expression in expressions]
 
     def columns(self, columns: Columns, scope: Scope) -> dict[str, Expression | None]:
-        """Named expressions over one row. Names that Spark SQL cannot tell apart are reported."""
+        """Named expressions over one row. Reports names that are the same to Spark SQL."""
         names = [name for name, _ in columns]
         self.distinct(names)
         return dict(
@@ -209,7 +210,7 @@ class FlowContext:
         """A boolean expression over one row; None if an error was reported."""
         predicate = self.expressions([scalar], scope_of(shape))[0]
         if predicate is not None and predicate.type not in (None, "boolean"):
-            hint = "`||` joins texts; write `or`." if "||" in predicate.sql.text else None
+            hint = "`||` concatenates strings; write `or`." if "||" in predicate.sql.text else None
             message = f"This must be a boolean; it is of type {predicate.type}."
             self.report("HW412", predicate.position, message, hint)
             return None
@@ -224,20 +225,20 @@ class FlowContext:
                 message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
                 self.report("HW516", name.position, message)
 
-    def too_much(self, step: StepPlace) -> bool:
-        """Whether the project is too large to be checked from this step on, which is reported once."""
+    def too_much(self, step: StepLocation) -> bool:
+        """Whether the project is too large to check from this step on, which is reported once."""
         carried = self.topology.carried
         if carried.too_many and not carried.reported:
             carried.reported = True
-            message = f"Up to here, all steps together carry more than {_MOST_CARRIED:,} columns."
+            message = f"All steps up to here have more than {_MAX_COLUMNS:,} columns in total."
             self.report("HW208", step.word.position, message, "Split the project, or `select` fewer columns early.")
         return carried.too_many
 
-    def has_key(self, step: StepPlace, shape: Shape) -> bool:
-        """Whether there is a key, for a step that needs one; otherwise reports it."""
+    def has_key(self, step: StepLocation, shape: Shape) -> bool:
+        """Whether the input has a key, for a step that needs one; otherwise reports it."""
         if shape.key:
             return True
-        message = f"'{step.word.text}' works by the key, and '{self.name.text}' has none here."
+        message = f"'{step.word.text}' needs a key, and '{self.name.text}' has no key here."
         self.report("HW504", step.word.position, message, "Put a `key_by` step before it.")
         return False
 
@@ -250,12 +251,12 @@ class FlowContext:
         shape: Shape,
         ending: str = "",
     ) -> tuple[Store, StoreModel | None]:
-        """The store of a step: the declared one, or one with the defaults, named after the flow, with an `ending`."""
+        """The store of a step: the declared one, or a default one, named after the flow with an `ending`."""
         name = named.text if named is not None else self.name.text + ending
         model = self.topology.stores.get(name) if named is not None else None
         if named is None:
             if name in self.topology.default_stores or name in self.topology.stores:
-                message = f"The store '{name}', named after the flow, is there already."
+                message = f"The store '{name}', named after the flow, exists already."
                 position = self.name.position
                 word = "stores" if ending and type_ == "window" else "store"
                 self.report("HW309", position, message, f"Name a declared store in the step's `{word}`.")
@@ -265,44 +266,45 @@ class FlowContext:
             step = "A join of streams" if ending and type_ == "window" else step
             message = f"{step} needs a {type_} store; '{name}' is a {model.type} store."
             hint = f"Write `type: {type_}` at '{name}', or name another store."
-            if type_ in ("changes", "window_changes"):  # types that no file can name
-                message = f"What waits has a store of a type of its own; '{name}' is a {model.type} store."
-                hint = "Leave its `type` out."
+            if type_ in ("changes", "window_changes"):  # types without a name in the language
+                message = f"`suppress` needs a store without a `type`; '{name}' is a {model.type} store."
+                hint = "Remove its `type`."
             self.report("HW506", named.position, message, hint)
         if model is not None:
             check_no_processors(model, type_, self.diagnostics)
         return declared_store(name, model, type_, key, value, shape.partitions), model
 
-    def rekeyed(self, shape: Shape, at: StepPlace, partitions: int | None = None) -> Shape:
-        """The stream after a repartition topic, which is added if the key has changed since the last one."""
+    def rekeyed(self, shape: Shape, at: StepLocation, partitions: int | None = None) -> Shape:
+        """The stream in the partitions of its key, after a repartition topic if the key has changed."""
         if shape.rekey is None or shape.open:
             return shape
         first_join = not self.operations and partitions is not None and self.source == shape.rekey.flow
         return self.repartition(shape, at, shape.rekey, partitions or shape.partitions, first_join)
 
-    def repartition(self, shape: Shape, step: StepPlace, rekey: Rekey, partitions: int, shared: bool = False) -> Shape:
+    def repartition(
+        self, shape: Shape, step: StepLocation, rekey: Rekey, partitions: int, shared: bool = False
+    ) -> Shape:
         """The stream after a repartition topic, which is named after flow and step.
 
-        `shared`: the topic stands at the end of the flow that changed the key. All readers that begin with a join share
-        it.
+        `shared`: the flow that changed the key ends with the topic. All readers that begin with a join share it.
         """
         named = rekey.step if rekey.flow == (rekey.flow if shared else self.name.text) else None
         topic, after = self.repartition_topic(shape, step, rekey, partitions, named, shared)
         return self.add(topic, shape, after, step)
 
     def repartition_topic(
-        self, shape: Shape, step: StepPlace, rekey: Rekey, partitions: int, named: str | None, shared: bool
+        self, shape: Shape, step: StepLocation, rekey: Rekey, partitions: int, named: str | None, shared: bool
     ) -> tuple[Repartition, Shape]:
-        """The topic of `repartition`, with `named` in its name, and the stream behind it."""
+        """A repartition topic with `named` in its name, and the shape of the stream behind it."""
         owner = rekey.flow if shared else self.name.text
         topic = "-".join([self.topology.application, owner, *([named] if named else []), "repartition"])
-        known = self.topology.repartitions.get(topic)
-        if known is not None and not (shared and known[1] == owner):
-            hint = "Give one of them a `name`: it becomes part of the topic's name."
-            message = f"The flow '{owner}' has a repartition topic of the name '{topic}' already."
+        existing = self.topology.repartitions.get(topic)
+        if existing is not None and not (shared and existing[1] == owner):
+            hint = "Give one of the steps a `name`: it becomes part of the topic's name."
+            message = f"The flow '{owner}' already has a repartition topic '{topic}'."
             self.report("HW509", rekey.position, message, hint)
-        elif known is not None and known[0] != partitions:
-            message = f"Another join has '{topic}' repartitioned to {known[0]} partitions, this one needs {partitions}."
+        elif existing is not None and existing[0] != partitions:
+            message = f"'{topic}' has {existing[0]} partitions for another join, this one needs {partitions}."
             hint = "Put a `repartition` step with a name before the join."
             self.report("HW503", step.word.position, message, hint)
         self.topology.repartitions.setdefault(topic, (partitions, owner if shared else None))
@@ -317,19 +319,19 @@ def scope_of(shape: Shape) -> Scope:
 
 def complete(columns: Mapping[str, Expression | None]) -> dict[str, Expression] | None:
     """The columns; None if one of them has a reported error."""
-    found = {name: expression for name, expression in columns.items() if expression is not None}
-    return found if len(found) == len(columns) else None
+    valid = {name: expression for name, expression in columns.items() if expression is not None}
+    return valid if len(valid) == len(columns) else None
 
 
-# Operations that read a second stream beside that of their flow, and how that stream comes to them.
+# Operations with a second input stream.
 
 
 @dataclass(frozen=True)
 class OtherStream:
-    """The second stream: a topic or a flow. `reader`: the name of the edge on which it comes.
+    """The second input stream: a topic or a flow.
 
-    `before`: as it is read; `after`: as it is joined, behind `repartition`, the repartition topic that brings it there
-    if its key has changed.
+    `reader`: the name of its edge. `before`: its shape when it is read. `after`: its shape behind `repartition`, the
+    repartition topic that it needs if its key has changed.
     """
 
     name: str
@@ -340,7 +342,7 @@ class OtherStream:
 
     @property
     def shared(self) -> str | None:
-        """The flow at whose end the repartition topic stands, if other readers share it."""
+        """The flow that ends with the repartition topic, if other readers share it."""
         topic = self.repartition.operation if self.repartition is not None else None
         return topic.of if isinstance(topic, Repartition) else None
 
@@ -355,27 +357,27 @@ class StreamPair(PythonOperation):
 
 
 def second_streams(flow: CheckedFlow) -> Iterator[OtherStream]:
-    """Those of all operations of a flow, in order."""
+    """The second input streams of a flow's operations, in order."""
     for placed in flow.operations:
         if isinstance(placed.operation, StreamPair):
             yield placed.operation.second
 
 
 def read_by(flow: CheckedFlow) -> tuple[str, ...]:
-    """All that a flow reads: its sources, and the streams that it joins."""
+    """The inputs of a flow: its sources, and the streams it joins."""
     return (*flow.sources, *(stream.name for stream in second_streams(flow)))
 
 
-# What a step of the language is: an entry of `steps:`, read from the YAML and checked against its input.
+# Steps: entries of `steps:`, read from the YAML and checked against their input.
 
 
 @dataclass(frozen=True)
 class References:
-    """The names in a step: tables and streams that it joins, its stores, flows that it makes.
+    """The names in a step: the tables and streams it joins, its stores, the flows it makes.
 
-    `implied`: of a step with several stores those that it does not name, each as a name, or None for the flow's, and
-    what is put behind it. `stores_result`: whether it keeps its result in a store: the one of `stores`, or one that is
-    named after the flow, with `store_ending` behind. `shares`: whether other steps that do so too may have its stores.
+    `implied`: unnamed stores of a step with several stores, as pairs of a name (None for the flow's) and an ending.
+    `stores_result`: the step keeps its result in a store: the one in `stores`, or one named after the flow with
+    `store_ending`. `shares`: the stores may be shared with other steps that allow it.
     """
 
     tables: tuple[ScalarNode, ...] = ()
@@ -390,7 +392,7 @@ class References:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a step cannot have this input."""
+    """Why a step does not accept an input."""
 
     code: str
     message: str
@@ -398,9 +400,9 @@ class Rejection:
 
 
 class StepAction(ABC):
-    """The action of a step. Each kind of step is a frozen dataclass and has all of these parts.
+    """The action of a step, a frozen dataclass for each kind of step.
 
-    `kinds`: other classes whose steps have the same word.
+    `kinds`: other classes for steps with the same keyword.
     """
 
     kinds: ClassVar[tuple[type[StepAction], ...]] = ()
@@ -408,42 +410,39 @@ class StepAction(ABC):
     @classmethod
     @abstractmethod
     def read(cls, node: Node, reader: Reader) -> StepAction | None:
-        """Read the step from the value of its key; None if it has the wrong shape or an error was reported.
-
-        It may be one of `kinds`.
-        """
+        """Read the step, also one of `kinds`, from the value of its key; None after a reported error."""
 
     @abstractmethod
     def references(self) -> References:
-        """The tables, stores and flows that it names."""
+        """The tables, stores and flows named in the step."""
 
     @abstractmethod
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        """Why it cannot have this input, a stream or a table with known columns; None if it can."""
+        """Why the step does not accept this input, a stream or table with known columns; None if it does."""
 
     @property
     @abstractmethod
     def passes_tombstones(self) -> bool:
-        """Whether it tolerates deletions of rows that did not exist. A table has such deletions after a filter."""
+        """Whether the step accepts deletions of rows that did not exist, which a filter of a table makes."""
 
     @abstractmethod
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Check it against the shape of its input, add its operations to `context`, and return the shape after it.
+        """Check the step against the shape of its input, and add its operations to `context`.
 
-        Errors are reported. After one, the returned shape has what is known.
+        Returns the shape after it. Errors are reported; after one, the shape may be incomplete.
         """
 
 
 @dataclass(frozen=True)
-class Step(StepPlace):
-    """One step: its place, and its action (None if an error was reported). `was`: former names, the latest first."""
+class Step(StepLocation):
+    """A step. `action`: None if an error was reported. `was`: former names, the latest first."""
 
     action: StepAction | None
     was: tuple[ScalarNode, ...] = ()
 
 
 def streams_only(word: str, shape: Shape) -> Rejection | None:
-    """A refusal if the input is a table."""
+    """A rejection if the input is a table."""
     if not shape.is_table:
         return None
     return Rejection("HW501", f"'{word}' is for streams; this is a table.", "Put `to_stream` before it.")

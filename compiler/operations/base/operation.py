@@ -1,8 +1,7 @@
-"""What an operation is: one thing that the runtime does with rows, with everything that the compiler must know about
-it.
+"""Operations: what the compiler knows about an action of the runtime on rows.
 
-A step of the language becomes one or several operations. Every part of an operation is abstract, so an operation that
-lacks a part cannot be made. `topology` connects operations and asks for their parts.
+A step of the language becomes one or several operations. `topology` connects them. All members of an operation are
+abstract, so an incomplete one cannot be instantiated.
 """
 
 from __future__ import annotations
@@ -20,16 +19,16 @@ Engine = Literal["python", "sql", "either"]
 """Where an operation can run."""
 
 NullKeys = Literal["kept", "dropped", "passed"]
-"""What happens to records without a key. `passed`: the operations after this one decide."""
+"""The treatment of records with a null key. `passed`: the following operations decide."""
 
 
 @dataclass(frozen=True)
 class TableUse:
-    """What an operation does with the changes of the table that it reads.
+    """How an operation uses the changes of its input table.
 
-    `sees`: how the changes end here: every change by itself, one for each key and epoch, or every change with the row
-    that it replaces, to regroup it. None: the changes go on. `filters`: whether some changes go no further. `may_fail`:
-    whether an expression may fail. `positive`: the value columns of the output that are always above 0.
+    `sees`: the changes it needs: every single one, one per key and epoch, or every one with the replaced row, to
+    regroup it. None: the changes are passed on. `filters`: some changes are not passed on. `may_fail`: an expression
+    may fail. `positive`: the value columns of the output that are always above 0.
     """
 
     sees: Literal["each_update", "per_epoch", "repartition"] | None = None
@@ -39,12 +38,12 @@ class TableUse:
 
 
 EVERY_CHANGE = TableUse("each_update")
-"""For an operation that needs every change by itself, and for one that never has a table as input."""
+"""For an operation that needs every single change, and for one whose input is never a table."""
 
 
 @dataclass(frozen=True)
 class Processor:
-    """A node in `describe`. `role`: its name in Kafka's builder."""
+    """A node in `describe`. `role`: its name in Kafka's StreamsBuilder."""
 
     role: str
     kind: Literal["source", "processor", "sink"] = "processor"
@@ -54,11 +53,11 @@ class Processor:
 
 @dataclass(frozen=True)
 class Description:
-    """An operation in `describe`. `text`: the step as the user wrote it, with rendered templates.
+    """An operation in `describe`.
 
-    `inputs`: its first nodes, row by row, each row with a node for each input; or none. `chain`: its nodes, each after
-    the one before. `fan`: nodes after the last one, one for each output; or none. `sides`: nodes before the chain, one
-    for each edge that it reads; or none. `keeps`: stores of the node before, which it fills with that node's rows.
+    `text`: the step as the user wrote it, with rendered templates. `inputs`: the first nodes, as rows with one node per
+    input. `sides`: nodes before the chain, one per edge. `chain`: nodes that follow one another. `fan`: nodes after the
+    chain, one per output. `keeps`: stores added to the node before, filled with its rows.
     """
 
     text: str = ""
@@ -70,17 +69,17 @@ class Description:
 
 
 class Operation(ABC):
-    """What all operations have. Each is one of the three kinds below, and a frozen dataclass."""
+    """An operation: a frozen dataclass of one of the three kinds below."""
 
     @property
     @abstractmethod
     def has_effect(self) -> bool:
-        """Whether it has an effect even if nobody reads its output: it fills a store or writes a topic."""
+        """Whether it has an effect without a reader: it fills a store or writes a topic."""
 
     @property
     @abstractmethod
     def null_keys(self) -> NullKeys:
-        """What it does with records without a key."""
+        """The treatment of records with a null key."""
 
     @abstractmethod
     def engine(self, needed: frozenset[str]) -> Engine:
@@ -88,26 +87,26 @@ class Operation(ABC):
 
     @abstractmethod
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The value columns of an input that it reads or passes on.
+        """The value columns of the input that it reads or passes on.
 
-        `output`: those columns of its output that are needed, possibly with `NOW`. `offered`: all columns of the input.
+        `output`: the needed columns of its output, possibly with `NOW`. `offered`: all columns of the input.
         """
 
     @abstractmethod
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """What it does with changes of a table of this shape. `positive`: value columns that are always above 0."""
+        """How it uses the changes of a table of this shape. `positive`: value columns that are always above 0."""
 
     @abstractmethod
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """What `describe` shows.
+        """The operation in `describe`.
 
-        `of_table`: whether its input is a table. `lookups`: the tables in which it looks up rows; of a join that either
-        side triggers, both sides.
+        `of_table`: its input is a table. `lookups`: the tables in which it looks up rows; both sides of a join that
+        either side triggers.
         """
 
 
 class PythonOperation(Operation):
-    """An operation that only Python can run: it needs state, topics or order."""
+    """An operation that runs in Python only, because it needs state, topics or order."""
 
     def engine(self, needed: frozenset[str]) -> Engine:
         """See `Operation`."""
@@ -119,9 +118,9 @@ class PythonOperation(Operation):
 
 
 class Splitting(PythonOperation):
-    """An operation that may end its flow, which goes on as others: `into`, one output for each; empty if it does not.
+    """An operation that may split its flow into others.
 
-    `shapes`: of the outputs.
+    `into`: the names of these flows, with one output each; empty if it does not split. `shapes`: of the outputs.
     """
 
     into: tuple[str, ...]
@@ -129,7 +128,7 @@ class Splitting(PythonOperation):
 
 
 class SqlOperation(Operation):
-    """An operation that only Spark SQL can run: it computes expressions."""
+    """An operation that runs in Spark SQL only, because it computes expressions."""
 
     def engine(self, needed: frozenset[str]) -> Engine:
         """See `Operation`."""
@@ -141,7 +140,7 @@ class SqlOperation(Operation):
 
 
 class EitherOperation(Operation):
-    """An operation that can run in both, possibly depending on the columns that are needed."""
+    """An operation that can run in both engines, or in one depending on the needed columns."""
 
     @abstractmethod
     def in_python(self, site: Site) -> PythonLayout:
@@ -158,7 +157,7 @@ class Lookup(PythonOperation):
     @property
     @abstractmethod
     def triggered(self) -> bool:
-        """Whether changes of the table give results, too. It then reads them on an edge of its own."""
+        """Whether changes of the table give results, too. They then come on a second edge."""
 
     @abstractmethod
     def looks_at(self) -> str:
@@ -166,13 +165,12 @@ class Lookup(PythonOperation):
 
     @abstractmethod
     def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
-        """The value columns of the table that it reads. `output`: the columns of its output that are needed."""
+        """The value columns of the table that it reads. `output`: the needed columns of its output."""
 
 
 def may_fail(expressions: Iterable[Expression], shape: Shape, positive: frozenset[str]) -> bool:
     """Whether an expression over the rows of a table may fail for some row."""
     types = {"value": shape.value, "key": shape.key}
-
     return not all(cannot_fail(e, lambda ref: types.get(ref.role, {}).get(ref.name), positive) for e in expressions)
 
 
@@ -188,5 +186,5 @@ def columns_text(columns: Mapping[str, Expression]) -> str:
 
 
 def store_names(shapes: Sequence[Shape]) -> tuple[str, ...]:
-    """The stores of tables that have one."""
+    """The names of the tables' stores."""
     return tuple(shape.store.name for shape in shapes if shape.store is not None)

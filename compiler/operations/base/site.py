@@ -1,4 +1,4 @@
-"""Where an operation stands, and what its edges carry."""
+"""Shapes of rows, edges with their columns, and the layout of an operation in the pipe."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ...entries import UNKNOWN_TYPE, columns_ddl
 from ...language.expressions import Expression, Ref, Types
 from ...language.type_checker import meta_sql
 
-# The shape of the rows between two steps: columns with their types, and what is known about the key.
+# Shapes: columns with their types, and properties of the key.
 
 WINDOW_COLUMNS = {"window_start": "timestamp", "window_end": "timestamp"}
 
 
 @dataclass(frozen=True)
 class Rekey:
-    """A change of a stream's key that no repartition topic has followed yet: the flow and the step that made it."""
+    """A change of a stream's key before its repartition topic: the flow and the step that changed it."""
 
     flow: str
     step: str | None
@@ -32,7 +32,7 @@ class Rekey:
 
 @dataclass(frozen=True)
 class Windows:
-    """The windows of a table's rows. `kept_ms`: for how long a row is found after its window's start; sessions: end."""
+    """The windows of a table's rows. `kept_ms`: how long a row is kept after its window's start or session's end."""
 
     window: AnyWindow
     kept_ms: int
@@ -42,13 +42,13 @@ class Windows:
 class Shape:
     """The shape of the rows between two steps.
 
-    If `windowed`, `key` includes `window_start` and `window_end`. A type is None if it is unknown. With `open` some
-    columns are unknown, because of an error that has been reported. `rekey`: not all records of the stream are in the
-    partitions of their keys. `window`: set for a stream between `window` and `aggregate`. `unsettled`: a table after a
-    filter, whose changes may delete rows that did not exist. `closes_ms`: how long after its end a window of the table
-    is closed, None where nobody says. `store`: the table's own store; None if it has none. `dropped_windows`: those of
-    a table that was made of one with a windowed store. `forgets`: of a table with windows, that its rows leave its
-    store some time after those have expired that they are made of.
+    `key`, `value`: the columns with their types; a type is None if it is unknown. `windowed`: `key` includes
+    `window_start` and `window_end`. `open`: some columns are unknown because of a reported error. `rekey`: set if
+    records of the stream may not be in the partitions of their keys. `window`: set for a stream between `window` and
+    `aggregate`. `unsettled`: a table after a filter, whose changes may delete rows that did not exist. `closes_ms`: how
+    long after its end a window of the table is closed; None if unknown. `store`: the table's own store, or None.
+    `dropped_windows`: the windows of a table without a store that is derived from one with a windowed store. `forgets`:
+    rows of the windowed table leave its store some time after the rows they are made of have expired.
     """
 
     kind: Literal["stream", "table"] = "stream"
@@ -83,18 +83,18 @@ class Shape:
 
     @property
     def windows(self) -> Windows | None:
-        """The windows of a table's rows; None where nobody says, as of a topic."""
+        """The windows of a table's rows; None if unknown, as for a topic."""
         store = self.store
         if store is None or store.window is None or isinstance(store.window, JoinWindow) or store.kept_ms is None:
             return self.dropped_windows if store is None else None
         return Windows(store.window, store.kept_ms)
 
     def without_store(self) -> Shape:
-        """The same table, made of the one with the store."""
+        """A table derived from this one, without a store."""
         return replace(self, store=None, dropped_windows=self.windows)
 
     def with_value(self, value: Types) -> Shape:
-        """The same with other value columns. A table has no store of its own then."""
+        """The shape with other value columns. A table with other columns has no store."""
         return replace(self.without_store(), value=dict(value))
 
 
@@ -102,15 +102,15 @@ UNKNOWN = Shape(open=True)
 """The shape after an error."""
 
 
-# An edge between two operations, with the physical names of its columns at one point of the pipe.
+# Edges between two operations, with the physical names of their columns.
 
 NOW = "_now"
-"""The column with the epoch's planned time, which each Python stage can add to the rows that it gives to SQL."""
+"""The column with the planned time of the epoch, which a Python stage adds to rows for SQL."""
 
 
 @dataclass(frozen=True)
 class LiveEdge:
-    """An edge with its name in the pipe, its shape, and the value columns that it carries, in order."""
+    """An edge: its name in the pipe, its shape, and the value columns it carries, in order."""
 
     name: str
     shape: Shape
@@ -123,7 +123,7 @@ class LiveEdge:
 
     @property
     def flow(self) -> Flow:
-        """The edge's columns as the graph declares them."""
+        """The edge's columns, as declared in the graph."""
         types = {**self.shape.value, NOW: "timestamp"}
         return Flow(columns_ddl(self.shape.key), columns_ddl({name: types[name] for name in self.value}))
 
@@ -143,21 +143,21 @@ def columns_read(expressions: Iterable[Expression]) -> frozenset[str]:
 
 
 def column_types(shape: Types, columns: Iterable[str]) -> dict[str, str]:
-    """The types of columns of a shape: of its value, or its key."""
+    """The types of columns. `shape`: the types of a shape's value or key."""
     return {name: shape[name] or UNKNOWN_TYPE for name in columns}
 
 
 def argument_columns(expressions: Iterable[Expression]) -> frozenset[str]:
-    """The value columns that hold the arguments of an operator in Python."""
+    """The value columns with the arguments of an operator in Python."""
     return frozenset(e.as_column.name for e in expressions if e.as_column.role == "value")
 
 
-# What an operation is given and returns when it is laid out in the pipe.
+# The layout of an operation in the pipe.
 
 
 @dataclass(frozen=True)
 class Output:
-    """An output of an operation: its shape, and the value columns that a later step needs."""
+    """An output of an operation: its shape, and the value columns needed by later steps."""
 
     needed: frozenset[str]
     shape: Shape
@@ -173,12 +173,12 @@ class Declared:
 
 @dataclass(frozen=True)
 class Site:
-    """What an operation is given when it is laid out.
+    """The surroundings of an operation in the pipe.
 
-    `inputs`: the edges that it reads. `lookups`: the tables in which it looks up rows, as they are at this point.
-    `needed`: the value columns of its first input that it or a later step needs. `changes(positive, deletes)`, for an
-    operation that makes a table: how it emits changes, and whether it emits the replaced rows too. `positive` are its
-    value columns that are always above 0; `deletes` says whether rows can disappear.
+    `inputs`: its input edges. `lookups`: the tables in which it looks up rows. `needed`: the value columns of its first
+    input needed by the operation or later steps. `changes(positive, deletes)`, for an operation that makes a table: how
+    it emits changes, and whether it also emits the replaced rows. `positive`: its value columns that are always above
+    0. `deletes`: rows can be deleted.
     """
 
     inputs: tuple[LiveEdge, ...]
@@ -201,18 +201,18 @@ class Site:
 
     @property
     def onward(self) -> LiveEdge:
-        """The input with the output's shape, for an operation that does not change the value columns."""
+        """The input with the output's shape, for an operation that keeps the value columns."""
         return replace(self.input, shape=self.output.shape)
 
     @property
     def flows(self) -> tuple[str, ...]:
-        """The names of the edges that it reads."""
+        """The names of the input edges."""
         return tuple(edge.name for edge in self.inputs)
 
     def copies(self, into: Sequence[str]) -> tuple[tuple[LiveEdge, ...], tuple[str, ...] | None]:
-        """The input under several names with the columns that any of them needs, and the columns kept (None: all).
+        """The input under several names, with the columns that any of them needs, and the kept columns (None: all).
 
-        A value column that shares its name with a key column stays, so that physical names do not change here.
+        A value column with the name of a key column is kept, because dropping it would change physical names.
         """
         edge = self.input
         needed = frozenset[str]().union(*(output.needed for output in self.outputs), edge.shape.key)

@@ -1,1 +1,1 @@
-"""The joins of the language: what each kind checks, and how it is laid out."""
+"""The joins of the language: their checks and their layouts."""

@@ -1,4 +1,4 @@
-"""`join` of two streams: records of equal keys whose times are within a range."""
+"""`join` of two streams: of records with equal keys and timestamps within a range."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ..base.context import (
 )
 from ..base.site import UNKNOWN, Shape
 from ..parts.joins import JoiningStreams
-from .columns import WrittenJoin, added, co_partitioned, compute, planned
+from .columns import WrittenJoin, added_columns, check_co_partitioned, compute, plan_columns
 
 THIS, OTHER, UNMATCHED = "_this", "_other", "_unmatched"
-"""What is put behind the flow's name for stores that are not named, and behind that of this side's store."""
+"""Endings of names of unnamed stores, behind the flow's name; of the last one, behind the name of this side's store."""
 
 
 @dataclass(frozen=True)
 class StreamJoinStep(StepAction):
-    """`join:` with a stream. `this`, `other`: the declared stores of the two sides, None if omitted."""
+    """`join:` with a stream. `this`, `other`: the named stores of the two sides, or None."""
 
     join: WrittenJoin
     window: JoinWindow
@@ -71,9 +71,9 @@ class StreamJoinStep(StepAction):
         return streams_only(f"{word}: stream", shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
-        """Require another stream with the same key and as many partitions."""
+        """Require another stream with the same key and number of partitions."""
         side = self._side(context)
-        columns = added(context, self.join, shape, side)
+        columns = added_columns(context, self.join, shape, side)
         other: OtherStream | None = None
         if not shape.open and not side.open:
             if not context.has_key(step, shape) or not self._has_plain_keys(context, step, shape, side):
@@ -81,23 +81,23 @@ class StreamJoinStep(StepAction):
             partitions = side.partitions if side.rekey is None else max(shape.partitions, side.partitions)
             shape = context.rekeyed(shape, step, partitions)
             other = self._other(context, step, side, shape.partitions)
-            co_partitioned(context, self.join, shape, other.after)
-        plan = planned(self.join, shape, side, columns)
+            check_co_partitioned(context, self.join, shape, other.after)
+        plan = plan_columns(self.join, shape, side, columns)
         if other is None or not plan.complete:
             return plan.after
         this, theirs = self._stores(context, shape, side)
         unmatched = None if self.join.how == "inner" else self._unmatched(context, this, shape, side)
         operation = JoiningStreams(other, self.join.how, this, theirs, unmatched, plan.values)
-        context.add(operation, shape, plan.found, step)
-        compute(context, step, self.join, plan, plan.found)
+        context.add(operation, shape, plan.joined, step)
+        compute(context, step, self.join, plan, plan.joined)
         return plan.after
 
     def _side(self, context: FlowContext) -> Shape:
-        """The shape of the other stream; UNKNOWN if there is none, which has been reported."""
+        """The shape of the other stream; UNKNOWN after a reported error."""
         name, topology = self.join.table, context.topology
         side = topology.shapes.get(name.text) or topology.topics.get(name.text)
         if side is not None and side.is_table:
-            message = f"'{name.text}' is a table; `stream` joins the records of a stream."
+            message = f"'{name.text}' is a table; `stream` needs a stream."
             hint = f"Join it with `table: {name.text}`, or read it through a flow with `to_stream`."
             context.report("HW501", name.position, message, hint)
             return UNKNOWN
@@ -107,13 +107,13 @@ class StreamJoinStep(StepAction):
         """Whether the other stream has a key, and neither key has a window; otherwise reports it."""
         name = self.join.table
         if not side.key:
-            message = f"'join' works by the key, and '{name.text}' has none."
+            message = f"'join' needs a key, and '{name.text}' has no key."
             hint = "Read it through a flow with `key_by`, and join that flow."
             context.report("HW504", name.position, message, hint)
             return False
-        for each, position, what in ((shape, step.word.position, "this stream"), (side, name.position, name.text)):
-            if each.windowed:
-                message = f"The key of {what} has a window, and streams are joined by keys without one."
+        for stream, position, what in ((shape, step.word.position, "this stream"), (side, name.position, name.text)):
+            if stream.windowed:
+                message = f"The key of {what} has a window; streams are joined by keys without windows."
                 context.report("HW501", position, message, "Put `key_by` with the columns to join by before it.")
                 return False
         return True
@@ -121,11 +121,11 @@ class StreamJoinStep(StepAction):
     def _other(self, context: FlowContext, step: Step, side: Shape, partitions: int) -> OtherStream:
         """The other stream, behind a repartition topic if its key has changed."""
         name, flow = self.join.table.text, context.name.text
-        before = [placed.operation for placed in context.operations]
-        same = [each for each in before if isinstance(each, StreamPair) and each.second.name == name]
+        pairs = [placed.operation for placed in context.operations if isinstance(placed.operation, StreamPair)]
+        same = [pair for pair in pairs if pair.second.name == name]
         reader = f"{flow}.{name}" if not same else f"{flow}.{name}.{len(same) + 1}"
         if context.source is None:
-            # A flow with several sources calls their edges so.
+            # `<flow>.<source>` is the name of an edge of a flow with several sources.
             reader = f"{flow}.join.{name}" if not same else f"{flow}.join.{name}.{len(same) + 1}"
         if side.rekey is None:
             return OtherStream(name, reader, side, side)
@@ -135,53 +135,53 @@ class StreamJoinStep(StepAction):
         return OtherStream(name, reader, side, after, PlacedOperation(topic, side, after, step.at))
 
     def _stores(self, context: FlowContext, shape: Shape, side: Shape) -> tuple[Store, Store]:
-        found = []
-        for named, suffix, of in ((self.this, THIS, shape), (self.other, OTHER, side)):
-            store, model = context.store(named, "window", of.key, of.value, shape, suffix)
+        stores = []
+        for named, suffix, stream in ((self.this, THIS, shape), (self.other, OTHER, side)):
+            store, model = context.store(named, "window", stream.key, stream.value, shape, suffix)
             retention = model.retention_ms if model else None
             if model is not None and model.retention is not None and retention is not None:
-                self._long_enough(context, model.name, model.retention, retention)
-            found.append(replace(store, window=self.window, retention_ms=retention))
-        return found[0], found[1]
+                self._check_retention(context, model.name, model.retention, retention)
+            stores.append(replace(store, window=self.window, retention_ms=retention))
+        return stores[0], stores[1]
 
-    def _long_enough(self, context: FlowContext, name: ScalarNode, written: ScalarNode, retention: int) -> None:
+    def _check_retention(self, context: FlowContext, name: ScalarNode, written: ScalarNode, retention: int) -> None:
         needed = self.window.kept_ms
         if retention < needed:
             message = (
                 f"The retention of '{name.text}' ({written.text}) is shorter than before, after and grace together."
             )
-            hint = f"Set it to {duration_text(needed)} at least, or leave it out."
+            hint = f"Set it to at least {duration_text(needed)}, or remove it."
             context.report("HW507", written.position, message, hint)
 
     def _unmatched(self, context: FlowContext, this: Store, shape: Shape, side: Shape) -> Store:
-        """The store of records without a match, of a left or outer join. It is kept as this side's is."""
+        """The store of records without a match, for a left or outer join, with the settings of this side's store."""
         name = f"{this.name}{UNMATCHED}"
         if name in context.topology.default_stores or name in context.topology.stores:
-            message = f"The store '{name}', for records of the join without a match, is there already."
+            message = f"The store '{name}', for records of the join without a match, exists already."
             context.report("HW309", self.join.table.position, message, "Give that store another name.")
         context.topology.default_stores.add(name)
         model = context.topology.stores.get(this.name) if self.this is not None else None
-        key = {**_beside(UNMATCHED_HEAD, shape.key), **shape.key, **_beside(UNMATCHED_TAIL, shape.key)}
+        key = {**_unique(UNMATCHED_HEAD, shape.key), **shape.key, **_unique(UNMATCHED_TAIL, shape.key)}
         theirs = {f"{self.join.table.text}.{column}": type_ for column, type_ in side.value.items()}
         value = {**shape.value, **(theirs if self.join.how == "outer" else {})}
         return replace(declared_store(name, model, "key_value", key, value, shape.partitions), cleanup=None)
 
 
 def _within(node: MappingNode) -> tuple[int, int] | None:
-    """How far before and after a record the others may be, in ms; None if it is no duration, which was reported."""
+    """The range of matching records before and after a record, in ms; None after a reported error."""
     both = milliseconds(scalar(node, "within"))
     if both is not None:
         return both, both
-    apart = mapping(node, "within")
-    before, after = milliseconds(scalar(apart, "before")), milliseconds(scalar(apart, "after"))
+    sides = mapping(node, "within")
+    before, after = milliseconds(scalar(sides, "before")), milliseconds(scalar(sides, "after"))
     return None if before is None or after is None else (before, after)
 
 
-def _beside(columns: Mapping[str, str], taken: Types) -> dict[str, str | None]:
-    """Columns under names that no other has."""
-    found: dict[str, str | None] = {}
+def _unique(columns: Mapping[str, str], taken: Types) -> dict[str, str | None]:
+    """Columns with `_` added to names that are in `taken`."""
+    renamed: dict[str, str | None] = {}
     for name, type_ in columns.items():
         while name in taken:
             name += "_"
-        found[name] = type_
-    return found
+        renamed[name] = type_
+    return renamed

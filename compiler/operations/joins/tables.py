@@ -1,4 +1,4 @@
-"""Joins of two tables, also by foreign key."""
+"""Joins of two tables, by their keys or by a foreign key."""
 
 from __future__ import annotations
 
@@ -12,79 +12,75 @@ from ...language.expressions import Expression
 from ..base.context import FlowContext, Repartition, Step
 from ..base.operation import EVERY_CHANGE, Description, Lookup, Processor, TableUse, store_names
 from ..base.site import NOW, UNKNOWN, LiveEdge, PythonLayout, Shape, Site
-from ..parts.joins import ANSWER_COLUMNS, SUBSCRIPTION_COLUMNS, Answering, Responding, Subscribing
-from ..parts.projection import called, with_arguments
-from ..parts.tables import Keeping, Settling, ToTable, kept_rows
+from ..parts.joins import RESPONSE_COLUMNS, SUBSCRIPTION_COLUMNS, ResponseJoin, SubscriptionJoin, SubscriptionSend
+from ..parts.projection import with_arguments, with_calls
+from ..parts.tables import Settling, TableMaterialization, ToTable, rows_store
 from .columns import (
     Plan,
     WrittenJoin,
-    added,
-    co_partitioned,
+    added_columns,
+    check_co_partitioned,
     compute,
+    is_rejected,
     joined_closing,
     joined_table,
     joined_windows,
-    looked_up_by,
-    planned,
-    refused,
+    lookup_keys,
+    plan_columns,
 )
 
-# The join of two tables with the same key: a table, whose row of a key changes with the rows of either.
+# The join of two tables by their keys.
 
 
 def check_tables(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
-    """Require a table with the same key, windows of the same kind if there are some, and number of partitions."""
+    """Require a table with the same key, the same kind of windows, and the same number of partitions."""
     side = joined_table(context, join)
-    columns = added(context, join, shape, side)
-    if refused(context, join, shape, side):
+    columns = added_columns(context, join, shape, side)
+    if is_rejected(context, join, shape, side):
         return UNKNOWN
     if not shape.open and not side.open:
-        co_partitioned(context, join, shape, side)
-    plan = planned(join, shape, side, columns)
+        check_co_partitioned(context, join, shape, side)
+    plan = plan_columns(join, shape, side, columns)
     if plan.complete:
-        _has_a_name(context, step, join, shape)
+        _check_store_name(context, step, join, shape)
         plan = _in_windows(plan, shape, side)
-        context.add(JoinOfTables(join.table.text, join.how, plan.values), shape, plan.found, step)
-        compute(context, step, join, plan, plan.found)
+        context.add(JoinOfTables(join.table.text, join.how, plan.values), shape, plan.joined, step)
+        compute(context, step, join, plan, plan.joined)
     return plan.after
 
 
 def _in_windows(plan: Plan, shape: Shape, side: Shape) -> Plan:
-    """The plan with what is known of the windows of the rows, if they have some."""
+    """The plan with the windows of the joined rows, if they have any."""
     if not shape.windowed:
         return plan
-    found, after = (
-        replace(
-            each,
-            dropped_windows=joined_windows(shape, side),
-            closes_ms=joined_closing(shape, side),
-        )
-        for each in (plan.found, plan.after)
+    windows, closes_ms = joined_windows(shape, side), joined_closing(shape, side)
+    joined, after = (
+        replace(result, dropped_windows=windows, closes_ms=closes_ms) for result in (plan.joined, plan.after)
     )
-    return replace(plan, found=found, after=after)
+    return replace(plan, joined=joined, after=after)
 
 
-def _has_a_name(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> None:
-    """Report a second store of this side with the name of an earlier one: of flow and step, or flow and table."""
+def _check_store_name(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> None:
+    """Report a store of this side with the name of an earlier one, which has the names of flow and step or table."""
     if shape.store is not None:
         return
     name = step.name.text if step.name else join.table.text
     taken = {
-        each.name or each.operation.table
-        for each in context.operations
-        if isinstance(each.operation, JoinOfTables) and each.before.store is None
+        placed.name or placed.operation.table
+        for placed in context.operations
+        if isinstance(placed.operation, JoinOfTables) and placed.before.store is None
     }
     if name in taken:
-        message = f"The store '{context.name.text}-{name}', of this side of the join, is there already."
-        context.report("HW309", step.word.position, message, "Give one of the joins a `name` of its own.")
+        message = f"The store '{context.name.text}-{name}', of this side of the join, exists already."
+        context.report("HW309", step.word.position, message, "Give one of the joins its own `name`.")
 
 
 @dataclass(frozen=True)
 class JoinOfTables(Lookup):
     """Joins two tables by their keys. `values`: new column -> column of the other table.
 
-    `made_of`: of how many stored tables it is told that this side, and the other one, are made of. It looks at them
-    besides, in this order.
+    `made_of`: the numbers of stored tables from which this side, and the other one, are derived, and whose changes the
+    join needs. They are further lookups, in this order.
     """
 
     table: str
@@ -108,11 +104,11 @@ class JoinOfTables(Lookup):
         return frozenset(self._wanted(output).values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each change of either side meets the other as it is at that moment."""
+        """Each change of a side is joined with the current row of the other."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """`lookups`: this side and the other. Each side looks into the store of the other one."""
+        """`lookups`: this side and the other one. A side looks up rows in the store of the other one."""
         this, other = (store_names([shape]) for shape in lookups)
         return Description(
             f"{self.how} join {self.table}",
@@ -127,7 +123,7 @@ class JoinOfTables(Lookup):
         values = self._wanted(site.output.needed)
         emit, old = site.changes(frozenset(), True)
         if old and this.shape.windowed:
-            # What it replaces depends on which rows are forgotten by then, so each change has to meet what filters it.
+            # The replaced rows depend on which rows have expired by then, so every change has to reach the next steps.
             emit = "each_update"
         node = TableTableJoin(
             this.name,
@@ -154,24 +150,25 @@ def _declared(site: Site, edge: LiveEdge) -> Store:
     return site.declared.stores[edge.shape.store.name]
 
 
-# A table's rows look up rows of another table by a foreign key, and both sides' changes change the result.
+# The join of two tables by a foreign key. Changes of both sides change the result.
 
 ROWS, SUBSCRIPTIONS, JOINED, EXPIRED = "rows", "subscriptions", "joined", "expired"
-"""The stores of a join: the flow's rows if they are in none, the subscriptions to the table's rows, and the result; of
-a flow with windows, its rows that have expired, until the last answer to them has come.
+"""The stores of a join: the flow's rows if they have no store, the subscriptions to the table's rows, and the result.
+
+For a flow with windows also its expired rows, until the last response for them has come.
 """
 
 FOREIGN_KEY_STORES = (ROWS, SUBSCRIPTIONS, JOINED)
 
 
 def check_foreign_key(context: FlowContext, step: Step, join: WrittenJoin, shape: Shape) -> Shape:
-    """Require `by` with the other table's key. The tables may have other numbers of partitions."""
+    """Require `by` with the other table's key. The numbers of partitions may differ."""
     side = joined_table(context, join)
-    columns = added(context, join, shape, side)
-    plan = planned(join, shape, side, columns)
-    if refused(context, join, shape, side):
+    columns = added_columns(context, join, shape, side)
+    plan = plan_columns(join, shape, side, columns)
+    if is_rejected(context, join, shape, side):
         return plan.after
-    by = looked_up_by(context, join, shape, side)
+    by = lookup_keys(context, join, shape, side)
     if not plan.complete or by is None:
         return plan.after
     return _Layout(context, step, join, side, plan).add(shape, by)
@@ -179,7 +176,7 @@ def check_foreign_key(context: FlowContext, step: Step, join: WrittenJoin, shape
 
 @dataclass(frozen=True)
 class _Layout:
-    """Adds the operations of a join. Its stores and topics are named after the flow, and the step if it has a name."""
+    """Adds the operations of a join by a foreign key. Its stores and topics are named after flow and step."""
 
     context: FlowContext
     step: Step
@@ -189,38 +186,38 @@ class _Layout:
 
     def add(self, shape: Shape, by: Mapping[str, Expression]) -> Shape:
         context, step = self.context, self.step
-        ready = with_arguments(context, step, called(context, step, shape, list(by.values())), list(by.values()))
+        ready = with_arguments(context, step, with_calls(context, step, shape, list(by.values())), list(by.values()))
         if ready.store is None:
-            store = kept_rows(f"{self._name}-{ROWS}", ready)
-            ready = context.add(Keeping(store), ready, replace(ready, store=store), step)
-        asked = self._subscription(ready)
+            store = rows_store(f"{self._name}-{ROWS}", ready)
+            ready = context.add(TableMaterialization(store), ready, replace(ready, store=store), step)
+        subscription = self._subscription(ready)
         expires = ready.windows is not None
         expired = self._store(EXPIRED, ready, ready.key, ready.value) if expires else None
-        asking = Subscribing(self.join.table.text, self._how, by, self._edge, expired)
-        context.add(asking, ready, asked, step)
-        _, _, receiving, answers, last = JOINING_EDGES
-        self._exchange("subscription", asked, receiving)
-        found = {name: self.side.value.get(old) for name, old in self.plan.values.items()}
-        answer = replace(ready, value={**ANSWER_COLUMNS, **found}, store=None)
-        store = self._store(SUBSCRIPTIONS, asked, {**_keys_of(asked, ready)}, {HASH: "binary"})
-        context.add(Answering(self.join.table.text, store, tuple(ready.key), self.plan.values), asked, answer, step)
-        self._exchange("response", answer, answers)
-        joined = replace(ready.with_value({**ready.value, **found}), kind="stream")
-        ended = f"{self._edge}.{last}" if expires else ""
-        asks_by = by if expires else {}
-        responding = Responding(self._how, tuple(ready.value), context.name.text, asks_by, expired, ended)
-        context.add(responding, answer, joined, step)
+        send = SubscriptionSend(self.join.table.text, self._how, by, self._edge, expired)
+        context.add(send, ready, subscription, step)
+        _, _, subscriptions_edge, responses_edge, ended_edge = JOINING_EDGES
+        self._exchange("subscription", subscription, subscriptions_edge)
+        table_columns = {name: self.side.value.get(old) for name, old in self.plan.values.items()}
+        response = replace(ready, value={**RESPONSE_COLUMNS, **table_columns}, store=None)
+        store = self._store(SUBSCRIPTIONS, subscription, _subscription_key(subscription, ready), {HASH: "binary"})
+        respond = SubscriptionJoin(self.join.table.text, store, tuple(ready.key), self.plan.values)
+        context.add(respond, subscription, response, step)
+        self._exchange("response", response, responses_edge)
+        joined = replace(ready.with_value({**ready.value, **table_columns}), kind="stream")
+        ended = f"{self._edge}.{ended_edge}" if expires else ""
+        receive = ResponseJoin(self._how, tuple(ready.value), context.name.text, by if expires else {}, expired, ended)
+        context.add(receive, response, joined, step)
         after = replace(self.plan.after, kind="stream")
         compute(context, step, self.join, replace(self.plan, after=after), joined)
         store = self._store(JOINED, after, after.key, after.value)
-        # Nobody waits for answers, so they may come when others take a window for closed.
+        # The join does not wait for responses, so they may come after a window has closed elsewhere.
         closes = None if expires else after.closes_ms
         result = replace(after, kind="table", store=store, forgets=expires, closes_ms=closes, dropped_windows=None)
         context.add(ToTable(store, role="KTABLE-FK-JOIN-OUTPUT", forgets=ended), after, result, step)
         return context.add(Settling(alone=True), result, result, step)
 
     def _subscription(self, left: Shape) -> Shape:
-        """The shape of subscriptions: keyed as the right table, with the key of the left one as values."""
+        """The shape of subscriptions: the key of the right table, with the key of the left table as values."""
         value = {**left.key, **SUBSCRIPTION_COLUMNS}
         return replace(self.side, kind="table", value=value, store=None, emit=left.emit, unsettled=False)
 
@@ -228,16 +225,16 @@ class _Layout:
         return declared_store(f"{self._name}-{what}", None, "key_value", key, value, shape.partitions)
 
     def _exchange(self, what: str, shape: Shape, edge: str) -> None:
-        """Add a topic of the join. Its name must be free."""
+        """Add a topic of the join. An existing topic of this name is reported."""
         topic = f"{self.context.topology.application}-{self._name}-{what}-repartition"
-        known = self.context.topology.repartitions
-        if topic in known and what == "subscription":
+        repartitions = self.context.topology.repartitions
+        if topic in repartitions and what == "subscription":
             message = (
-                f"The flow '{self.context.name.text}' has a join by a foreign key already, with the topic '{topic}'."
+                f"The flow '{self.context.name.text}' already has a join by a foreign key, with the topic '{topic}'."
             )
-            hint = "Give one of them a `name`: it becomes part of the names of its topics and stores."
+            hint = "Give one of the joins a `name`: it becomes part of the names of its topics and stores."
             self.context.report("HW509", self.step.word.position, message, hint)
-        known.setdefault(topic, (shape.partitions, None))
+        repartitions.setdefault(topic, (shape.partitions, None))
         exchange = Repartition(topic, shape.partitions, edge=f"{self._edge}.{edge}")
         self.context.add(exchange, shape, shape, self.step)
 
@@ -254,7 +251,10 @@ class _Layout:
         return ".".join([self.context.name.text, *([self.step.name.text] if self.step.name else [])])
 
 
-def _keys_of(asked: Shape, left: Shape) -> dict[str, str | None]:
-    """The key of the store of subscriptions: the foreign key, then that of the row that asks."""
-    own = {name if name not in asked.key else f"{name} (subscriber)": kind for name, kind in left.key.items()}
-    return {**asked.key, **own}
+def _subscription_key(subscription: Shape, left: Shape) -> dict[str, str | None]:
+    """The key of the store of subscriptions: the foreign key, then the key of the left row.
+
+    With the foreign key `id` and the left key `id, day`: `id`, `id (subscriber)`, `day`.
+    """
+    names = {name: f"{name} (subscriber)" if name in subscription.key else name for name in left.key}
+    return {**subscription.key, **{names[name]: type_ for name, type_ in left.key.items()}}

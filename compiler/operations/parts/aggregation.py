@@ -1,4 +1,4 @@
-"""Parts of aggregations: grouping, aggregators, windows that close."""
+"""Operations of aggregations: grouping, aggregator classes, and closing windows."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ from ....runtime.ir.windows import AnyWindow, SessionWindow, SlidingWindow
 from ...entries import scalar
 from ...language.expressions import Expression
 from ...reading.source import MappingNode, ScalarNode
-from ..base.context import FlowContext, StepPlace
+from ..base.context import FlowContext, StepLocation
 from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
 from ..base.site import NOW, WINDOW_COLUMNS, PythonLayout, Shape, Site, argument_columns
 
-# The operations of an `aggregate` step besides projections: the aggregation, and storing the columns computed after
-# it.
+# The operations of an `aggregate` step, besides projections.
 
 
 @dataclass(frozen=True)
 class AggregateArgument:
-    """An aggregate with the input column that it reads, which has no physical name yet."""
+    """An aggregate with its input column, without a physical name; None for `count(*)`."""
 
     aggregate: Agg
     column: Expression | None = None
@@ -45,8 +44,8 @@ class AggregateArgument:
 class Aggregation(PythonOperation):
     """Aggregates by key, or by key and window.
 
-    `store` has no `aggregates` yet; the layout adds them with column names. `final`: whether only the rows go on whose
-    windows have closed.
+    `store`: without its `aggregates`, which the layout adds with column names. `final`: only final rows are emitted,
+    when their windows close.
     """
 
     store: Store
@@ -58,7 +57,7 @@ class Aggregation(PythonOperation):
     null_keys = "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns that the aggregates read."""
+        """The input columns of the aggregates."""
         return argument_columns(argument.column for argument in self.arguments if argument.column is not None)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -73,8 +72,10 @@ class Aggregation(PythonOperation):
     def in_python(self, site: Site) -> PythonLayout:
         edge, shape = site.input, site.output.shape
         aggregates = tuple(
-            replace(each.aggregate, column=edge.physical(each.column.as_column)) if each.column else each.aggregate
-            for each in self.arguments
+            replace(argument.aggregate, column=edge.physical(argument.column.as_column))
+            if argument.column
+            else argument.aggregate
+            for argument in self.arguments
         )
         store = replace(self.store, aggregates=aggregates)
         site.declared.stores[store.name] = store
@@ -90,14 +91,14 @@ class Aggregation(PythonOperation):
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
     def _counts(self) -> frozenset[str]:
-        """The results of `count(*)`, which are positive because a group without rows has no row."""
+        """The results of `count(*)`. They are positive, because a group without rows has no result."""
         aggregates = (argument.aggregate for argument in self.arguments if argument.column is None)
         return frozenset(aggregate.name for aggregate in aggregates if aggregate.function == "count")
 
 
 @dataclass(frozen=True)
 class Materialization(PythonOperation):
-    """Stores the value columns that expressions over aggregates make, beside the aggregates."""
+    """Stores the value columns computed from aggregates, beside the aggregates."""
 
     store: Store
 
@@ -105,11 +106,11 @@ class Materialization(PythonOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store has all columns."""
+        """A store keeps all columns."""
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes go on as they are."""
+        """All changes are passed on."""
         return TableUse(positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -121,49 +122,49 @@ class Materialization(PythonOperation):
         return PythonLayout((Materialize(site.input.name, store, site.at),), (site.onward,))
 
 
-# `aggregate` with a class of the project: its check, and the operation that it becomes.
+# `aggregate` with a class of the project.
 
 
 def aggregator(context: FlowContext, name: ScalarNode, shape: Shape) -> PythonFunction | None:
-    """The class of this name, if it has the methods for an input of this shape; otherwise reports what is missing."""
+    """The class of this name, if it has the methods for an input of this shape; otherwise reports a missing one."""
     found = context.functions.find(name)
     if found is None:
         return None
-    made = found.loaded
-    if made is None:  # nothing is imported
+    kind = found.loaded
+    if kind is None:  # modules are not imported
         return found.function
-    if not inspect.isclass(made):
-        message = f"`aggregate` makes an object of a class; '{name.text}' is of type {type(made).__name__}."
+    if not inspect.isclass(kind):
+        message = f"`aggregate` needs a class; '{name.text}' is of type {type(kind).__name__}."
         hint = "Write a class with `initial(self)` and `add(self, state, key, value)`."
         context.report("HW530", name.position, message, hint)
         return None
-    wanted: dict[str, tuple[str, ...]] = {"initial": (), "add": ("state", "key", "value")}
+    methods: dict[str, tuple[str, ...]] = {"initial": (), "add": ("state", "key", "value")}
     if shape.is_table:
-        wanted["subtract"] = ("state", "key", "value")
+        methods["subtract"] = ("state", "key", "value")
     if isinstance(shape.window, SessionWindow):
-        wanted["merge"] = ("first", "second")
-    fits = context.functions.fits(name, made, (), "`aggregate` makes an object of its class")
-    for method, arguments in wanted.items():
-        fits = _has(context, name, made, method, arguments) and fits
+        methods["merge"] = ("first", "second")
+    fits = context.functions.fits(name, kind, (), "`aggregate` creates an object of its class")
+    for method, arguments in methods.items():
+        fits = _has_method(context, name, kind, method, arguments) and fits
     return found.function if fits else None
 
 
-def _has(context: FlowContext, name: ScalarNode, made: type, method: str, arguments: Sequence[str]) -> bool:
+def _has_method(context: FlowContext, name: ScalarNode, kind: type, method: str, arguments: Sequence[str]) -> bool:
     """Whether a class has a method that can be called with these arguments; otherwise reports it."""
-    found: Any = getattr(made, method, None)
-    if found is None:
-        why = {"subtract": " for the old rows of a table", "merge": " for sessions that become one"}.get(method, "")
+    function: Any = getattr(kind, method, None)
+    if function is None:
+        why = {"subtract": " for the old rows of a table", "merge": " to merge sessions"}.get(method, "")
         message = f"The class '{name.text}' has no method '{method}', which `aggregate` calls{why}."
         context.report("HW530", name.position, message, f"Add `{method}({', '.join(('self', *arguments))})`.")
         return False
-    bound = inspect.ismethod(found) or isinstance(inspect.getattr_static(made, method), staticmethod)
+    bound = inspect.ismethod(function) or isinstance(inspect.getattr_static(kind, method), staticmethod)
     given = arguments if bound else ("self", *arguments)
-    return context.functions.fits(name, found, given, f"`aggregate` calls '{method}'")
+    return context.functions.fits(name, function, given, f"`aggregate` calls '{method}'")
 
 
 @dataclass(frozen=True)
 class AggregatingWith(PythonOperation):
-    """Aggregates the values of each group by a class. `final`: whether only final rows go on."""
+    """Aggregates the values of a group by a class of the project. `final`: only final rows are emitted."""
 
     store: Store
     function: PythonFunction
@@ -195,11 +196,11 @@ class AggregatingWith(PythonOperation):
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
 
 
-# What steps that make one row of each group have in common: the store, and the table behind them.
+# Stores and tables of groups, for `aggregate` and `reduce`.
 
 
-def behind_group(shape: Shape, value: Mapping[str, str | None], emit: Emit) -> Shape:
-    """The table of the groups of a stream or table of this shape. `value`: its columns."""
+def grouped_shape(shape: Shape, value: Mapping[str, str | None], emit: Emit) -> Shape:
+    """The shape of the table of groups of a stream or table of this shape. `value`: its columns."""
     return replace(
         shape,
         kind="table",
@@ -214,7 +215,7 @@ def behind_group(shape: Shape, value: Mapping[str, str | None], emit: Emit) -> S
 
 
 def group_store(context: FlowContext, named: ScalarNode | None, shape: Shape, value: Mapping[str, str | None]) -> Store:
-    """The store of the rows of groups: the one of this name, or one named after the flow."""
+    """The store of the groups' rows: the named one, or one named after the flow."""
     type_ = _store_type(shape.window)
     key = shape.plain_key if shape.window else shape.key
     store, model = context.store(named, type_, key, value, shape)
@@ -226,7 +227,7 @@ def group_store(context: FlowContext, named: ScalarNode | None, shape: Shape, va
     if model is not None and model.retention is not None and retention is not None and retention < needed:
         what = {SessionWindow: "gap", SlidingWindow: "twice the difference"}.get(type(window), "window")
         message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than {what} and grace."
-        hint = f"Set it to {duration_text(needed)} at least, or leave it out."
+        hint = f"Set it to at least {duration_text(needed)}, or remove it."
         context.report("HW507", model.retention.position, message, hint)
     return replace(store, window=window, retention_ms=retention)
 
@@ -237,33 +238,35 @@ def _store_type(window: AnyWindow | None) -> StoreType:
     return "session" if isinstance(window, SessionWindow) else "window"
 
 
-# The operation of `emit: on_close`: of a windowed table, each row once, when its window closes.
+# `emit: on_close`: a windowed table emits each row once, when its window closes.
 
 
 def on_close(node: MappingNode) -> ScalarNode | None:
-    """The `emit: on_close` of a step; None if it has another `emit`, or none."""
+    """The value of `emit: on_close` in a step; None if `emit` is missing or has another value."""
     emit = scalar(node, "emit")
     return emit if emit is not None and emit.text == "on_close" else None
 
 
-def closes(context: FlowContext, asked: ScalarNode | None, shape: Shape) -> bool:
-    """Whether rows of this input have windows that close, if that is asked for; otherwise reports it."""
-    if asked is None or shape.window is not None or shape.open:
+def check_on_close(context: FlowContext, on_close: ScalarNode | None, shape: Shape) -> bool:
+    """Whether the input has windows, if the step has `emit: on_close`; otherwise reports it."""
+    if on_close is None or shape.window is not None or shape.open:
         return True
-    message = "Only windows close, and this aggregate has none."
-    hint = "Put a `window` step right before it, or leave `emit` out."
-    context.report("HW521", asked.position, message, hint)
+    message = "Only windows close, and this aggregate has no windows."
+    hint = "Put a `window` step right before it, or remove `emit`."
+    context.report("HW521", on_close.position, message, hint)
     return False
 
 
-def final(table: Shape, asked: ScalarNode | None) -> Shape:
-    """What the steps behind it read: the table or, where it is asked for, a stream of its final rows."""
-    return table if asked is None else replace(table, kind="stream", store=None)
+def final_results(table: Shape, on_close: ScalarNode | None) -> Shape:
+    """The output of an aggregate: the table or, with `emit: on_close`, a stream of its final rows."""
+    return table if on_close is None else replace(table, kind="stream", store=None)
 
 
-def closed(context: FlowContext, store: Store, asked: ScalarNode | None, table: Shape, step: StepPlace) -> Shape:
-    """The same, with the operation that makes that stream."""
-    return table if asked is None else context.add(Closing(store), table, final(table, asked), step)
+def add_on_close(
+    context: FlowContext, store: Store, on_close: ScalarNode | None, table: Shape, step: StepLocation
+) -> Shape:
+    """The output of an aggregate, after adding the operation that makes the stream of final rows."""
+    return table if on_close is None else context.add(Closing(store), table, final_results(table, on_close), step)
 
 
 @dataclass(frozen=True)
@@ -280,7 +283,7 @@ class Closing(PythonOperation):
         return output - {NOW}
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It knows by the updates which record closes a window."""
+        """Updates show which record closes a window."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

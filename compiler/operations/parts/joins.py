@@ -1,4 +1,4 @@
-"""Parts of joins."""
+"""Operations of joins."""
 
 from __future__ import annotations
 
@@ -36,24 +36,24 @@ from ..base.operation import (
 )
 from ..base.site import NOW, LiveEdge, PythonLayout, Shape, Site, argument_columns
 
-# The operations of a join of two tables by a foreign key.
+# The join of two tables by a foreign key.
 #
-# Changes of the left table become subscriptions, which go through a topic to the tasks that have the rows of the right
-# one. Their answers come back through another topic, and meet the left rows that have asked.
+# Changes of the left table become subscriptions, which go through a topic to the tasks with the rows of the right
+# table. The responses come back through another topic, and are joined with the left rows.
 
 SUBSCRIPTION_COLUMNS = {HASH: "binary", SUBSCRIBE: "boolean", ANSWER: "boolean"}
-"""What a subscription has besides the foreign key and the key of the row that asks."""
+"""The columns of a subscription, besides the foreign key and the key of the left row."""
 
-ANSWER_COLUMNS = {HASH: "binary", FOUND: "boolean"}
-"""What an answer has besides the key of the row that has asked and the columns of the row that was found."""
+RESPONSE_COLUMNS = {HASH: "binary", FOUND: "boolean"}
+"""The columns of a response, besides the key of the left row and the columns of the right row."""
 
 
 @dataclass(frozen=True)
-class Subscribing(PythonOperation):
-    """Two outputs: the changes of the left table as they are, for `Responding`, and the subscriptions.
+class SubscriptionSend(PythonOperation):
+    """Makes subscriptions from changes of the left table. Two outputs: the changes, for `ResponseJoin`; subscriptions.
 
-    `key`: key column of the right table -> expression over the left one's columns. `label`: names the edges. `expired`:
-    the store of the left rows that have expired, if they do.
+    `key`: key column of the right table -> expression over the left table's columns. `label`: the prefix of the edges'
+    names. `expired`: the store of expired left rows, if they expire.
     """
 
     table: str
@@ -66,11 +66,11 @@ class Subscribing(PythonOperation):
     null_keys = "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All columns: an answer is for the row with exactly these values."""
+        """All columns, because a response belongs to a row with exactly these values."""
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """The row that is replaced has subscribed to something, too."""
+        """Every change with the replaced row, which may have another subscription."""
         return TableUse("repartition")
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -83,18 +83,18 @@ class Subscribing(PythonOperation):
         edge, shape = site.input, site.outputs[1].shape
         assert edge.shape.store is not None, "the left table has been given a store"
         store = site.declared.stores[edge.shape.store.name]
-        rows, asking, *_ = (f"{self.label}.{end}" for end in JOINING_EDGES)
+        rows, subscriptions, *_ = (f"{self.label}.{ending}" for ending in JOINING_EDGES)
         key = {name: edge.physical(expression.as_column) for name, expression in self.key.items()}
         if self.expired is not None:
             site.declared.stores[self.expired.name] = self.expired
-        asked = Subscribe(asking, store, self.how, key, self.expired, site.at)
-        nodes = (Fork(edge.name, (rows, asking), site.at), asked)
-        return PythonLayout(nodes, (replace(edge, name=rows), LiveEdge(asking, shape, tuple(shape.value))))
+        subscribe = Subscribe(subscriptions, store, self.how, key, self.expired, site.at)
+        nodes = (Fork(edge.name, (rows, subscriptions), site.at), subscribe)
+        return PythonLayout(nodes, (replace(edge, name=rows), LiveEdge(subscriptions, shape, tuple(shape.value))))
 
 
 @dataclass(frozen=True)
-class Answering(Lookup):
-    """Keeps subscriptions, and answers them. `values`: new column -> column of the right table."""
+class SubscriptionJoin(Lookup):
+    """Stores subscriptions, and sends responses. `values`: new column -> column of the right table."""
 
     table: str
     store: Store
@@ -106,7 +106,7 @@ class Answering(Lookup):
     triggered = False
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All that subscriptions have."""
+        """All columns of a subscription."""
         return offered
 
     def looks_at(self) -> str:
@@ -116,7 +116,7 @@ class Answering(Lookup):
         return frozenset(self.values.values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each subscription is answered."""
+        """Each subscription gets a response."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -136,17 +136,17 @@ class Answering(Lookup):
 
 
 @dataclass(frozen=True)
-class Responding(PythonOperation):
-    """Makes upserts of the result of answers. It looks rows up in the left table: the first output of `Subscribing`.
+class ResponseJoin(PythonOperation):
+    """Joins responses with rows of the left table (the first output of `SubscriptionSend`) to upserts of the result.
 
-    `left`: the left table's value columns. `into`: the edge of the result. For a table whose rows expire:
-    `asks_by` is the `key` of `Subscribing`, `expired` as there; of `ended` see `ForeignKeyJoin`.
+    `left`: the left table's value columns. `into`: the edge of the result. For a table with expiring rows: `key` and
+    `expired` as in `SubscriptionSend`, `ended` as in `ForeignKeyJoin`.
     """
 
     how: How
     left: tuple[str, ...]
     into: str
-    asks_by: Mapping[str, Expression] = field(default_factory=dict)
+    key: Mapping[str, Expression] = field(default_factory=dict)
     expired: Store | None = None
     ended: str = ""
 
@@ -154,15 +154,15 @@ class Responding(PythonOperation):
     null_keys = "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All that answers have."""
+        """All columns of a response."""
         return offered
 
     def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
-        """The columns of the left table that it reads: all, as in `Subscribing`."""
+        """All columns of the left table, as in `SubscriptionSend`."""
         return frozenset(self.left)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each answer is a change of the result."""
+        """Each response is a change of the result."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -173,20 +173,20 @@ class Responding(PythonOperation):
         edge, table, shape = site.input, site.lookups[0], site.output.shape
         assert table.shape.store is not None, "the left table has been given a store"
         store = site.declared.stores[table.shape.store.name]
-        key = {name: table.physical(expression.as_column) for name, expression in self.asks_by.items()}
+        key = {name: table.physical(expression.as_column) for name, expression in self.key.items()}
         node = ForeignKeyJoin(edge.name, table.name, store, self.how, self.into, key, self.expired, self.ended, site.at)
         value = tuple(name for name in shape.value if name != NOW)
         return PythonLayout((node,), (LiveEdge(self.into, shape, value),))
 
 
-# The lookups of a `join`: in a table by the key, or in a global table by any expression.
+# Lookups: in a table by the key, or in a global table by any expression.
 
 
 @dataclass(frozen=True)
 class TableJoin(Lookup):
     """Looks up the key in a table. `values`: new column -> column of the table.
 
-    Besides, it looks at the stored tables that its table is made of, if it must be told when they change.
+    It also reads the stored tables from which its table is derived, if it needs their changes.
     """
 
     table: str
@@ -212,7 +212,7 @@ class TableJoin(Lookup):
         return frozenset(_wanted(self.values, output).values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each record needs the table as it was at that record."""
+        """A record needs the version of the table at its time."""
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
@@ -224,7 +224,7 @@ class TableJoin(Lookup):
         store = site.declared.stores[table.shape.store.name]
         values = _wanted(self.values, site.output.needed)
         node = StreamTableJoin(
-            edge.name, table.name, store, self.how, values, tuple(each.name for each in stored), site.at
+            edge.name, table.name, store, self.how, values, tuple(source.name for source in stored), site.at
         )
         return PythonLayout((node,), (_with_values(site, values),))
 
@@ -242,14 +242,11 @@ class GlobalTableJoin(PythonOperation):
 
     @property
     def null_keys(self) -> NullKeys:
-        """An inner join drops records without a match.
-
-        It looks up other columns than the key, so the key may be null.
-        """
+        """An inner join drops records without a match. Null keys may match, because `by` has other columns."""
         return "kept" if self.how == "left" else "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later that do not come from the table, and those that are looked up."""
+        """The columns read later that do not come from the table, and the columns to look up."""
         return (output - self.values.keys() - {NOW}) | argument_columns(self.by.values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -278,20 +275,21 @@ def _wanted(values: Mapping[str, str], needed: frozenset[str]) -> dict[str, str]
 
 
 def _with_values(site: Site, values: Mapping[str, str]) -> LiveEdge:
-    """The edge with the columns that the join adds or replaces."""
+    """The edge with the columns that a join adds or replaces."""
     edge = site.input
     value = (*edge.value, *(name for name in values if name not in edge.value))
     return replace(edge, shape=site.output.shape, value=value)
 
 
-# The operation of a `join` of two streams.
+# The join of two streams.
 
 
 @dataclass(frozen=True)
 class JoiningStreams(StreamPair):
-    """Joins the records of two streams. `values`: new column -> column of the other one.
+    """Joins the records of two streams.
 
-    `unmatched`: keeps those without a match, of a left or outer join.
+    `values`: new column -> column of the other stream. `unmatched`: the store of records without a match, for a left or
+    outer join.
     """
 
     other: OtherStream
@@ -309,11 +307,11 @@ class JoiningStreams(StreamPair):
 
     @property
     def null_keys(self) -> NullKeys:
-        """Those of the other side are dropped in a left join, but they move its stream time, as in Kafka Streams."""
+        """A left join drops null keys of the other side, which still advance its stream time, as in Kafka Streams."""
         return "dropped" if self.how == "inner" else "kept"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store has all columns of its side."""
+        """A store keeps all columns of its side."""
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -321,15 +319,15 @@ class JoiningStreams(StreamPair):
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """The nodes that Kafka's builder makes: a store for each side, a lookup from each, and their union."""
-        waiting = () if self.unmatched is None else (self.unmatched.name,)
+        """The nodes of Kafka's StreamsBuilder: a store and a lookup for each side, and their merge."""
+        unmatched = () if self.unmatched is None else (self.unmatched.name,)
         this, other = self.this_store.name, self.other_store.name
         roles = (
             "KSTREAM-OUTERTHIS" if self.how == "outer" else "KSTREAM-JOINTHIS",
             "KSTREAM-JOINOTHER" if self.how == "inner" else "KSTREAM-OUTEROTHER",
         )
         windowed = tuple(Processor("KSTREAM-WINDOWED", stores=(name,)) for name in (this, other))
-        joins = (Processor(roles[0], stores=(other, *waiting)), Processor(roles[1], stores=(this, *waiting)))
+        joins = (Processor(roles[0], stores=(other, *unmatched)), Processor(roles[1], stores=(this, *unmatched)))
         text = f"{self.how} join stream {self.other.name}"
         return Description(text, (Processor("KSTREAM-MERGE"),), inputs=(windowed, joins))
 

@@ -1,4 +1,4 @@
-"""Parts that compute columns, and call functions."""
+"""Operations that compute columns, and call Python functions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ....runtime.engine.sql_step import SqlKind, SqlStep
 from ....runtime.ir.declarations import Call, Select
 from ...language.expressions import Expression, FunctionCall, column
-from ..base.context import FlowContext, StepPlace
+from ..base.context import FlowContext, StepLocation
 from ..base.operation import (
     Description,
     EitherOperation,
@@ -27,10 +27,10 @@ from ..base.site import NOW, PythonLayout, Shape, Site, SqlLayout, argument_colu
 
 @dataclass(frozen=True)
 class Projection(EitherOperation):
-    """All value columns of the output. `word`: that of the step, or "" for a projection that the compiler adds.
+    """Computes all value columns of the output.
 
-    `null_values`: compute them for records with a null value too, whose columns are all null. A windowed aggregate
-    counts such records like others.
+    `word`: the keyword of the step, or "" for a projection added by the compiler. `null_values`: also compute columns
+    for records with a null value, as if all its columns were null. A windowed aggregate counts these records.
     """
 
     columns: Mapping[str, Expression]
@@ -41,7 +41,7 @@ class Projection(EitherOperation):
     null_keys = "passed"
 
     def engine(self, needed: frozenset[str]) -> Engine:
-        """Columns that are only renamed or selected need no SQL."""
+        """Renaming and selecting need no SQL."""
         return "either" if is_pure(self._wanted(needed)) else "sql"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
@@ -49,12 +49,12 @@ class Projection(EitherOperation):
         return (output & {NOW}) | columns_read(self._wanted(output).values())
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes go on, unless a column fails."""
+        """All changes are passed on, unless a column fails."""
         onward = frozenset(name for name, e in self.columns.items() if _value_column(e) in positive)
         return TableUse(may_fail=may_fail(self.columns.values(), shape, positive), positive=onward)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """What the step says; nothing for a projection that the compiler has added."""
+        """The step as written; nothing for a projection added by the compiler."""
         if not self.word:
             return Description()
         adds = self.word == "with_columns"
@@ -63,7 +63,7 @@ class Projection(EitherOperation):
         return Description(text, (Processor("KTABLE-MAPVALUES" if of_table else "KSTREAM-MAPVALUES"),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        """A projection, or nothing if the columns are already as needed."""
+        """A projection, or no operator if the input has just the needed columns."""
         edge, wanted = site.input, self._wanted(site.output.needed)
         out = replace(edge, shape=site.output.shape, value=tuple(wanted))
         keep = tuple(name for name, e in wanted.items() if _value_column(e) == name)
@@ -73,7 +73,7 @@ class Projection(EitherOperation):
         return PythonLayout((Select(edge.name, columns, keep, site.at),), (out,))
 
     def in_sql(self, site: Site) -> SqlLayout:
-        """`with_columns` if the user wrote that and no column is dropped, otherwise `select`."""
+        """`with_columns` if the user wrote it and no column is dropped, otherwise `select`."""
         edge, needed = site.input, site.output.needed
         wanted = self._wanted(needed)
         now = (NOW,) if NOW in needed and NOW in edge.value else ()
@@ -98,21 +98,21 @@ class Projection(EitherOperation):
 
 
 def _value_column(expression: Expression) -> str | None:
-    """The name, if the expression is exactly one value column; otherwise None."""
+    """The name, if the expression is just a value column; otherwise None."""
     plain = expression.plain
     return plain.name if plain is not None and plain.role == "value" else None
 
 
-def with_arguments(context: FlowContext, step: StepPlace, shape: Shape, expressions: Sequence[Expression]) -> Shape:
-    """The flow with a column for each expression that is not a column yet."""
+def with_arguments(context: FlowContext, step: StepLocation, shape: Shape, expressions: Sequence[Expression]) -> Shape:
+    """The flow, with a new column for each expression that is not already a column."""
     computed = {e.as_column.name: e for e in expressions if e.as_column != e.plain}
     return with_computed(context, step, shape, computed, null_values=shape.window is not None)
 
 
 def with_computed(
-    context: FlowContext, step: StepPlace, shape: Shape, computed: Mapping[str, Expression], null_values: bool
+    context: FlowContext, step: StepLocation, shape: Shape, computed: Mapping[str, Expression], null_values: bool
 ) -> Shape:
-    """The flow with more columns. `null_values`: see `Projection`."""
+    """The flow with additional computed columns. `null_values`: see `Projection`."""
     if not computed:
         return shape
     kept = {name: column(step.word, "value", name, type_) for name, type_ in shape.value.items()}
@@ -122,27 +122,28 @@ def with_computed(
     return context.add(arguments, shape, after, step)
 
 
-# Calls of Python functions in expressions: each is an operation before that of its step, and makes a column.
+# Calls of Python functions in expressions. A call becomes an operation before its step, and its result a column.
 
 
-def called(
-    context: FlowContext, step: StepPlace, shape: Shape, expressions: Iterable[Expression], null_values: bool = False
+def with_calls(
+    context: FlowContext, step: StepLocation, shape: Shape, expressions: Iterable[Expression], null_values: bool = False
 ) -> Shape:
     """The flow with a value column for each call of a Python function, before a step that reads these expressions.
 
-    `null_values`: whether the step computes them for records with a null value too.
+    `null_values`: the step also computes them for records with a null value.
     """
-    return calling(context, step, shape, [call for each in expressions for call in each.calls], null_values)
+    calls = [call for expression in expressions for call in expression.calls]
+    return add_calls(context, step, shape, calls, null_values)
 
 
-def calling(
-    context: FlowContext, step: StepPlace, shape: Shape, calls: Sequence[FunctionCall], null_values: bool = False
+def add_calls(
+    context: FlowContext, step: StepLocation, shape: Shape, calls: Sequence[FunctionCall], null_values: bool = False
 ) -> Shape:
-    """The same for calls."""
+    """The flow with a value column for each of these calls. See `with_calls`."""
     if not calls:
         return shape
     arguments = [argument for call in calls for argument in call.arguments]
-    shape = called(context, step, shape, arguments, null_values)
+    shape = with_calls(context, step, shape, arguments, null_values)
     columns = {argument.as_column.name: argument for argument in arguments if argument.as_column != argument.plain}
     computed = {name: argument for name, argument in columns.items() if name not in shape.value}
     shape = with_computed(context, step, shape, computed, null_values)
@@ -153,8 +154,8 @@ def calling(
     return shape
 
 
-def without_calls(context: FlowContext, step: StepPlace, shape: Shape, before: Shape) -> Shape:
-    """The flow without the columns that `called` has added to the columns that were there `before`."""
+def without_calls(context: FlowContext, step: StepLocation, shape: Shape, before: Shape) -> Shape:
+    """The flow without the columns that `with_calls` has added to the columns of `before`."""
     if shape.value.keys() == before.value.keys():
         return shape
     kept = {name: column(step.word, "value", name, type_) for name, type_ in before.value.items()}
@@ -172,24 +173,24 @@ class Calling(PythonOperation):
     null_keys = "passed"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later, and the arguments if the result is."""
+        """The columns read later, and the arguments if the result is read."""
         if self.call.column not in output:
             return output
         return (output - {self.call.column}) | argument_columns(self.call.arguments)
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes go on. Any call may fail."""
+        """All changes are passed on. Any call may fail."""
         return TableUse(may_fail=True, positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: the step that calls it says so."""
+        """Nothing: it is part of the step."""
         return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, call = site.input, self.call
         if call.column not in site.output.needed:
             return PythonLayout((), (site.onward,))
-        arguments = tuple(edge.physical(each.as_column) for each in call.arguments)
+        arguments = tuple(edge.physical(argument.as_column) for argument in call.arguments)
         node = Call(edge.name, call.column, call.udf, arguments, self.null_values, site.at)
         value = (*edge.value, call.column)
         return PythonLayout((node,), (replace(edge, shape=site.output.shape, value=value),))

@@ -1,4 +1,4 @@
-"""Operations between streams and tables: upserts that become a table, changes as records, and settled changes."""
+"""Operations between streams and tables: upserts to tables, changes to records, and settled changes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperati
 from ..base.site import NOW, PythonLayout, Shape, Site
 
 RESULT = "-result"
-"""What the name of a store of a flow's last rows ends with, where a step has a store with the flow's name already."""
+"""The ending of the name of the store of a flow's result, if a step already has a store with the flow's name."""
 
 
 @dataclass(frozen=True)
 class ToTable(PythonOperation):
-    """Turns a stream of upserts into a table. `source`: whether it is an entry of `tables:`.
+    """Turns a stream of upserts into a table.
 
-    `role`: what it is in `describe`, where it is part of another step. `forgets`: the edge with the keys of rows that
-    leave the store without a change, if there is one.
+    `source`: it is an entry of `tables:`. `role`: its name in `describe`, if it is part of another step. `forgets`: the
+    edge with the keys of rows that leave the store without a change, or "".
     """
 
     store: Store
@@ -34,7 +34,7 @@ class ToTable(PythonOperation):
     null_keys = "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store has all columns."""
+        """A store keeps all columns."""
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -77,8 +77,8 @@ class ToStream(PythonOperation):
         return PythonLayout((declarations.ToStream(site.input.name, site.at),), (site.onward,))
 
 
-def kept_rows(name: str, shape: Shape) -> Store:
-    """The store of the rows of a table that has none: in the windows that they have, and for as long."""
+def rows_store(name: str, shape: Shape) -> Store:
+    """A store for the rows of a table without one, with the windows and the retention of the rows."""
     windows = shape.windows
     if windows is None:
         return declared_store(name, None, "key_value", shape.key, shape.value, shape.partitions)
@@ -89,8 +89,8 @@ def kept_rows(name: str, shape: Shape) -> Store:
 
 
 @dataclass(frozen=True)
-class Keeping(PythonOperation):
-    """Keeps the rows of a table that has no store, because a join looks them up."""
+class TableMaterialization(PythonOperation):
+    """Materializes a table without a store, because a join looks up its rows."""
 
     store: Store
 
@@ -98,15 +98,15 @@ class Keeping(PythonOperation):
     null_keys = "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store has all columns."""
+        """A store keeps all columns."""
         return offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each change becomes a row of the store. Those of a table with windows go on as they are."""
+        """Each change becomes a row of the store. Changes of a windowed table are passed on unchanged."""
         return TableUse(positive=positive) if self.store.is_windowed else EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A store of the step that makes the rows, as Kafka Streams shows what is materialised."""
+        """A store of the step before, as Kafka Streams shows a materialized table."""
         return Description(keeps=(self.store.name,))
 
     def in_python(self, site: Site) -> PythonLayout:
@@ -122,7 +122,7 @@ class Keeping(PythonOperation):
 
 @dataclass(frozen=True)
 class Settling(PythonOperation):
-    """Removes deletions of rows that did not exist, after a filter on a table, or `alone`."""
+    """Removes deletions of rows that did not exist. `alone`: it is not part of a filter of a table."""
 
     alone: bool = False
 
@@ -134,7 +134,7 @@ class Settling(PythonOperation):
         return output - {NOW}
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes that matter go on."""
+        """All other changes are passed on."""
         return TableUse(filters=self.alone, positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:

@@ -322,19 +322,19 @@ def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
         ("{join: {table: hourly}}, to_stream, {filter: n > 1}", ""),
         ("{join: {table: hourly}}, {filter: n > 1}, {join: {table: people_by_hour}}", ""),
         ("{join: {table: hourly}}, {suppress: {for: 1m}}, {filter: m > 1}", ""),
-        ("{join: {table: hourly, by: {user: user}}}", "HW525 The table 'hourly' has windows, whose rows are forgotten"),
+        ("{join: {table: hourly, by: {user: user}}}", "HW525 The table 'hourly' has windows, so its rows expire"),
         ("{join: {table: people, type: left, by: {user: user}}}, {filter: m > 1}, {suppress: {for: 1m}}", ""),
         (
             "{join: {table: people, by: {user: user}}}, {join: {table: people, by: {user: user}, values: {a: '1'}}}",
-            "HW525 The flow is joined by a foreign key in windows: when its expired rows",
+            "HW525 The flow is the result of a join by a foreign key in windows",
         ),
         (
             "{join: {table: people, by: {user: user}}}, {join: {table: hourly, values: {a: '1'}}}",
-            "HW525 The flow is joined by a foreign key in windows: when its expired rows",
+            "HW525 The flow is the result of a join by a foreign key in windows",
         ),
         (
             "{join: {table: people, by: {user: user}}}, {suppress: {until: window_closes}}",
-            "HW501 A join by a foreign key may give a row after its window has closed",
+            "HW501 A join by a foreign key may emit a row after its window has closed",
         ),
         ("to_stream, {key_by: {user: user}}, {join: {table: people, type: left}}", ""),
         (
@@ -362,7 +362,7 @@ def test_stores_of_two_sides_of_a_flow_need_names_of_their_own(compiled: Compile
         return f"{OF_TABLES}  visits: {{from: latest, steps: {steps}, to: out}}\n"
 
     (only,) = compiled(TOPICS, joins("")).diagnostics
-    message = "The store 'visits-people', of this side of the join, is there already."
+    message = "The store 'visits-people', of this side of the join, exists already."
     assert (only.code, only.message) == ("HW309", message)
     assert not compiled(TOPICS, joins("name: again, ")).diagnostics
 
@@ -421,7 +421,7 @@ WAYS_OUT = [
         "",
         f"from: clicks, steps: [{SESSIONS}, {{suppress: {{until: window_closes}}}}]",
         "HW501",
-        "Put it right behind the aggregate; or leave it out, if that has `emit: on_close`.",
+        "Put it right behind the aggregate; or remove it, if the aggregate has `emit: on_close`.",
     ),
     (
         "",
@@ -588,9 +588,9 @@ def test_hop_that_puts_a_record_into_millions_of_windows_is_refused(compiled: Co
 @pytest.mark.parametrize(
     ("value", "of_a_table", "shown"),
     [
-        ("max_by(url, seconds)", True, "'max_by' cannot take back"),
-        ("every(seconds > 3)", True, "'every' cannot take back"),
-        ("count_if(seconds)", False, "'count_if' takes booleans; this is of type int"),
+        ("max_by(url, seconds)", True, "'max_by' cannot subtract"),
+        ("every(seconds > 3)", True, "'every' cannot subtract"),
+        ("count_if(seconds)", False, "'count_if' takes booleans; this has type int"),
         ("min_by(url, seconds, 3)", False, "'min_by' has too many arguments: it takes at most 2"),
         ("bool_or(seconds > 3, true)", False, "the function has 2 arguments and takes at most 1"),
         ("max_by(url, at) + seconds", False, "'seconds' stands outside of an aggregate"),

@@ -57,7 +57,7 @@ def test_store_is_named_after_the_flow_and_listed_beside_one_that_a_join_needs(
     ("source", "suppress", "code", "said"),
     [
         ("clicks", "{for: 5m}", "HW501", "is for tables; this is a stream"),
-        ("latest", "{until: window_closes}", "HW501", "no windows that could be closed"),
+        ("latest", "{until: window_closes}", "HW501", "no windows that close"),
         ("hourly", "{until: window_closes}", "HW501", "their aggregate is not in this topology"),
         ("latest", "{for: 5m, store: held}", "HW506", "'held' is a key_value store"),
         ("latest", "{for: 5m, when_full: fail}", "HW210", "needs 'max_records'"),
