@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import shutil
@@ -53,6 +54,25 @@ UNFINISHED = {
     "docs/tutorial.md",
 }
 """Pages with everyday words."""
+PACKAGES = (
+    "api",
+    "cli/commands",
+    "compiler/emit",
+    "compiler/language",
+    "compiler/model",
+    "compiler/reading",
+    "compiler/testing",
+    "compiler/topology",
+    "plugins",
+    "runtime/assignment",
+    "runtime/ir",
+    "runtime/observe",
+    "runtime/progress",
+    "runtime/python_functions",
+    "runtime/restore",
+    "runtime/tasks",
+)
+"""Packages without everyday words in their messages."""
 BLOCK = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`+[^`]+`+")
 
@@ -159,11 +179,37 @@ def test_word_is_in_the_glossary_once(name: str) -> None:
     assert text("docs/glossary.md").count(f"| **{name}** |") == 1
 
 
-@pytest.mark.parametrize("page", sorted({*PAGES} - UNFINISHED))
-def test_page_has_the_terms_of_the_glossary(page: str) -> None:
-    plain = " ".join(prose(page).split())
-    assert [
+def everyday(plain: str) -> list[tuple[str, str]]:
+    """Everyday words with what is around them, and the terms to use."""
+    return [
         (plain[max(0, found.start() - 40) : found.end() + 40], terms)
         for words, terms in EVERYDAY.items()
         for found in re.finditer(rf"\b(?:{words})\b", plain)
-    ] == []
+    ]
+
+
+def messages(module: Path) -> Iterator[str]:
+    """Texts of a module without its docstrings: messages, hints, help."""
+    tree = ast.parse(module.read_text("utf-8"))
+    docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield node.value
+
+
+@pytest.mark.parametrize("page", sorted({*PAGES} - UNFINISHED))
+def test_page_has_the_terms_of_the_glossary(page: str) -> None:
+    assert everyday(" ".join(prose(page).split())) == []
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_messages_have_the_terms_of_the_glossary(package: str) -> None:
+    modules = sorted((ROOT / package).rglob("*.py"))
+    assert modules
+    texts = {message for module in modules for message in messages(module) if " " in message}
+    assert [found for message in sorted(texts) for found in everyday(message)] == []
+
+
+@pytest.mark.parametrize("schema", sorted((ROOT / "schemas").glob("*.json")), ids=lambda path: path.name)
+def test_schema_has_the_terms_of_the_glossary(schema: Path) -> None:
+    assert everyday(schema.read_text("utf-8")) == []
