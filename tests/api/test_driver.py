@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,9 +30,8 @@ from headwater.cli.commands.init import command as init
 from headwater.runtime.testing import driven
 
 ROOT = Path(__file__).parents[2]
-EXAMPLES = re.findall(
-    r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", (ROOT / "docs" / "testing.md").read_text(), re.DOTALL
-)
+PAGE = (ROOT / "docs" / "testing.md").read_text("utf-8")
+EXAMPLES = re.findall(r"```python\n(.*?)```\n(?:\n```text\n(.*?)```)?", PAGE, re.DOTALL)
 TEA = {"order_id": 1, "product": "tea", "quantity": 2, "price": 4.5}
 DAY = "2024-05-01T08:00:00Z"
 DAY_MS = 1_714_521_600_000
@@ -219,6 +219,20 @@ def test_topology_that_reads_what_another_writes_is_given_it(shop: Path) -> None
         found = [(each.key["window_start"], each.value) for each in driver.read_output("best_days")]
 
     assert found == [(DAY_MS, {"revenue": 9.0}), (DAY_MS, None)]
+
+
+def test_case_of_the_page_passes(tmp_path: Path) -> None:
+    project = tmp_path / "flights"
+    skipped = shutil.ignore_patterns("tests", "target", ".*")
+    shutil.copytree(ROOT / "projects" / "flights", project, ignore=skipped)
+    ((path, text),) = re.findall(r"```yaml\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
+    (project / "tests").mkdir()
+    (project / path).write_text(text)
+
+    results = Project(project).test()
+
+    results.check()
+    assert len(results.cases) == 1
 
 
 def test_examples_of_the_page_hold(shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
