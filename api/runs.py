@@ -163,6 +163,6 @@ def check_not_rebuilding(log: PlacedLog, application: str) -> None:
 
 
 def _check_status(text: str | None, application: str) -> None:
-    status = None if text is None else RunStatus.of_text(application, text)
+    status = None if text is None else RunStatus.from_text(application, text)
     if status is not None and status.condition(time.time_ns() // 1_000_000) == "running":
         raise StillRunningError(application, status.host)

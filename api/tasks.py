@@ -39,7 +39,7 @@ class ApplicationTasks:
         rebuild = self.recomputation
         if rebuild is None or rebuild.status is None:
             return False
-        status = RunStatus.of_text(self.application, rebuild.status)
+        status = RunStatus.from_text(self.application, rebuild.status)
         return status is not None and status.condition(self.at) == "running"
 
     @property
@@ -105,7 +105,7 @@ class Tasks:
         for topology in topologies:
             application, now = f"{self._files.name}-{topology}", time.time_ns() // 1_000_000
             text = log.read_status(application)
-            status = None if text is None else RunStatus.of_text(application, text)
+            status = None if text is None else RunStatus.from_text(application, text)
             condition = "never_run" if status is None else status.condition(now)
             paused, rebuild = log.paused_since(application), rebuilds.get(application)
             yield ApplicationTasks(application, now, condition, status, paused, rebuild)

@@ -185,9 +185,7 @@ def _switch_the_driver() -> None:
         found = stores(self, member, task)
         return found if unmeasured.side.measured else (type(each)(each.name, each.position, each.end) for each in found)
 
-    from headwater.runtime.driver import application
-
-    patched: Any = application
+    patched: Any = status_writer
     patched.Counters = Switched
     epochs.EpochReports.ended = counted  # type: ignore[assignment, method-assign]
     status_writer.StatusWriter._stores = sized  # type: ignore[method-assign]

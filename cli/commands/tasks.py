@@ -238,13 +238,13 @@ def paused(application: ApplicationTasks) -> str:
 
 def reasons(application: ApplicationTasks) -> list[str]:
     """Why tasks have stopped, and why others with unread records wait: a line for each reason."""
-    from ...runtime.driver.wait_texts import stopped_at, they_wait_for
+    from ...runtime.driver.wait_texts import stopped_at, waiting_sentence
 
     status = application.status
     if status is None:
         return []
     lines = [f"task {task} {stopped_at(stop)}" for task, stop in status.stops.items()]
-    lines += [they_wait_for(wait.tasks, wait.cause, application.application) for wait in status.waits]
+    lines += [waiting_sentence(wait.tasks, wait.cause, application.application) for wait in status.waits]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more:,} more reasons; --format json has all"] if more > 0 else [])
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 _RECOMPUTED = {
     "switched": "its result was rebuilt, and has replaced the old one",
-    "unfinished": f"{UNFINISHED}; the next run continues it",
+    "unfinished": f"{UNFINISHED}; the next run resumes it",
 }
 
 

@@ -1,4 +1,5 @@
-"""The protocols of whatever executes the epochs of a run: Spark (`runtime.spark`) or this process (`runtime.local`)."""
+"""Protocols of a cluster, which executes the epochs of a run: Spark (`cluster.spark`) or this process
+(`cluster.local`)."""
 
 from __future__ import annotations
 
@@ -18,14 +19,14 @@ from ..tasks.plan import EpochPlan, TaskPlan
 from .errors import ClusterEndedError
 
 MOST_TRIED = 8
-"""How many tasks a job tries at once. On Spark each costs a Spark task and its records, so more would not be faster."""
+"""The most tasks in one trial job. On Spark a trial costs a Spark task and its records, so more would not be faster."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """The result of trying parts of an epoch. Parts that are in neither field may or may not fail.
+    """The result of a trial of parts of an epoch. A part in neither field may or may not fail.
 
-    `passed`: numbers of the parts that passed. `failed`: number and error of one that failed; None if all passed.
+    `passed`: indexes of the parts that passed. `failed`: index and error of one part that failed; None if all passed.
     """
 
     passed: tuple[int, ...]
@@ -34,11 +35,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Failing:
-    """A record that a step cannot process. `number`: of those that the task takes under the plan, from 0. `step`:
-    `file:line`, empty if unknown. `certain`: it fails whichever others are left out; else it may be an earlier one's
-    fault, which a store has seen before it. `waited`: whether what fails is a row that had waited in a join of streams
-    and came out with this record; None if that is not known. `told_by`: what has told that this record is the cause: a
-    step, the end of its worker, or an error that is no step's. Only a step's records are left out.
+    """A record that a step cannot process.
+
+    `number`: index among the records that the task takes under the plan. `step`: `file:line`, empty if unknown.
+    `certain`: it fails whichever other records are skipped; else an earlier record, already applied to a store, may be
+    the cause. `waited`: the failing row had waited in a join of streams and was emitted with this record; None if
+    unknown. `told_by`: the evidence against this record: an error of a step, the end of its worker, or an error outside
+    steps. Only records with evidence from a step are skipped.
     """
 
     task: TaskKey
@@ -51,12 +54,12 @@ class Failing:
 
     @classmethod
     def numbered(cls, number: int, plan: EpochPlan, step: str, cause: str, certain: bool = True) -> Failing:
-        """Of a record as the rows of a trial are numbered."""
+        """A failing record, from the row number of a trial."""
         return cls(*plan.locate(number), step, cause, certain, waited=number < 0)
 
 
 def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:
-    """The records that the error of a trial names, with the step that cannot process them."""
+    """The failing records that the error of a trial names."""
     causes = facts.causes or (facts.cause,) * len(facts.numbers)
     return tuple(
         Failing.numbered(number, plan, facts.at, cause, facts.stateless)
@@ -65,51 +68,51 @@ def named_by(facts: Facts, plan: EpochPlan) -> tuple[Failing, ...]:
 
 
 class EpochJob(Protocol):
-    """Runs the tasks of one subtopology on one client. It is used by one thread at a time."""
+    """Runs the tasks of one subtopology on one client. One thread at a time uses it."""
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
-        """Run one epoch. Returns the tasks' outcomes in plan order. Nothing exists before the driver has committed it.
+        """Run one epoch. Returns the tasks' outcomes in plan order. They have no effect before the driver commits them.
 
-        A task whose stores are damaged, or not its client's any more, says so in its outcome. So does a task of which
-        steps could not process some records (`TaskOutcome.failed`), if the job can go on without these. Raises whatever
-        else a task raises, which `facts` explains, and ClientLostError after `cancel`.
+        The outcome of a task reports damaged stores, and stores that another client has taken. It also reports records
+        that steps could not process (`TaskOutcome.failed`), if the job can continue without them. Raises all other
+        errors of tasks, which `facts` explains, and ClientLostError after `cancel`.
         """
         ...
 
     def reasons(self, plan: EpochPlan, failed: Mapping[TaskKey, Sequence[int]]) -> tuple[Failing, ...]:
-        """Why steps could not process these records, by their numbers: every one, each with its step. Nothing is
-        written. Raises ClientLostError after `cancel`.
+        """The step and the cause of every record in `failed` (task -> record numbers). Writes nothing.
+
+        Raises ClientLostError after `cancel`.
         """
         ...
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try tasks side by side, at most MOST_TRIED. Nothing is written. The first failure ends the trial.
+        """Try tasks in parallel, at most MOST_TRIED. Writes nothing. The first failure ends the trial.
 
         Raises ClientLostError after `cancel`.
         """
         ...
 
     def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
-        """Records that steps cannot process, as many as can be found at once.
+        """Records that steps cannot process, as many as one job can find. Writes nothing.
 
-        None if it cannot be found at once which records these are, which does not mean that no record fails. Nothing is
-        written. Raises ClientLostError after `cancel`.
+        Empty if one job cannot find them; records may fail nevertheless. Raises ClientLostError after `cancel`.
         """
         ...
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
-        """The steps whose errors do not name them, in the order in which records pass them.
+        """The steps that their errors do not name, in processing order.
 
-        For each: its place in the YAML, and a function that runs everything up to it, only for its errors.
+        A pair is the step's `file:line` in the YAML, and a function that runs everything up to the step for its errors.
         """
         ...
 
     def facts(self, error: Exception) -> Facts:
-        """The facts about an error that `run`, a trial or a step has raised."""
+        """Metadata of an error that `run`, a trial or a step has raised."""
         ...
 
     def cancel(self) -> None:
-        """Cancel what is running, because the client is gone. Nothing is started afterwards."""
+        """Cancel running work, because the client is gone. Nothing starts afterwards."""
         ...
 
 
@@ -117,30 +120,30 @@ class Cluster(Protocol):
     """Executes the epochs of all applications in a run."""
 
     def clients(self, count: int) -> tuple[Client, ...]:
-        """The clients of the cluster. If they are virtual: `count` of them."""
+        """The clients of the cluster; `count` virtual ones in local mode."""
         ...
 
     def present(self, count: int) -> tuple[Client, ...]:
-        """The clients there are at this moment, of `clients`. Asked all the time: cheap, and never waits."""
+        """The clients that are alive now. Called in every round of the loop: it is cheap and never waits."""
         ...
 
     def lost(self, client: Client) -> bool:
-        """Whether a client is gone or given up, with everything that it has not committed."""
+        """Whether a client is gone or treated as lost. Its uncommitted work is lost too."""
         ...
 
     def silent(self, client: Client) -> float | None:
-        """For how many seconds nothing was heard of a client that is given up for that; None for any other."""
+        """Seconds since the last sign of life of a client that is treated as lost for its silence; None for others."""
         ...
 
     def owner(self) -> Owner | None:
-        """The process that works on the stores of clients on this machine; None if the system does not tell.
+        """The process that owns the stores of clients on this machine; None if the system does not tell.
 
-        Nobody takes these stores over while it lives.
+        No other process takes these stores over while it lives.
         """
         ...
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """The folder of the stores, if clients run on this machine; None if they keep them on their own machines."""
+        """The directory of the stores if clients run on this machine; None if they run on machines of their own."""
         ...
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
@@ -152,5 +155,5 @@ class Cluster(Protocol):
         ...
 
     def ended(self, error: Exception) -> ClusterEndedError | None:
-        """The error to show if an error was caused by the end of the cluster itself; None otherwise."""
+        """The error to report if the end of the cluster has caused `error`; else None."""
         ...

@@ -1,4 +1,4 @@
-"""Counters of a run, and who observes it."""
+"""Counters of a run, and several observers as one."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from ..tasks.measured import PHASES, Measured, Seconds, TaskOutcome, Volume
 from ..tasks.plan import EpochPlan
 from .events import Event, Observer
 
-# What the epochs of an application have come to and cost, added up over a run: by task, and by unit.
+# Records, bytes and seconds of the epochs of an application, added up over a run, by task and by unit.
 
 EPOCH_PHASES = ("planning", *PHASES, "scheduling", "commit")
-"""The parts of an epoch's time, from the start of its planning to the end of its commit. What is in between is that of
-the slowest thread; `scheduling` is the rest: starting the job and its workers, and bringing back the answers.
+"""The parts of an epoch's time, from the start of its planning to the end of its commit. PHASES are those of the
+slowest thread; `scheduling` is the rest: the start of the job and its workers, and the transfer of the outcomes.
 """
 
 
 @dataclass(frozen=True)
 class TaskCounts:
-    """One task: what was committed, and what it has cost. `dropped`: `<step>:<reason>` -> records."""
+    """Committed records and the cost of one task. `dropped`: `<step>:<reason>` -> records."""
 
     epochs: int = 0
     records: int = 0
@@ -33,20 +33,21 @@ class TaskCounts:
     as_list: ClassVar[bool] = True
 
     def spent(self, seconds: Seconds) -> TaskCounts:
-        """The same after an epoch that took so long."""
+        """The counts after one more epoch of this duration."""
         return TaskCounts(self.epochs + 1, self.records, self.seconds + seconds, self.volume, self.dropped)
 
     def committed(self, commit: TaskCommit, volume: Volume) -> TaskCounts:
-        """The same after a commit."""
+        """The counts after one more commit."""
         dropped = Counter(self.dropped) + Counter(commit.dropped) if commit.dropped else self.dropped
         return TaskCounts(self.epochs, self.records + commit.records, self.seconds, self.volume + volume, dropped)
 
 
 @dataclass(frozen=True)
 class EpochCounts:
-    """The epochs of a subtopology on a client. `commits`: those with a commit. `seconds`: in the order of EPOCH_PHASES.
+    """The epochs of a subtopology on a client.
 
-    `records`: that were consumed. `bytes`: of these, as they are in memory.
+    `commits`: epochs with a commit. `records`: consumed. `bytes`: of these records in memory. `seconds`: in the order
+    of EPOCH_PHASES.
     """
 
     subtopology: str
@@ -61,24 +62,24 @@ class EpochCounts:
 
 @dataclass(frozen=True)
 class EpochTimes:
-    """When the driver worked on an epoch, in seconds: `planning`, `commit` are parts of `total`."""
+    """The duration of an epoch in seconds. `planning` and `commit` are parts of `total`."""
 
     planning: float
     commit: float
     total: float
 
     def split(self, threads: Sequence[Seconds]) -> tuple[float, ...]:
-        """The seconds in the order of EPOCH_PHASES; they add up to `total`. `threads`: what each has measured.
+        """The seconds in the order of EPOCH_PHASES, which add up to `total`. `threads`: the seconds of each thread.
 
-        Stages of one thread may work at the same time on different tasks. Then there may be no rest.
+        Stages of one thread may work at the same time on different tasks. Then the rest, `scheduling`, may be 0.
         """
-        slowest = max(threads, key=lambda each: each.total, default=Seconds())
+        slowest = max(threads, key=lambda seconds: seconds.total, default=Seconds())
         rest = max(0.0, self.total - self.planning - self.commit - slowest.total)
         return (self.planning, *slowest.values, rest, self.commit)
 
 
 class Counters:
-    """Counts the epochs of an application. Used from the loop's thread only. No number ever falls during a run."""
+    """Counts the epochs of an application. Used from the loop's thread only. No counter falls during a run."""
 
     def __init__(self) -> None:
         self._tasks: dict[tuple[str, int], TaskCounts] = {}
@@ -87,10 +88,10 @@ class Counters:
     def epoch_ended(
         self, client: str, subtopology: str, plan: EpochPlan, outcomes: Sequence[TaskOutcome], times: EpochTimes
     ) -> None:
-        """Count an epoch's time, whether it is committed or not."""
+        """Add an epoch's time, committed or not."""
         measured = {outcome.partition: outcome.measured for outcome in outcomes}
-        for partition, each in measured.items():
-            self._tasks[subtopology, partition] = self.of(subtopology, partition).spent(each.seconds)
+        for partition, measurement in measured.items():
+            self._tasks[subtopology, partition] = self.task(subtopology, partition).spent(measurement.seconds)
         nothing = Measured()
         threads = [
             sum((measured.get(task.key.partition, nothing).seconds for task in thread), Seconds())
@@ -101,12 +102,12 @@ class Counters:
         self._units[client, subtopology] = replace(unit, epochs=unit.epochs + 1, seconds=seconds)
 
     def committed(self, client: str, subtopology: str, outcomes: Sequence[TaskOutcome]) -> None:
-        """Count what an epoch's tasks have committed."""
+        """Add the committed records of an epoch's tasks."""
         records = taken = 0
         for outcome in outcomes:
             if outcome.commit is not None:
                 task = subtopology, outcome.partition
-                self._tasks[task] = self.of(*task).committed(outcome.commit, outcome.measured.volume)
+                self._tasks[task] = self.task(*task).committed(outcome.commit, outcome.measured.volume)
                 records += outcome.commit.records
                 taken += outcome.measured.taken
         unit = self.unit(client, subtopology)
@@ -114,31 +115,28 @@ class Counters:
             unit, commits=unit.commits + 1, records=unit.records + records, bytes=unit.bytes + taken
         )
 
-    def of(self, subtopology: str, partition: int) -> TaskCounts:
-        """The numbers of a task, on whichever clients it has been."""
+    def task(self, subtopology: str, partition: int) -> TaskCounts:
+        """The counts of a task on all clients that have run it."""
         return self._tasks.get((subtopology, partition), TaskCounts())
 
-    def shown(self, subtopology: str, partition: int) -> TaskCounts:
-        """The same for people, and for the log's status."""
-        counts = self.of(subtopology, partition)
+    def task_rounded(self, subtopology: str, partition: int) -> TaskCounts:
+        """The counts of a task with rounded seconds, for the status in the log."""
+        counts = self.task(subtopology, partition)
         return replace(counts, seconds=counts.seconds.rounded())
 
     def unit(self, client: str, subtopology: str) -> EpochCounts:
-        """The numbers of a subtopology on a client."""
+        """The counts of a subtopology on a client."""
         return self._units.get((client, subtopology), EpochCounts(subtopology))
 
     def seconds(self) -> dict[str, float]:
-        """The seconds of all epochs by phase, on all clients that there have been."""
-        added = [sum(each) for each in zip(*(unit.seconds for unit in self._units.values()), strict=True)]
-        return dict(zip(EPOCH_PHASES, added or [0.0] * len(EPOCH_PHASES), strict=True))
+        """Phase -> seconds of all epochs on all clients of the run, lost ones included."""
+        totals = [sum(phase) for phase in zip(*(unit.seconds for unit in self._units.values()), strict=True)]
+        return dict(zip(EPOCH_PHASES, totals or [0.0] * len(EPOCH_PHASES), strict=True))
 
     @property
     def epochs(self) -> int:
-        """All epochs, with commits or without."""
+        """The number of epochs, committed or not."""
         return sum(unit.epochs for unit in self._units.values())
-
-
-# Several observers of a run as one.
 
 
 class Observers:
@@ -148,6 +146,6 @@ class Observers:
         self._observers = observers
 
     def on(self, event: Event) -> None:
-        """Hand an event to each, in their order."""
-        for each in self._observers:
-            each.on(event)
+        """Pass an event to all observers in order."""
+        for observer in self._observers:
+            observer.on(event)

@@ -1,10 +1,11 @@
-"""Plans of epochs, and when the log is looked at."""
+"""Plans of epochs, and the times at which the driver polls the log."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from ..chosen_plugins import origin_of
 from ..ir.topology import Settings, Topology
@@ -19,92 +20,94 @@ from ..tasks.stream_task import StreamTask
 from .epochs import EpochCommits, Unit, wall_clock
 from .group import Group
 
-# The plans of epochs, with all that a worker has to know: see `tasks.plan.EpochPlan`.
+
+@dataclass(frozen=True)
+class ClaimedApplication:
+    """An application that a run has claimed, with its committed state and its group of clients."""
+
+    topology: Topology
+    settings: Settings
+    committed: Committed
+    committer: Committer
+    commits: EpochCommits
+    group: Group
+    planner: Planner
+
+    @property
+    def name(self) -> str:
+        """The name of the application."""
+        return self.topology.application
 
 
 class EpochPlans:
-    """Plans the epochs of one application. Used from the loop's thread only. `clock`: the time they get, in ms."""
+    """Makes the plans of epochs of one application. Used from the loop's thread only.
 
-    def __init__(
-        self,
-        topology: Topology,
-        settings: Settings,
-        committed: Committed,
-        committer: Committer,
-        commits: EpochCommits,
-        group: Group,
-        clock: Callable[[], int] = wall_clock,
-    ) -> None:
+    `clock`: the wall-clock time of epochs, ms since 1970.
+    """
+
+    def __init__(self, app: ClaimedApplication, clock: Callable[[], int] = wall_clock) -> None:
+        self._app = app
         self._clock = clock
-        self._topology = topology
-        self._settings = settings
-        self._committed = committed
-        self._committer = committer
-        self._commits = commits
-        self._group = group
-        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
 
     def plan(self, unit: Unit, tasks: Sequence[StreamTask], passed: Mapping[TaskId, int]) -> EpochPlan:
-        """An epoch of these tasks of a unit. `passed`: the tasks that time alone moves, and to which stream time, ms.
+        """The plan of an epoch of these tasks of a unit.
 
-        Raises TopicRepartitionedError.
+        `passed`: task -> stream time in ms to which the epoch advances it without a record. Raises
+        TopicRepartitionedError.
         """
-        check_not_repartitioned(self._committed)
-        network = self._committed.network()
+        app, settings, planner = self._app, self._app.settings, self._app.planner
+        check_not_repartitioned(app.committed)
+        network = app.committed.network()
         due = {task.id: task for task in tasks}
         idle: dict[TaskKey, bool] = {}
         return EpochPlan(
-            application=self._topology.application,
-            generation=self._committer.generation,
-            epoch=self._commits.next_epoch(),
+            application=app.name,
+            generation=app.committer.generation,
+            epoch=app.commits.next_epoch(),
             attempt=0,
             now=self._clock(),
             client=unit.member.client.folder,
             process_id=unit.member.client.process_id,
-            assignment=self._group.assignment,
-            log=(self._settings.log.name, self._settings.log.options),
-            state_dir=self._settings.state_dir,
+            assignment=app.group.assignment,
+            log=(settings.log.name, settings.log.options),
+            state_dir=settings.state_dir,
             threads=tuple(
                 tuple(
                     unit.bounded(
-                        self._planner.task(
-                            unit.part, task.partition, due[task].offsets, network, idle, passed.get(task)
-                        )
+                        planner.task(unit.part, task.partition, due[task].offsets, network, idle, passed.get(task))
                     )
                     for task in thread
                     if task in due
                 )
                 for thread in unit.member.threads(unit.part)
             ),
-            globals_=self._planner.globals(unit.part.global_tables, unit.held_globals),
-            plugins=origin_of(self._settings),
-            incarnation=self._committed.own.incarnation,
-            place=place_of(self._committed.log, self._topology.application),
-            traced=self._settings.traced,
+            globals_=planner.globals(unit.part.global_tables, unit.held_globals),
+            plugins=origin_of(settings),
+            incarnation=app.committed.own.incarnation,
+            place=place_of(app.committed.log, app.name),
+            traced=settings.traced,
         )
 
 
-# When the driver of an application looks for what others have committed: as often as its log lets it.
-
-
 class MadeCommits:
-    """How many commits the drivers of this process have made, of all applications of a run. Any thread may use it."""
+    """Counts the commits of all drivers of this process. Thread-safe."""
 
     def __init__(self) -> None:
         self.count = 0
         self._lock = threading.Lock()
 
     def add(self) -> None:
-        """One more."""
+        """Count one more commit."""
         with self._lock:
             self.count += 1
 
 
-class Looking:
-    """Used from the loop's thread. `every`: see `Log.look_seconds`.
+class LogPolling:
+    """Decides when the driver of an application polls the log for commits of others. Used from the loop's thread.
 
-    A look costs requests, so a log may want few of them. What another driver of this process commits is looked for at
-    once, so topologies of one run that read from one another wait for nothing. `seconds`: a clock that never goes back.
+    A poll costs requests, so a log sets their interval: `every`, see `Log.look_seconds`. After a commit of another
+    driver of this process the log is polled at once, so topologies of one run read from one another without delay.
+    `seconds`: a monotonic clock.
     """
 
     def __init__(self, every: float, made: MadeCommits, seconds: Callable[[], float] = time.monotonic) -> None:
@@ -116,7 +119,7 @@ class Looking:
         self._seen = 0
 
     def due(self) -> bool:
-        """Whether to look now."""
+        """Whether to poll now."""
         others = self._made.count - self._own
         if self._seconds() < self._due and others == self._seen:
             return False
@@ -125,10 +128,10 @@ class Looking:
         return True
 
     def soon(self) -> None:
-        """Have the next look made in the next round."""
+        """Poll in the next round."""
         self._due = float("-inf")
 
     def committed(self) -> None:
-        """This driver has committed something, which others look for now."""
+        """Note a commit of this driver, so that the other drivers of the process poll."""
         self._own += 1
         self._made.add()

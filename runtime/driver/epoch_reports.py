@@ -1,4 +1,4 @@
-"""What each epoch reports: figures, and parts of its time."""
+"""Reports of epochs: counters, events and traces."""
 
 from __future__ import annotations
 
@@ -6,21 +6,19 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from ..progress.planner import Planner
 from ..task_id import TaskId
 from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan
 from ..timed_parts import Span, Spans, listening, now
 from .counters import Counters, EpochTimes
-from .epochs import EpochCommits, OpenEpoch
+from .epoch_plans import ClaimedApplication
+from .epochs import OpenEpoch
 from .events import EpochCommitted, EpochTraced, Observer
-
-# What an epoch did when: by the driver's clock, and by those of its tasks.
 
 
 @dataclass(frozen=True)
 class TaskTrace:
-    """What a task did in an epoch: in each Python stage, in their order. Nothing of a task that came to nothing."""
+    """The spans of a task in an epoch, by Python stage in processing order. A task without an outcome has none."""
 
     task: TaskId
     records: int
@@ -29,11 +27,11 @@ class TaskTrace:
 
 @dataclass(frozen=True)
 class EpochTrace:
-    """An epoch of a subtopology on a client. `threads`: of the client, with their tasks in order.
+    """The trace of an epoch of a subtopology on a client. `threads`: of the client, with their tasks in order.
 
-    By the driver's clock (`timed_parts.now`): planning from `started`, the job from `planned`, the commit from `begun`
-    to `ended`. By the same, `driver`: what the loop's thread has done since it told of the epoch before, for whichever
-    epochs. The clock of tasks is that of their machine.
+    Times of the driver's clock (`timed_parts.now`): planning from `started`, the job from `planned`, the commit from
+    `begun` to `ended`. `driver`: spans of the loop's thread since the last trace, of any epoch, by the same clock.
+    Tasks use the clock of their machine.
     """
 
     subtopology: str
@@ -61,7 +59,7 @@ class EpochTrace:
 def thread_traces(
     subtopology: int, plan: EpochPlan, outcomes: Sequence[TaskOutcome]
 ) -> tuple[tuple[TaskTrace, ...], ...]:
-    """What the tasks of each thread did. `subtopology`: its number."""
+    """The traces of the tasks by thread. `subtopology`: its number."""
     made = {outcome.partition: outcome for outcome in outcomes}
     return tuple(
         tuple(
@@ -77,41 +75,31 @@ def thread_traces(
     )
 
 
-# Tells and counts what each epoch has come to.
-
 WORTH_A_SLICE = 0.001
-"""Seconds: what takes the loop's thread less is not in a trace. It goes round up to fifty times a second."""
+"""Seconds. Shorter spans of the loop's thread are not in a trace, as it makes up to fifty rounds a second."""
 
 SAME_SLICE = 0.005
-"""Seconds: waits with less between them are one in a trace."""
+"""Seconds. Waits that are closer than this are one span in a trace."""
 
 
 class EpochReports:
-    """Used from the loop's thread only. `traced`: whether the observer is also told what each epoch did when."""
+    """Counts finished epochs and reports them to the observer. Used from the loop's thread only.
 
-    def __init__(
-        self,
-        application: str,
-        planner: Planner,
-        commits: EpochCommits,
-        counters: Counters,
-        observer: Observer,
-        *,
-        traced: bool = False,
-    ) -> None:
-        self._spans = Spans(WORTH_A_SLICE, SAME_SLICE) if traced else None
-        self._application = application
-        self._planner = planner
-        self._commits = commits
+    Where the settings ask for a trace, the observer gets one of every epoch.
+    """
+
+    def __init__(self, app: ClaimedApplication, counters: Counters, observer: Observer) -> None:
+        self._spans = Spans(WORTH_A_SLICE, SAME_SLICE) if app.settings.traced else None
+        self._app = app
         self._counters = counters
         self._observer = observer
 
     def watching(self) -> AbstractContextManager[None]:
-        """What the loop's thread does within, and says so (`timed`), is in the traces of epochs."""
+        """A context in which spans of the loop's thread (`timed`) are recorded for traces."""
         return listening(self._spans)
 
     def ended(self, opened: OpenEpoch, outcomes: Sequence[TaskOutcome], committed: int, begun: float) -> None:
-        """An epoch is over. `committed`: how many tasks were committed; `begun`: when that began, in seconds."""
+        """Report a finished epoch. `committed`: number of committed tasks; `begun`: start of the commit, seconds."""
         unit, plan, ended = opened.unit, opened.plan, now()
         client, part = unit.member.client.name, unit.part.name
         times = EpochTimes(opened.planning, ended - begun, ended - opened.started)
@@ -123,15 +111,15 @@ class EpochReports:
             advancing = {commit.partition for commit in plan.advancing(commits)}
             made = [outcome for outcome in outcomes if outcome.partition in advancing]
             self._counters.committed(client, part, made)
-            last = self._commits.last
+            last = self._app.commits.last
             self._observer.on(
                 EpochCommitted(
-                    application=self._application,
+                    application=self._app.name,
                     subtopology=part,
                     client=client,
                     commit=last.number,
                     records=last.records,
-                    lag=self._planner.unread(unit.tasks),
+                    lag=self._app.planner.unread(unit.tasks),
                     seconds=times.total,
                     dropped=last.dropped,
                     bytes=sum(outcome.measured.taken for outcome in made),
@@ -149,4 +137,4 @@ class EpochReports:
                 thread_traces(unit.part.number, plan, outcomes),
                 self._spans.take(),
             )
-            self._observer.on(EpochTraced(self._application, trace))
+            self._observer.on(EpochTraced(self._app.name, trace))

@@ -1,4 +1,4 @@
-"""Epochs: units, commits, and records that are fed in."""
+"""Epochs: units of work, commits, the feed of a test, and work that only time makes due."""
 
 from __future__ import annotations
 
@@ -23,12 +23,10 @@ from .cluster import EpochJob
 from .member import GroupMember
 from .removal import FileRemoval
 
-# The epochs of one application as they are committed, and what they add up to.
-
 
 @dataclass
 class Tally:
-    """What the loop has done so far."""
+    """Totals of the loop so far. `waiting`, `waits_for`, `empty`: see `ApplicationResult`."""
 
     commits: int = 0
     records: int = 0
@@ -36,11 +34,10 @@ class Tally:
     waiting: int = 0
     waits_for: tuple[str, ...] = ()
     empty: tuple[str, ...] = ()
-    caught_up: bool = False
 
 
 @dataclass(frozen=True)
-class Done:
+class LastCommit:
     """One commit. `records`: consumed; `dropped`: `<step>:<reason>` -> records."""
 
     number: int = -1
@@ -49,10 +46,10 @@ class Done:
 
 
 class EpochCommits:
-    """The Commits of an application's tasks. Used from the loop's thread only.
+    """Commits the tasks of an application. Used from the loop's thread only.
 
-    What global tables have dropped goes with the next commit, as it is about no task of a client. `last`: the commit
-    that was made last.
+    Records that global tables have dropped belong to no task of a client: their counts go with the next commit. `last`:
+    the last commit.
     """
 
     def __init__(
@@ -64,48 +61,48 @@ class EpochCommits:
         self._removal = removal
         self._epoch = 0
         self.tally = Tally()
-        self.last = Done()
+        self.last = LastCommit()
 
     @property
     def epoch(self) -> int:
-        """The number of the epoch that began last."""
+        """The number of the latest epoch."""
         return self._epoch
 
     def next_epoch(self) -> int:
-        """The number of an epoch that begins."""
+        """The number of a new epoch."""
         self._epoch += 1
         return self._epoch
 
     def advance(self) -> None:
-        """Look at what global tables have got. Raises LogError."""
+        """Read new records of global tables. Raises LogError."""
         self._global_task.advance()
 
     def flush(self) -> None:
-        """Commit what global tables have dropped, if that is all there is to commit."""
+        """Commit the counts of records that global tables have dropped, if there are any."""
         if self._global_task.dropped:
             self._commit(self._global_task.take())
 
     def commit(self, tasks: Sequence[TaskCommit]) -> int:
-        """Commit what tasks have come to; the commit's number. Raises FencedError."""
+        """Commit the results of tasks. Returns the commit's number. Raises FencedError."""
         self._commit((*tasks, *self._global_task.take()))
         return self.last.number
 
     def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> None:
-        """List copies of stores, and remove those that are not listed any more. Raises FencedError."""
+        """Commit the list of store snapshots, and remove those not listed any more. Raises FencedError."""
         self._committer.list_snapshots(added, removed)
         self._remove_unlisted()
 
     def discard(self, path: str) -> None:
-        """Remove a copy that no commit lists. Any thread may do that."""
+        """Remove a snapshot that no commit lists. Thread-safe."""
         self._committed.log.remove(path)
 
     def purge(self, purged: Sequence[Purged]) -> None:
-        """Give up records that their readers have consumed, and remove their files. Raises FencedError."""
+        """Purge records that their readers have consumed, and remove their files. Raises FencedError."""
         self._committer.purge(purged)
         self._remove_unlisted()
 
     def rewrite(self, segments: Sequence[Listed]) -> None:
-        """Put segments in the place of others, whose files are removed later. Raises FencedError,
+        """Replace segments by cleaned ones. The old files are removed later. Raises FencedError,
         SegmentsChangedError.
         """
         self._committer.rewrite(segments, self._removal.delay_ms)
@@ -115,7 +112,7 @@ class EpochCommits:
         number = self._committer.commit(self._epoch, tasks, self._committed.sources())
         self._remove_unlisted()
         dropped = sum((Counter(task.dropped) for task in tasks), Counter[str]())
-        self.last = Done(number, sum(task.records for task in tasks), dict(dropped))
+        self.last = LastCommit(number, sum(task.records for task in tasks), dict(dropped))
         self.tally.commits += 1
         self.tally.records += self.last.records
         self.tally.dropped.update(dropped)
@@ -125,20 +122,19 @@ class EpochCommits:
         self._removal.later(self._committed.own.replaced)
 
 
-# A unit of work of the epoch loop: the tasks of one subtopology on one client, and when they are due.
-
 SMALLER_EPOCHS = 4
-"""Epochs of a task that had to have fewer records, before twice as many are tried."""
+"""Epochs of a task with a reduced number of records, before twice as many are tried."""
 
 
 @dataclass
 class Unit:
-    """Mutable: owned by the loop's thread. Which tasks it has is the member's to say, and changes.
+    """The tasks of one subtopology on one client, which share an epoch. Mutable, owned by the loop's thread.
 
-    `blocked_at`: version of the committed state at which an epoch stayed where it was though records are unread: there
-    is no point in another before it changes. `held_globals`: global table -> partition -> lane -> position that the
-    client's copy is known to have reached: of the client, shared by its units. `smaller`: partition -> how many records
-    its task takes in an epoch, where the rows of more were too large, and for how many epochs that holds.
+    Its tasks are those of the member, and change. `blocked_at`: version of the committed state at which an epoch made
+    no progress though records are unread: another epoch would not either before the version changes. `held_globals`:
+    global table -> partition -> lane -> position that the client's copy has reached, shared by the units of the client.
+    `smaller`: partition -> (most records of an epoch of its task, epochs for which that holds), where the rows of more
+    records were too large.
     """
 
     part: Subtopology
@@ -153,26 +149,26 @@ class Unit:
 
     @property
     def tasks(self) -> list[TaskId]:
-        """All its tasks, whatever state they are in."""
+        """All of its active tasks, in any state."""
         return [task.id for task in self.member.tasks.active if task.id.subtopology == self.part.number]
 
     def due(self, now: float, interval: float, version: tuple[int, ...], *, eager: bool, timely: bool = False) -> bool:
-        """Whether to start an epoch: there may be something to take, and the commit interval has passed.
+        """Whether to start an epoch at `now`: there may be unread records, and the commit `interval` (s) has passed.
 
-        A unit whose last epoch took all it may goes on at once; so does an `eager` one, for which nobody else works.
-        `timely`: whether one of its tasks has something to do, as time passes, though it may have nothing to take.
+        A unit whose last epoch was full starts at once, and so does an `eager` one, while no other unit works.
+        `timely`: a task has work that time makes due, even without unread records.
         """
         if self.blocked_at == version and not timely:
             return False
         return self.full or eager or now >= self.started + interval
 
     def bounded(self, task: TaskPlan) -> TaskPlan:
-        """The plan of one of its tasks, with as many records as its last epochs could have."""
+        """The plan of one of its tasks, limited to the records that its last epochs could process."""
         most, _ = self.smaller.get(task.key.partition, (task.max_records, 0))
         return replace(task, max_records=min(task.max_records, most))
 
     def took(self, plan: EpochPlan, outcomes: Sequence[TaskOutcome], version: tuple[int, ...]) -> None:
-        """Note what an epoch's tasks have taken; `version` is the committed state it was planned from."""
+        """Note the outcomes of an epoch. `version`: of the committed state that it was planned from."""
         commits = [outcome.commit for outcome in outcomes if outcome.commit is not None]
         troubled = len(commits) < len(outcomes)
         for commit in commits:
@@ -186,7 +182,7 @@ class Unit:
                 self._distrust(trouble.store)
 
     def _bound(self, outcome: TaskOutcome) -> None:
-        """Have a task go on with fewer records for a while, and then with more again."""
+        """Limit the records of a task for some epochs, then raise the limit again."""
         most, left = self.smaller.pop(outcome.partition, (0, 0))
         if outcome.most:
             self.smaller[outcome.partition] = outcome.most, SMALLER_EPOCHS
@@ -194,18 +190,18 @@ class Unit:
             self.smaller[outcome.partition] = (most, left - 1) if left > 1 else (most * 2, SMALLER_EPOCHS)
 
     def _distrust(self, store: str) -> None:
-        """A store is damaged, by its name if that is known. Of a global table: it is loaded again before tasks run."""
+        """A store is damaged; `store` is its name, empty if unknown. A damaged global table is loaded again."""
         names = {table.name for table in self.part.global_tables if table.store.name == store} if store else set()
-        if names or store not in {each.name for each in self.part.stores}:
+        if names or store not in {declared.name for declared in self.part.stores}:
             for name in names or list(self.held_globals):
                 self.held_globals.pop(name, None)
 
 
 @dataclass(frozen=True)
 class OpenEpoch:
-    """An epoch that a job works on. `version`: of the committed state that it was planned from.
+    """An epoch in progress. `version`: of the committed state that it was planned from.
 
-    `started`: when, in seconds; `planning`: how many of them that took.
+    `started`: time, seconds; `planning`: duration of the planning, seconds.
     """
 
     unit: Unit
@@ -216,34 +212,31 @@ class OpenEpoch:
     version: tuple[int, ...]
 
 
-# Records that a run is given while it goes on, and the time that it is told: for tests of a project; and what tasks do
-# as time passes, without a record.
-
-
 class Feed(Protocol):
-    """Asked by the loop's thread of a run until caught up."""
+    """Gives records and the time to a run until caught up, for tests of a project. The loop's thread calls it."""
 
     def more(self) -> bool:
-        """All that there was is consumed and committed. Append what comes next; whether there was anything more."""
+        """Append the next records, once all others are consumed and committed. Whether there were any."""
 
     def stream_time(self) -> int:
-        """The stream time to which all tasks move without a record once all is consumed, in ms; -1: to none."""
+        """The stream time in ms to which all tasks advance without a record once all is consumed; -1: not at all."""
 
     def now(self) -> int:
-        """The time that the next epoch gets, in ms: `current_timestamp()` of its records."""
+        """The wall-clock time of the next epoch in ms: `current_timestamp()` of its records."""
 
 
 def wall_clock() -> int:
-    """The time, in ms."""
+    """The time, ms since 1970."""
     return time.time_ns() // 1_000_000
 
 
 class PassingTime:
-    """Which tasks have something to do though no record comes: used from the loop's thread only.
+    """Tasks with work that time makes due, without a record. Used from the loop's thread only.
 
-    These are wall-clock punctuations that are due; and where a feed moves stream time, all that goes by it. Time passes
-    one subtopology after another, in the order in which records flow, each when all is consumed: what the steps of one
-    give up has come to the next before its clocks move. Stream-time punctuations run in an epoch behind that.
+    Such work is a due wall-clock punctuation and, where a feed advances stream time, everything that depends on it.
+    Stream time advances in one subtopology after the other, in the order of the flow of records, each time once all is
+    consumed: the next subtopology gets the records that the steps of the one before emit, before its own time advances.
+    Stream-time punctuations run in an epoch after that.
     """
 
     def __init__(
@@ -254,7 +247,7 @@ class PassingTime:
         clock: Callable[[], int],
         failed: Callable[[], Collection[TaskKey]],
     ) -> None:
-        """`failed`: the tasks that have stopped."""
+        """`failed`: the stopped tasks. `clock`: the wall clock in ms."""
         self._topology = topology
         self._planner = planner
         self._feed = feed
@@ -266,17 +259,17 @@ class PassingTime:
         self._punctuated: dict[TaskId, int] = {}
 
     def due(self, until_caught_up: bool) -> set[TaskId]:
-        """The tasks that may begin an epoch without records."""
+        """The tasks that may start an epoch without records."""
         return {*self._wall_clock(until_caught_up), *self._behind(self._moving), *self._punctuating}
 
     def go_on(self) -> bool:
-        """All is consumed: choose the tasks for which stream time passes now. Whether there are any."""
+        """Choose the tasks in which stream time advances next, once all is consumed. Whether there are any."""
         self._moving = self._next()
         self._punctuating = frozenset() if self._moving else self._stream_time()
         return bool(self._moving or self._punctuating)
 
     def planned(self, tasks: Iterable[TaskId]) -> Mapping[TaskId, int]:
-        """An epoch of these tasks is planned: those for which time passes in it, with the stream time, ms."""
+        """Of the tasks of a new epoch, those in which stream time advances: task -> stream time in ms."""
         chosen = [*tasks]
         self._punctuating -= {*chosen}
         return dict.fromkeys(self._behind(self._moving.intersection(chosen)), self._time)
@@ -286,8 +279,10 @@ class PassingTime:
         return -1 if self._feed is None else self._feed.stream_time()
 
     def _wall_clock(self, until_caught_up: bool) -> Iterable[TaskId]:
-        """A run that ends with its input does not wait for time: there punctuations run with the next records, unless
-        the time is the feed's, and then behind what stream time brings about.
+        """The tasks with due wall-clock punctuations.
+
+        None in a run until caught up, which does not wait for time: punctuations run with the next records there. With
+        a feed they run after the work of its stream time.
         """
         if until_caught_up and self._feed is None:
             return ()
@@ -296,24 +291,24 @@ class PassingTime:
         return [task for task in self._running(due) if self._planner.stream_time(task) >= time]
 
     def _stream_time(self) -> frozenset[TaskId]:
-        """The tasks with stream-time punctuations that are due, each once for a time of the feed."""
+        """The tasks with due stream-time punctuations, once for every time of the feed."""
         time = self._time
         if time < 0:
             return frozenset()
         parts = self._topology.subtopologies
-        found = self._running(task for part in parts for task in self._planner.punctuating(part, None))
-        due = frozenset(task for task in found if self._punctuated.get(task) != time)
+        due_tasks = self._running(task for part in parts for task in self._planner.punctuating(part, None))
+        due = frozenset(task for task in due_tasks if self._punctuated.get(task) != time)
         self._punctuated.update(dict.fromkeys(due, time))
         return due
 
     def _next(self) -> frozenset[TaskId]:
-        """The tasks of the subtopologies that time has not reached yet, but all those that they read from."""
+        """The tasks of the subtopologies that are behind the feed's time, while all that they read from are not."""
         if self._time < 0:
             return frozenset()
         parts = self._topology.subtopologies
         behind = {part.number: tasks for part in parts if (tasks := self._behind(_tasks(part)))}
         first = [number for number in behind if not (self._upstream[number] - {number}) & behind.keys()]
-        chosen = first or list(behind)[:1]  # none is first in a circle
+        chosen = first or list(behind)[:1]  # in a cycle no subtopology is first
         return frozenset(task for number in chosen for task in behind[number])
 
     def _behind(self, tasks: Iterable[TaskId]) -> list[TaskId]:
@@ -326,21 +321,21 @@ class PassingTime:
 
 
 def _tasks(part: Subtopology) -> list[TaskId]:
-    """The tasks of a subtopology with steps that go by time."""
+    """The tasks of a subtopology with steps that depend on time."""
     if not part.stores and not part.processors:
         return []
     return [TaskId(part.number, partition, part.name) for partition in range(part.partitions)]
 
 
 def _upstream(topology: Topology) -> dict[int, set[int]]:
-    """For each subtopology those from which records come to it, directly or not."""
+    """Number of a subtopology -> numbers of all that it reads from, directly or not."""
     writers = {topic.name: part.number for part in topology.subtopologies for topic in part.sinks}
-    found: dict[int, set[int]] = {
+    upstream: dict[int, set[int]] = {
         part.number: {writers[topic.name] for topic in part.sources if topic.name in writers}
         for part in topology.subtopologies
     }
-    for between in found:
-        for reader in found.values():
+    for between in upstream:
+        for reader in upstream.values():
             if between in reader:
-                reader |= found[between]
-    return found
+                reader |= upstream[between]
+    return upstream

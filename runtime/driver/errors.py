@@ -1,4 +1,4 @@
-"""Errors that end a run, and causes for which it waits."""
+"""Errors that end a run, and the causes for which tasks stop or wait."""
 
 from __future__ import annotations
 
@@ -9,22 +9,21 @@ from typing import ClassVar, Literal
 from ...errors import HeadwaterError, shortened
 from ..task_id import TaskKey
 
-# Errors that end a run. Each has its facts in fields.
-
 MOST_OF_A_RECORD = 2_000
-"""The most characters of a record in a message. Each of its values is shorter."""
+"""The most characters of a record in a message. Its values are shortened further."""
 
 
 MOST_NAMED = 20
-"""The most records that one message names; of more it says how many there are."""
+"""The most records that one message names; it counts the others."""
 
 
 @dataclass(frozen=True)
 class FailedRecord:
-    """A record that a step could not process. `value`: the record in JSON with its long values shortened. `step`: its
-    place `file:line` in the YAML, empty if it could not be found. `held_at`: the place of the step that has held the
-    row back that fails, which came out with this record; empty if it is the record's own. `waited_at`: that of a join
-    of streams where the row may have waited for a match, and come out with this record; empty if it cannot.
+    """A record that a step could not process.
+
+    `value`: the record in JSON with shortened values. `step`: `file:line` in the YAML, empty if unknown. `held_at`:
+    `file:line` of a step that had buffered the failing row and emitted it with this record; empty if the row is this
+    record's own. `waited_at`: `file:line` of a join of streams that may have buffered the failing row; empty if none.
     """
 
     topic: str
@@ -50,45 +49,45 @@ class FailedRecord:
         return f"{where}{what} cannot be processed: {shortened(self.cause)}"
 
 
-LEAVING_OUT = "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records"
+SKIPPING = "`on_error: skip` or `on_error: dead_letter` of the flow or the topic skips such records"
 NO_STEP = (
-    "which step fails is not known, as Spark SQL may compute several as one; so `on_error` of a flow does not count, "
-    "but `on_error: skip` or `on_error: dead_letter` of the topic goes on without such records"
+    "the failing step is not known, as Spark SQL may compute several as one; so `on_error` of a flow has no effect, "
+    "but `on_error: skip` or `on_error: dead_letter` of the topic skips such records"
 )
 NO_CHANGE = (
-    "it is a change of a regrouped table or of a join by a foreign key: others depend on each of these, so none is "
-    "left out, whatever `on_error` says"
+    "it is a change of a regrouped table or of a join by a foreign key: later changes depend on it, so it is never "
+    "skipped, whatever `on_error` says"
 )
 HELD_BACK = (
-    "`on_error` does not count for rows that were held back: without this record, they would fail with the next one; "
-    "write an expression that cannot fail (`try_divide`), or put it before the step that holds them back"
+    "`on_error` has no effect on buffered rows: without this record, they would fail with the next one; "
+    "write an expression that cannot fail (`try_divide`), or put it before the step that buffers them"
 )
 MAY_HAVE_WAITED = (
-    "`on_error` does not count, as it may be a row that had waited, which would fail with the next record again; "
+    "`on_error` has no effect, as it may be a row that had waited, which would fail with the next record again; "
     "write an expression that cannot fail (`try_divide`), or put it before the join"
 )
-NO_LEAVING_OUT = "`on_error` leaves out only records of which a step says that it cannot process them"
+NO_SKIPPING = "`on_error` skips only records for which a step has raised an error"
 
 ENDS_WORKER = (
-    "whatever `on_error` says, a record that ends its worker is not left out, as nobody can tell what else it would "
-    "do; have the function cope with it, or filter such records in a step before it"
+    "whatever `on_error` says, a record that ends its worker is never skipped, as its other effects are unknown; "
+    "have the function handle it, or filter such records in a step before it"
 )
 
 
 class RecordError(HeadwaterError):
     """Records that steps could not process. Nothing of their task's epoch was committed.
 
-    `records`: the first of them, in order; `count`: how many were found in the epoch. `way_on`: how to go on without
-    them, if at all.
+    `records`: the first of them, in order; `count`: of all in the epoch. `way_on`: how to skip them, or why they are
+    never skipped.
     """
 
     def __init__(
-        self, task: TaskKey, records: Sequence[FailedRecord], count: int | None = None, way_on: str = LEAVING_OUT
+        self, task: TaskKey, records: Sequence[FailedRecord], count: int | None = None, way_on: str = SKIPPING
     ) -> None:
         first, *others = records
         count = len(records) if count is None else count
         lines = [first.sentence, f"  record: {shortened(first.value, MOST_OF_A_RECORD)}"]
-        lines += [f"  and {each.sentence}" for each in others]
+        lines += [f"  and {record.sentence}" for record in others]
         if count > len(records):
             lines.append(f"  and {count - len(records):,} more; {count:,} records of this epoch failed")
         super().__init__(
@@ -108,7 +107,7 @@ class RecordError(HeadwaterError):
 
 
 class RecordErrors(HeadwaterError):
-    """Several tasks have stopped, each because of records of its own: `errors`."""
+    """Several tasks have stopped because of records of their own: `errors`, one for every task."""
 
     def __init__(self, errors: Sequence[RecordError]) -> None:
         super().__init__("\n".join(error.message for error in errors), errors[0].hint)
@@ -117,8 +116,8 @@ class RecordErrors(HeadwaterError):
 
 
 class DamagedAgainError(HeadwaterError):
-    """The stores of a task are damaged whenever they have been restored, or cannot be restored: `task`, `client`,
-    `times`, `cause`. `way_out`: if the cause is not in the stores.
+    """The stores of a task were damaged again after each restore, or cannot be restored: `task`, `client`, `times`,
+    `cause`. `way_out`: if the cause is outside of the stores.
     """
 
     def __init__(self, task: TaskKey, client: str, times: int, cause: str, way_out: str | None = None) -> None:
@@ -128,8 +127,7 @@ class DamagedAgainError(HeadwaterError):
             what = f"could not be restored {times} times in a row on {client}"
         super().__init__(
             f"the stores of task {task} of {task.application} {what}: {shortened(cause)}",
-            way_out
-            or f"look at the disk and the memory of {client}, then run again: nothing that is committed is lost",
+            way_out or f"check the disk and the memory of {client}, then run again: no commit is lost",
         )
         self.task = task
         self.client = client
@@ -138,19 +136,19 @@ class DamagedAgainError(HeadwaterError):
 
 
 class NoClientsError(HeadwaterError):
-    """All clients of an application are gone, and no other one has come. `seconds`: how long it has waited."""
+    """All clients of an application are gone, and no other one has joined. `seconds`: how long the run has waited."""
 
     def __init__(self, application: str, seconds: float) -> None:
         super().__init__(
-            f"all clients of {application} are gone, and none has come for {seconds:.0f} s",
-            "look why the cluster ends executors (memory, above all), then run again: it goes on from the last commit",
+            f"all clients of {application} are gone, and none has joined for {seconds:.0f} s",
+            "find out why the cluster ends executors (mostly memory), then run again: it resumes from the last commit",
         )
         self.application = application
         self.seconds = seconds
 
 
 class SharedStateError(HeadwaterError):
-    """Two executors use the same state directory, and neither knows of the other: `clients`, `path`."""
+    """Two executors use one state directory without seeing each other's process: `clients`, `path`."""
 
     def __init__(self, application: str, clients: Sequence[str], path: str) -> None:
         super().__init__(
@@ -163,11 +161,11 @@ class SharedStateError(HeadwaterError):
 
 
 class ClusterEndedError(HeadwaterError):
-    """What executes the epochs has ended as a whole, with everything that was not committed."""
+    """The whole cluster has ended. Uncommitted work is lost."""
 
 
 class JobError(HeadwaterError):
-    """An epoch's job failed, and no record was found as the cause. `hint`: the way out, if one is known."""
+    """An epoch's job failed for a cause that is no record. `hint`: the way out, None if unknown."""
 
     def __init__(self, application: str, subtopology: str, cause: str, hint: str | None = None) -> None:
         super().__init__(
@@ -179,33 +177,34 @@ class JobError(HeadwaterError):
 
 
 class EpochCutOffError(JobError, ClusterEndedError):
-    """An epoch was not finished, because the cluster has ended."""
+    """The cluster has ended in the middle of an epoch."""
 
 
-# What a task waits for that has records to take and takes none, and why a task has stopped: as data.
-#
-# Both are in the status of a run (`driver/status.py`), so a later version must be able to read them.
+# Why tasks wait or have stopped, as data. The status of a run contains it (`driver/status.py`), so later versions must
+# be able to read it.
 
 Reason = Literal[
     "stopped", "not_running", "silent", "starting", "unwritten", "paused", "restoring", "no_client", "behind"
 ]
-"""Why somebody who has records to take is not done with them.
+"""Why a task or an application upstream still has unread records.
 
-`stopped`: a task has stopped by an error of its own. `not_running`: the application has no run. `silent`: its run
-writes no status any more. `starting`: the newest run of it has told nothing yet. `unwritten`: it has never run with
-what writes the topic. `paused`: somebody has paused it. `restoring`: its tasks do not have their stores yet.
-`no_client`: no client has its tasks. `behind`: none of this, so its tasks are at work, and not done yet.
+`stopped`: the task has stopped with an error. `not_running`: the application has no run. `silent`: its run writes no
+status any more. `starting`: its newest run has written no status yet. `unwritten`: it has never run with the flow that
+writes the topic. `paused`: it is paused. `restoring`: its tasks do not have their stores yet. `no_client`: no client
+has its tasks. `behind`: none of these: its tasks are at work.
 """
 
 LASTING: tuple[Reason, ...] = ("stopped", "not_running", "unwritten", "paused")
-"""The reasons that somebody has to do something about."""
+"""The reasons that do not end without an action of a user."""
 
 
 @dataclass(frozen=True)
 class Stop:
-    """Why a task has stopped: `cause`. If a record is the reason, its place, and the step that cannot process it, as
-    `file:line`; empty where that is not known. `held_at`, `waited_at`: see `FailedRecord`.
-    `never_left_out`: whether no `on_error` would leave the record out.
+    """Why a task has stopped.
+
+    If the cause is a record: its `topic`, `partition` and `offset`, and the `step` that cannot process it, as
+    `file:line`, empty if unknown. `held_at`, `waited_at`: see `FailedRecord`. `never_left_out`: no `on_error` would
+    skip the record.
     """
 
     cause: str
@@ -218,8 +217,8 @@ class Stop:
     never_left_out: bool = False
 
     @classmethod
-    def of(cls, error: HeadwaterError) -> Stop:
-        """The facts of an error that has stopped a task."""
+    def from_error(cls, error: HeadwaterError) -> Stop:
+        """The stop of a task by this error."""
         if not isinstance(error, RecordError):
             return cls(error.message.partition("\n")[0])
         first = error.first
@@ -232,12 +231,12 @@ class Stop:
             first.step,
             first.held_at,
             first.waited_at,
-            error.way_on not in (LEAVING_OUT, NO_STEP),
+            error.way_on not in (SKIPPING, NO_STEP),
         )
 
     @property
     def place(self) -> str:
-        """`record words[0]@1 (topologies/t.yml:7)`; empty if no record is the reason."""
+        """`record words[0]@1 (topologies/t.yml:7)`; empty if the cause is no record."""
         if self.topic is None:
             return ""
         step = f" ({self.step})" if self.step else ""
@@ -251,8 +250,8 @@ class Stop:
 
 @dataclass(frozen=True)
 class WaitsFor:
-    """Whom a task waits for. `subtopology`: None where the reason is one of the whole application. `partition`, `stop`:
-    of a task that has stopped. `topic`: that is unwritten.
+    """The cause for which a task waits. `subtopology`: None where the whole application is the cause. `partition`,
+    `stop`: of a stopped task. `topic`: the one that is unwritten.
     """
 
     application: str
@@ -264,13 +263,13 @@ class WaitsFor:
 
     @property
     def order(self) -> tuple[bool, str, str, int]:
-        """Those first that do not end by themselves."""
+        """Sort key: lasting causes first."""
         return self.reason not in LASTING, self.application, self.subtopology or "", self.partition or 0
 
 
 @dataclass(frozen=True)
 class TasksOfCause:
-    """The ids of the tasks of an application that wait for the same."""
+    """The ids of the tasks of an application that wait for the same cause."""
 
     cause: WaitsFor
     tasks: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""The events of a run as sentences, one line for each."""
+"""Events of a run as sentences, one line per event."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from ..placing.assigned import Move
 from . import events
 from .events import Event
 from .restoring import Restoring
-from .wait_texts import listed, named, they_wait_for
+from .wait_texts import listed, subject_of, waiting_sentence
 
 MOST_SAID = 10
-"""The most tasks listed that move or are left out. The results of the run have all."""
+"""The most moving or unassigned tasks in a line. The results of the run list all."""
 
 
 RESTORING_SECONDS = 10.0
-"""How often lines say how far the stores of an application are that are being restored."""
+"""The interval of lines about stores that are being restored."""
 
 WORTH_A_LINE = 100_000
-"""Changelog records by which a store is restored: less takes a moment."""
+"""The fewest changelog records of a finished restore that has a line of its own: less takes a moment."""
 
 
-UNFINISHED = "its new result is not complete, and the old one stays"
-"""Of a result that is computed again, where a run ends before."""
+UNFINISHED = "its rebuild is not complete, and the old result stays"
+"""Of a rebuild that a run has not finished."""
 
 
-def counted(number: int, thing: str, things: str | None = None) -> str:
-    """`1 record`, `2,000 records`. `things`: the plural, if it is not made with an s."""
-    return f"{number:,} {thing if number == 1 else things or thing + 's'}"
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 record`, `2,000 records`. `plural`: None if it is the singular with an s."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
 
 
 def waiting(records: int, writers: Sequence[str], application: str) -> str:
-    """`1 record waits for flights-fleet`; for the application itself: for its tasks that have stopped; without writers:
-    for tasks that no client runs.
+    """`1 record waits for flights-fleet`.
+
+    The application itself among the writers: it waits for its stopped tasks. No writers: for tasks that no client runs.
     """
-    named = ("tasks that have stopped" if writer == application else writer for writer in writers)
-    whom = ", ".join(named) or "tasks that nobody runs"
-    return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {whom}"
+    names = ("tasks that have stopped" if writer == application else writer for writer in writers)
+    causes = ", ".join(names) or "tasks that no client runs"
+    return f"{counted(records, 'record')} wait{'s' if records == 1 else ''} for {causes}"
 
 
 def nothing_in(topics: Sequence[str]) -> str:
@@ -54,12 +55,12 @@ def nothing_in(topics: Sequence[str]) -> str:
 
 
 def _read_again(records: Mapping[str, int]) -> str:
-    found = ", ".join(f"{counted(count, 'record')} of {topic}" for topic, count in records.items())
-    return f": {found}" if found else ""
+    counts = ", ".join(f"{counted(count, 'record')} of {topic}" for topic, count in records.items())
+    return f": {counts}" if counts else ""
 
 
 def not_carried_out(assignor: str, message: str, entries: Sequence[str]) -> str:
-    """What happens to the tasks if an assignor's answer cannot be used, and why it cannot."""
+    """Why an assignment cannot be used, and where the tasks stay."""
     return (
         f"tasks stay where they were, and new ones are spread evenly, as assignor {assignor} failed: {message}"
         + "".join(f"\n    {entry}" for entry in entries)
@@ -75,17 +76,17 @@ def lost(store: str, partition: int, client: str) -> str:
 
 
 _LEFT = {
-    "fold": "old commits stay in the log for now, as something went wrong when they were removed",
-    "remove": "superfluous files stay in the log for now, as something went wrong when they were removed",
-    "clean": "the log takes more space than it needs for now, as something went wrong when it was cleaned",
+    "fold": "old commits stay in the log for now, as their removal failed",
+    "remove": "unused files stay in the log for now, as their removal failed",
+    "clean": "the log takes more space than it needs for now, as its cleaning failed",
 }
 
 
 def held_back(reader: str, since: int | None) -> str:
-    """Why records wait for a reader, and what to do. `since`: when it committed last, ms; None: never."""
+    """The reader that records wait for, and what to do. `since`: its last commit, ms since 1970; None: it has none."""
     ran = "has never run" if since is None else f"committed last at {moment(since)}"
     return (
-        f"{reader} has still to read them, and {ran}: run it, or, if its topology is not in the project any more, "
+        f"{reader} has not read them yet, and {ran}: run it, or, if its topology is not in the project any more, "
         f"`headwater remove {reader}`"
     )
 
@@ -115,12 +116,12 @@ def sentence(event: Event) -> str:
         case events.AssignmentFailed():
             return f"{event.application}: {not_carried_out(event.assignor, event.message, event.entries)}"
         case events.ClientLost():
-            gone = "is gone" if event.silent is None else f"has been silent for {event.silent:.0f} s and is given up"
+            gone = "is gone" if event.silent is None else f"has been silent for {event.silent:.0f} s: it counts as lost"
             return f"{event.application}: {event.client} {gone}; its tasks go to other clients"
         case events.ClientJoined():
             return f"{event.application}: {event.client} has joined"
         case events.ClientRefused():
-            return f"{event.application}: {event.client} has come, and is given no tasks: {event.cause}"
+            return f"{event.application}: {event.client} cannot join, and gets no tasks: {event.cause}"
         case events.ApplicationPaused():
             return f"{event.application}: paused at {moment(event.since)}; `headwater resume` ends the pause"
         case events.ApplicationResumed():
@@ -137,9 +138,9 @@ def sentence(event: Event) -> str:
             )
         case events.RecomputationBegun():
             name = event.application.partition("-")[2]
-            return f"{event.application}: recomputing {name} beside the running result{_read_again(event.records)}"
+            return f"{event.application}: rebuilding {name}, while the present result stays{_read_again(event.records)}"
         case events.ResultSwitched():
-            return f"{event.application}: switched to the result that was computed again; the old one is given up"
+            return f"{event.application}: switched to the rebuilt result; the old one is dropped"
         case events.RecomputationUnfinished():
             return f"{event.application}: {UNFINISHED}: {event.cause}"
         case events.NothingToRead():
@@ -154,7 +155,7 @@ def sentence(event: Event) -> str:
         case events.Waiting():
             return f"{event.application}: {waiting(event.records, event.writers, event.application)}"
         case events.TasksWait():
-            return f"{event.application}: {they_wait_for(event.tasks, event.waits_for, event.application)}"
+            return f"{event.application}: {waiting_sentence(event.tasks, event.waits_for, event.application)}"
         case events.WaitEnded():
             return f"{event.application}: {_wait_ended(event)}"
         case events.TaskFailed():
@@ -163,7 +164,7 @@ def sentence(event: Event) -> str:
             return f"{event.application}/{event.subtopology}: {stopped}"
         case events.TaskBeginsAgain():
             task = f"{event.application}/{event.subtopology}: task {event.partition}"
-            return f"{task} begins again on {event.client}, while the others go on: {event.cause}"
+            return f"{task} restarts on {event.client}, while the others continue: {event.cause}"
         case events.UpkeepFailed():
             return f"{event.application}: {_LEFT[event.work]}: {event.cause}"
         case events.StatusTaken():
@@ -179,18 +180,16 @@ def sentence(event: Event) -> str:
             return f"{event.application}: log cleaned, {before} became {event.after:,} ({event.seconds:.1f} s)"
         case events.ClusterEnded():
             return (
-                f"{event.application}: ends without a commit of what was open, as {event.cause}; nothing is lost: the "
-                "next run does it again"
+                f"{event.application}: ends without a commit of its open epochs, as {event.cause}; no record is lost: "
+                "the next run processes them again"
             )
         case events.RecordsHeldBack():
-            stays = f"{counted(event.records, 'record')} of {event.topic} cannot be cleaned away"
+            stays = f"{counted(event.records, 'record')} of {event.topic} cannot be cleaned"
             return f"{event.application}: {stays}: {held_back(event.reader, event.since)}"
         case events.LineageNotSent():
-            return (
-                f"OpenLineage events cannot be sent to {event.target}, which the run does not wait for: {event.cause}"
-            )
+            return f"OpenLineage events cannot be sent to {event.target}; the run continues without: {event.cause}"
         case events.TraceNotWritten():
-            return f"the trace in {event.path} ends here, and the run goes on without it: {event.cause}"
+            return f"the trace in {event.path} ends here; the run continues without it: {event.cause}"
         case events.ApplicationStopped():
             return (
                 f"{event.application}: {event.reason.replace('_', ' ')}, {counted(event.records, 'record')} "
@@ -201,8 +200,8 @@ def sentence(event: Event) -> str:
 
 
 def _wait_ended(event: events.WaitEnded) -> str:
-    whom = named(event.waits_for, event.application)
-    return f"{listed(event.tasks)} {'does' if len(event.tasks) == 1 else 'do'} not wait for {whom} any more"
+    subject = subject_of(event.waits_for, event.application)
+    return f"{listed(event.tasks)} {'does' if len(event.tasks) == 1 else 'do'} not wait for {subject} any more"
 
 
 def _of_store(event: StoreEvent) -> str:
@@ -224,15 +223,15 @@ def _of_store(event: StoreEvent) -> str:
             return f"{store} was damaged on {event.client} and is wiped: {event.cause}"
         case events.StoreOutdated():
             return (
-                f"{store} is restored from nothing on {event.client}: it stood at position {event.position:,} of its "
-                f"changelog, and deletions before {event.horizon:,} are not there any more"
+                f"{store} is restored from scratch on {event.client}: it was at position {event.position:,} of its "
+                f"changelog, and deletions before {event.horizon:,} are dropped by now"
             )
         case events.SnapshotUnusable():
             return f"{store} is restored on {event.client} without a snapshot that cannot be loaded: {event.cause}"
         case events.SnapshotNotSaved():
             return (
-                f"{store} could not be saved as a snapshot on {event.client}, which is tried again when the next one "
-                f"is due: {event.cause}"
+                f"{store} could not be saved as a snapshot on {event.client}; it is tried again when the next one is "
+                f"due: {event.cause}"
             )
 
 
@@ -240,26 +239,28 @@ def _foreign(event: events.ForeignStoresWiped) -> str:
     stores = tuple(f"{store} up to commit {number}" for store, number in sorted(event.stores.items()))
     return (
         f"{counted(len(stores), 'store')} on {event.client} had changes of commits that this log does not have, "
-        f"and {'is' if len(stores) == 1 else 'are'} wiped: {first_of(stores)}; the log may be a copy, or one that was "
-        "put back from a copy"
+        f"and {'is' if len(stores) == 1 else 'are'} wiped: {first_of(stores)}; the log may be a copy, or restored from "
+        "a copy"
     )
 
 
 def _removed(event: events.CopiesRemoved) -> str:
     if event.cause:
-        return f"copies of stores that {event.client} has no task of cannot be removed: {event.cause}"
+        return f"{event.client} cannot remove copies of stores of which it has no task: {event.cause}"
     copies = "copy of a store" if len(event.stores) == 1 else "copies of stores"
-    return f"{len(event.stores):,} {copies} removed that {event.client} has no task of: {first_of(event.stores)}"
+    return (
+        f"{event.client} has removed {len(event.stores):,} {copies} of which it has no task: {first_of(event.stores)}"
+    )
 
 
 def _placed(event: events.TasksPlaced) -> str:
-    """How many tasks stay and move. For the first that move: where the copies of their state were."""
+    """The numbers of kept, moved and new tasks. For the first moved ones: the clients with copies of their state."""
     counts = f"{event.kept:,} kept, {len(event.moves):,} moved, {event.new:,} new"
     said = f"{event.assignor} has placed the tasks on {counted(event.clients, 'client')}: {counts}"
     if event.unassigned:
-        said += f", {len(event.unassigned):,} left out ({first_of(tuple(map(str, event.unassigned)))})"
+        said += f", {len(event.unassigned):,} unassigned ({first_of(tuple(map(str, event.unassigned)))})"
     if event.followup_deadline is not None:
-        said += f"; it wants to be asked again at {moment(event.followup_deadline)}"
+        said += f"; it asks for another assignment at {moment(event.followup_deadline)}"
     if event.moves:
         said += "\n    " + first_of(tuple(map(_moved, event.moves)), "\n    ")
     return said
@@ -268,55 +269,57 @@ def _placed(event: events.TasksPlaced) -> str:
 def _moved(move: Move) -> str:
     copies = ", ".join(f"{client} {lag:,}" for client, lag in move.lags.items())
     behind = f" (records behind: {copies})" if copies else ""
-    emptied = f"{move.emptied}, whose state is no longer there," if move.emptied else None
+    emptied = f"{move.emptied}, which has lost its state," if move.emptied else None
     return f"{move.task} from {move.source or emptied or 'a client that is gone'} to {move.target}{behind}"
 
 
 def moment(ms: int) -> str:
-    """`2026-03-01 12:00:00 UTC`."""
+    """`2026-03-01 12:00:00 UTC`. `ms`: since 1970."""
     try:
         return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (OverflowError, ValueError, OSError):  # an assignor may give any number
         return f"{ms:,} ms since 1970"
 
 
-def first_of(said: Sequence[str], between: str = ", ") -> str:
-    """The first few, and how many more there are."""
-    more = len(said) - MOST_SAID
-    return between.join([*said[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])
+def first_of(items: Sequence[str], between: str = ", ") -> str:
+    """The first MOST_SAID items, and the number of the others."""
+    more = len(items) - MOST_SAID
+    return between.join([*items[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])
 
 
 class Lines:
-    """An observer that prints one line to stderr for each event, as a job's log shows them on a cluster.
+    """An observer that prints one line per event to stderr, for the log of a job on a cluster.
 
-    A line that stderr does not take is left out: a run does not end because nobody reads what it says. `seconds`: a
-    clock that never goes back.
+    A line that cannot be written is dropped: a closed stderr does not end a run. `seconds`: a monotonic clock.
     """
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
         self._restoring: dict[str, Restoring] = {}
-        self._told: dict[str, float] = {}
+        self._printed_at: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
-        """Print it, unless it is one of many. Statuses and traces are for programs. Of stores that are restored, all
-        together are told every ten seconds, and the end of each that took some time."""
+        """Print the event.
+
+        Not printed are statuses and traces, which are for programs. Stores that are being restored have one line for
+        all every RESTORING_SECONDS, and long restores one at their end.
+        """
         if isinstance(event, events.StatusTaken | events.EpochTraced):
             return
         restoring = self._restoring.setdefault(event.application, Restoring(self._seconds))
         restoring.on(event)
         if isinstance(event, events.StoreRestoring):
             now = self._seconds()
-            if now - self._told.setdefault(event.application, now) >= RESTORING_SECONDS:
-                self._told[event.application] = now
+            if now - self._printed_at.setdefault(event.application, now) >= RESTORING_SECONDS:
+                self._printed_at[event.application] = now
                 self._print(f"{event.application}: {restoring.summary()}")
             return
         if not restoring.stores:
-            self._told.pop(event.application, None)
+            self._printed_at.pop(event.application, None)
         if isinstance(event, events.StoreRestored) and event.records < WORTH_A_LINE:
             return
         self._print(sentence(event))
 
-    def _print(self, said: str) -> None:
-        with suppress(OSError, ValueError):  # ValueError: somebody has closed it
-            print(f"{time.strftime('%H:%M:%S')} {entry(readable(said))}", file=sys.stderr, flush=True)
+    def _print(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: stderr is closed
+            print(f"{time.strftime('%H:%M:%S')} {entry(readable(line))}", file=sys.stderr, flush=True)

@@ -1,8 +1,8 @@
-"""The events of a run, as data for observers. Printing them is up to the observer.
+"""Events of a run, as data for observers.
 
-A new one also gets a sentence in `event_texts.py`; `cli/printing/progress.py` says which of them a terminal shows as
-lines, and what is to stay goes into `results.py`. Numbers of dropped records are no events: they are in the commits of
-tasks.
+A new event also needs a sentence in `event_texts.py`. `cli/printing/progress.py` has the events that a terminal shows
+as lines, and `results.py` what the results of a run contain. Counts of dropped records are in the commits of tasks, not
+in events.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from ..placing.assigned import Move
 from ..task_id import TaskId
 
-if TYPE_CHECKING:  # what prints events need not load the log for it
+if TYPE_CHECKING:  # printing events does not load the log
     from .epoch_reports import EpochTrace
     from .errors import WaitsFor
     from .status import RunStatus
@@ -22,7 +22,7 @@ if TYPE_CHECKING:  # what prints events need not load the log for it
 
 @dataclass(frozen=True)
 class ApplicationStarted:
-    """An application has its generation, its tasks and their state. Its loop begins."""
+    """The loop of an application starts, with its generation and tasks. `restored`: tasks with state."""
 
     application: str
     generation: int
@@ -32,7 +32,7 @@ class ApplicationStarted:
 
 @dataclass(frozen=True)
 class TasksPlaced:
-    """An assignor has placed the tasks. For the fields see `Assigned`. `clients`: the number of clients."""
+    """An assignor has assigned the tasks. For the fields see `Assigned`. `clients`: their number."""
 
     application: str
     assignor: str
@@ -46,7 +46,7 @@ class TasksPlaced:
 
 @dataclass(frozen=True)
 class AssignmentFailed:
-    """An assignor's answer could not be carried out; tasks stay where they were. `entries`: the faulty parts."""
+    """An assignment is invalid, so tasks stay on their clients. `entries`: the invalid parts."""
 
     application: str
     assignor: str
@@ -56,9 +56,9 @@ class AssignmentFailed:
 
 @dataclass(frozen=True)
 class ClientLost:
-    """A client is gone while the application runs. Its tasks go to others.
+    """A client is lost while the application runs. Its tasks move to others.
 
-    `silent`: for how many seconds nothing was heard of it, if it was given up for that. It may come back.
+    `silent`: seconds without a sign of life, if that is why it counts as lost; it may come back.
     """
 
     application: str
@@ -68,7 +68,7 @@ class ClientLost:
 
 @dataclass(frozen=True)
 class ClientJoined:
-    """A client has come while the application runs. It is given tasks."""
+    """A client has joined while the application runs, and gets tasks."""
 
     application: str
     client: str
@@ -76,7 +76,7 @@ class ClientJoined:
 
 @dataclass(frozen=True)
 class ClientRefused:
-    """A client has come that cannot be given tasks: `cause`. The application runs without it."""
+    """A client that cannot join: `cause`. The application runs without it."""
 
     application: str
     client: str
@@ -85,7 +85,7 @@ class ClientRefused:
 
 @dataclass(frozen=True)
 class ApplicationPaused:
-    """Somebody has paused the application, at `since` in ms since 1970: no epoch and no slice of a restore begins."""
+    """The application was paused at `since`, ms since 1970: no epoch and no slice of a restore starts."""
 
     application: str
     since: int
@@ -93,14 +93,14 @@ class ApplicationPaused:
 
 @dataclass(frozen=True)
 class ApplicationResumed:
-    """The pause has ended: the application goes on."""
+    """The pause has ended."""
 
     application: str
 
 
 @dataclass(frozen=True)
 class ApplicationStopping:
-    """The application ends, once `epochs` that are open are finished and committed: a function may take its time."""
+    """The application ends once its open `epochs` are finished and committed."""
 
     application: str
     epochs: int
@@ -108,8 +108,8 @@ class ApplicationStopping:
 
 @dataclass(frozen=True)
 class TopicRepartitioned:
-    """The records of a topic were put elsewhere: `records` of them, from `was` into `partitions` partitions, by `key`
-    instead of `old_key`. `application`: that of what is fed from outside. `seconds`: how long it took.
+    """An external topic was repartitioned: its `records` from `was` into `partitions` partitions, by `key` instead of
+    `old_key`. `application`: of the external topics. `seconds`: duration.
     """
 
     application: str
@@ -124,8 +124,8 @@ class TopicRepartitioned:
 
 @dataclass(frozen=True)
 class RecomputationBegun:
-    """The application's result is computed again beside the one that is there, or goes on to be. `records`: topic ->
-    those that are read again, of topics that are not computed again themselves.
+    """A rebuild of the application's result starts or resumes. `records`: topic -> records that it reads again, of
+    topics that are not rebuilt themselves.
     """
 
     application: str
@@ -134,14 +134,14 @@ class RecomputationBegun:
 
 @dataclass(frozen=True)
 class ResultSwitched:
-    """The result that was computed again is caught up, and has taken the place of the old one."""
+    """The rebuild has caught up and has replaced the old result."""
 
     application: str
 
 
 @dataclass(frozen=True)
 class RecomputationUnfinished:
-    """The result that is computed again cannot be completed by this run: `cause`. The old one stays."""
+    """This run cannot finish the rebuild: `cause`. The old result stays."""
 
     application: str
     cause: str
@@ -149,7 +149,7 @@ class RecomputationUnfinished:
 
 @dataclass(frozen=True)
 class NothingToRead:
-    """Topics that are fed from outside have never had a record, so there is nothing to process from them."""
+    """External topics that have never had a record."""
 
     application: str
     topics: tuple[str, ...]
@@ -157,11 +157,10 @@ class NothingToRead:
 
 @dataclass(frozen=True)
 class EpochCommitted:
-    """One subtopology's tasks on one client committed an epoch.
+    """The tasks of one subtopology on one client have committed an epoch.
 
-    `records`: consumed. `bytes`: of these, as they are in memory, which `max_bytes` of the settings bounds. `lag`:
-    records committed to the sources of these tasks and not consumed. `seconds`: from plan to commit. `dropped`:
-    `<step>:<reason>` -> records.
+    `records`: consumed. `bytes`: of these in memory; the setting `max_bytes` limits them. `lag`: unread records of the
+    source topics of these tasks. `seconds`: from the plan to the commit. `dropped`: `<step>:<reason>` -> records.
     """
 
     application: str
@@ -177,7 +176,7 @@ class EpochCommitted:
 
 @dataclass(frozen=True)
 class EpochTraced:
-    """An epoch is over, with a commit or without: what it did when. Only in a run with a trace."""
+    """The trace of a finished epoch, committed or not. Only in a run with a trace."""
 
     application: str
     trace: EpochTrace
@@ -185,9 +184,9 @@ class EpochTraced:
 
 @dataclass(frozen=True)
 class Waiting:
-    """There are records that may not be taken yet: the writer of their topic is behind and not running.
+    """Records may not be consumed yet: the writers of their topics are behind and do not run.
 
-    `writers`: those applications; the own one where some of its tasks have stopped.
+    `writers`: these applications; the application itself where some of its tasks have stopped.
     """
 
     application: str
@@ -197,9 +196,9 @@ class Waiting:
 
 @dataclass(frozen=True)
 class TasksWait:
-    """Tasks take no records though there are some, and it will not end by itself: of a task that has stopped, or an
-    application that does not run or is paused. Told once for each cause, and again with all of its tasks when there are
-    more of them.
+    """Tasks wait though they have unread records, for a cause that only a user can end: a stopped task, or an
+    application that does not run or is paused. One event per cause, and another one with all tasks when more of them
+    wait for it.
     """
 
     application: str
@@ -209,7 +208,7 @@ class TasksWait:
 
 @dataclass(frozen=True)
 class WaitEnded:
-    """What these tasks have waited for is over."""
+    """The cause for which these tasks have waited is over."""
 
     application: str
     tasks: tuple[TaskId, ...]
@@ -218,8 +217,8 @@ class WaitEnded:
 
 @dataclass(frozen=True)
 class TaskFailed:
-    """A task has stopped: a step could not process one of its records, or its stores cannot be restored. `hint`: what
-    to do about it, where that is known.
+    """A task has stopped: a step could not process one of its records, or its stores cannot be restored. `hint`: the
+    way out, None if unknown.
     """
 
     application: str
@@ -231,7 +230,7 @@ class TaskFailed:
 
 @dataclass(frozen=True)
 class TaskBeginsAgain:
-    """A task came to nothing in an epoch because of its stores: `cause`. They are examined, and restored if need be."""
+    """An epoch of a task failed because of its stores: `cause`. They are checked, and restored if they are damaged."""
 
     application: str
     subtopology: str
@@ -242,9 +241,9 @@ class TaskBeginsAgain:
 
 @dataclass(frozen=True)
 class StoreRestoring:
-    """A store of an active task is being restored: it stands at `position`, in changelog records, and goes to `end`.
+    """A store of an active task is being restored, from `position` to `end` of its changelog, in records.
 
-    `bytes_left`: what the changelog has between the two, in files. `Restoring` adds up rates and the time that is left.
+    `bytes_left`: size of the changelog's files between the two. `Restoring` adds up rates and remaining times.
     """
 
     application: str
@@ -258,7 +257,7 @@ class StoreRestoring:
 
 @dataclass(frozen=True)
 class StoreRestored:
-    """A store of an active task stands where the commits say. `records`: changelog records that were applied."""
+    """A store of an active task is at its committed position. `records`: applied changelog records."""
 
     application: str
     client: str
@@ -269,7 +268,7 @@ class StoreRestored:
 
 @dataclass(frozen=True)
 class StoreDamaged:
-    """A client's copy of a store was found damaged and wiped. It is restored from its changelog, if it has one.
+    """A client's copy of a store was damaged and is wiped. It is restored from its changelog, if it has one.
 
     `partition`: -1 for a global table, which is loaded again.
     """
@@ -283,8 +282,8 @@ class StoreDamaged:
 
 @dataclass(frozen=True)
 class StoreOutdated:
-    """A client's copy of a store was wiped and begins again from the first position: it stood at `position` of its
-    changelog, of which deletions before `horizon` are dropped by now. So it may have had rows that are deleted.
+    """A client's copy of a store was wiped and is restored from the first position: it was at `position` of its
+    changelog, which has dropped deletions before `horizon`. So the copy may have had deleted rows.
     """
 
     application: str
@@ -297,9 +296,7 @@ class StoreOutdated:
 
 @dataclass(frozen=True)
 class SnapshotUnusable:
-    """The snapshot with which a store was to be restored cannot be loaded: `cause`. An older one is loaded, or the
-    changelog applied.
-    """
+    """The snapshot of a store cannot be loaded: `cause`. A restore uses an older one, or the whole changelog."""
 
     application: str
     client: str
@@ -310,7 +307,7 @@ class SnapshotUnusable:
 
 @dataclass(frozen=True)
 class SnapshotNotSaved:
-    """A store could not be copied into the log: `cause`. It is tried again when the next snapshot is due."""
+    """A snapshot of a store could not be saved: `cause`. It is tried again when the next one is due."""
 
     application: str
     client: str
@@ -321,10 +318,10 @@ class SnapshotNotSaved:
 
 @dataclass(frozen=True)
 class UpkeepFailed:
-    """Old commits could not be folded (`fold`), superfluous files not removed (`remove`), or segments not merged,
-    compacted or removed that have expired (`clean`): `cause`.
+    """Upkeep of the log failed: `cause`. `work`: `fold` old commits, `remove` unused files, or `clean`: merge, compact
+    or expire segments.
 
-    The log takes more space until it succeeds. It is tried again; the same cause is told once.
+    It is tried again; until it succeeds, the log takes more space. One event per cause.
     """
 
     application: str
@@ -334,10 +331,10 @@ class UpkeepFailed:
 
 @dataclass(frozen=True)
 class ForeignStoresWiped:
-    """Stores of a client were made of commits that the log does not have, and are wiped.
+    """Stores of a client contained commits that the log does not have, and are wiped.
 
-    The log may be a copy on which other runs have continued, for example. Stores with a changelog are restored from it.
-    `stores`: `<store>/<partition>` -> the number of the last commit that it was made of.
+    The log may be a copy with which another run has continued, for example. Stores with a changelog are restored from
+    it. `stores`: `<store>/<partition>` -> number of the last commit in it.
     """
 
     application: str
@@ -347,9 +344,9 @@ class ForeignStoresWiped:
 
 @dataclass(frozen=True)
 class CopiesRemoved:
-    """A client has removed copies of stores that none of its tasks has had for long (`state_cleanup_delay`).
+    """A client has removed copies of stores that none of its tasks has used for `state_cleanup_delay`.
 
-    `stores`: `<store>/<partition>` of each. `cause`: why no more could be removed; empty if nothing is left.
+    `stores`: their `<store>/<partition>`. `cause`: why further ones could not be removed; empty if all are.
     """
 
     application: str
@@ -370,7 +367,7 @@ class StoreLost:
 
 @dataclass(frozen=True)
 class StatusTaken:
-    """How the run stands, with all its numbers: about once a second, and once more at its end."""
+    """The status of the run, about once a second and at its end."""
 
     application: str
     status: RunStatus
@@ -378,8 +375,8 @@ class StatusTaken:
 
 @dataclass(frozen=True)
 class LogCleaned:
-    """Small segments of the log were merged, compacted, or their records have expired: `before` segments have become
-    `after`. `seconds`: how long it took, beside the epochs.
+    """Segments of the log were merged, compacted or expired: `before` segments have become `after`. `seconds`:
+    duration, in parallel to epochs.
     """
 
     application: str
@@ -390,8 +387,9 @@ class LogCleaned:
 
 @dataclass(frozen=True)
 class RecordsHeldBack:
-    """`records` of a topic would have expired or be compacted by now, but `reader` has not consumed them, and does not
-    run. `since`: when it committed last, in ms since 1970; None: never. Told once for each topic and reader.
+    """`records` of a topic would be expired or compacted by now, but `reader` has not consumed them and does not run.
+
+    `since`: its last commit, ms since 1970; None: it has none. One event per topic and reader.
     """
 
     application: str
@@ -403,7 +401,7 @@ class RecordsHeldBack:
 
 @dataclass(frozen=True)
 class ApplicationStopped:
-    """The loop has ended. `reason`: caught up, interrupted, failed, fenced. `error`: the sentence that has ended it."""
+    """The loop has ended. `reason`: a `Status` of `results.py`. `error`: the message of the error that has ended it."""
 
     application: str
     reason: str
@@ -414,7 +412,7 @@ class ApplicationStopped:
 
 @dataclass(frozen=True)
 class ClusterEnded:
-    """What executes the epochs was ended while the run was ending, too: `cause`. What was open is not committed."""
+    """The cluster was ended while the run was stopping: `cause`. Open epochs are not committed."""
 
     application: str
     cause: str
@@ -422,7 +420,9 @@ class ClusterEnded:
 
 @dataclass(frozen=True)
 class LineageNotSent:
-    """OpenLineage's server or file (`target`) does not take an event: `cause`. Told once in a run, which goes on."""
+    """OpenLineage's server or file (`target`) has not accepted an event: `cause`. One event per run, which
+    continues.
+    """
 
     application: str
     target: str
@@ -431,7 +431,7 @@ class LineageNotSent:
 
 @dataclass(frozen=True)
 class TraceNotWritten:
-    """The file of the run's trace (`path`) takes nothing any more: `cause`. Told once in a run, which goes on."""
+    """The file of the run's trace (`path`) cannot be written any more: `cause`. One event per run, which continues."""
 
     application: str
     path: str
@@ -481,10 +481,10 @@ Event = (
 
 
 class Observer(Protocol):
-    """Watches a run. It is called from the loop's own threads and must not block."""
+    """Observes a run. It is called from the threads of loops and must not block."""
 
     def on(self, event: Event) -> None:
-        """Handle one event."""
+        """Handle an event."""
 
 
 class Silent:

@@ -1,4 +1,4 @@
-"""The clients of a run, and rebalances."""
+"""The group of an application's clients, and its rebalances."""
 
 from __future__ import annotations
 
@@ -29,14 +29,13 @@ from .events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
 from .joining import Joining, Newcomer, for_each
 from .member import GroupMember
 
-# The state directories of virtual clients, which this process holds while an application runs.
-
 
 class ClientDirectories:
-    """One lock for each client. An executor has its directory on its own machine, and is left alone here.
+    """Locks on the state directories of virtual clients, one per client, while an application runs.
 
-    `own`: the state of the application. If it was renamed, its directories are, too.
-    `owner`: the process that works on the stores; nothing is locked where the system does not tell.
+    Executors lock their directories on their own machines. `own`: the state of the application; if it was renamed, its
+    directories are renamed too. `owner`: the process that owns the stores; None, where the system does not tell: then
+    nothing is locked.
     """
 
     def __init__(self, state_dir: Path, own: LogState, owner: Owner | None) -> None:
@@ -51,15 +50,15 @@ class ClientDirectories:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let go of all directories."""
+        """Release all directories."""
         for lock in self._locks.values():
             lock.close()
         self._locks = {}
 
     def lock(self, client: Client) -> None:
-        """Hold a client's directory, once nobody works on it who was started by a driver that is gone.
+        """Lock a client's directory, after processes of a dead driver have left it.
 
-        Raises LockError when another process has it.
+        Raises LockError if another process has it.
         """
         if client.executor is None and self._owner is not None:
             own = self._own
@@ -71,39 +70,38 @@ class ClientDirectories:
                 self._locks[client.name] = stack.pop_all()
 
     def unlock(self, client: Client) -> None:
-        """Let go of a client's directory: the client is gone."""
+        """Release the directory of a lost client."""
         if (lock := self._locks.pop(client.name, None)) is not None:
             lock.close()
 
 
-# The group of an application's clients: who is a member, which tasks each has, and how tasks move between them.
-#
-# A rebalance has two steps, as in Kafka Streams' cooperative protocol. First the tasks that leave a client are revoked:
-# an epoch that is open is still committed. Then each client is given its new tasks. Tasks that stay are not touched.
-
 ALONE_SECONDS = 60.0
-"""How long an application waits for a client, once it has lost all."""
+"""How long an application without clients waits for one."""
 
 FOLLOWUP_SECONDS = 10.0
-"""The least time between two assignments of which the second was asked for by the assignor, whatever it asks for."""
+"""The least time before an assignment that the assignor has asked for, whatever time it asks for."""
 
 MOST_AT_ONCE = 32
-"""Clients whose stores are worked on at once. The others wait for a slice or a join of another client to end."""
+"""Clients that join or have a slice of a restore at once. The others wait for one of them."""
 
 MOST_COPIES = 2
-"""Clients that have a store copied into the log at once. It may take minutes, and no other work waits for it."""
+"""Clients that save a store snapshot to the log at once. One may take minutes, and no other work waits for it."""
 
 MOST_DAMAGES = 3
-"""How often in a row the stores of a task are found damaged, until they are given up: a disk may damage whatever is
-written to it."""
+"""The number of damages in a row after which a task stops: a broken disk may damage everything that is written to it.
+"""
 
 
 class Group:
-    """Owns the clients' state directories until it is closed. Touches those of virtual clients only: what executors
-    have is on their own machines, and asked for by way of a link to each. Used from the loop's thread.
+    """The members of an application's group, their tasks, and the moves of tasks. Used from the loop's thread.
 
-    `assigned`: who is to have which tasks, since they were placed last. `assignment`: the number of the assignment that
-    was carried out last, which is that of the commit that notes it.
+    A rebalance has two steps, as in Kafka Streams' cooperative protocol. First the tasks that leave a client are
+    revoked; their open epochs are still committed. Then every client gets its new tasks. Tasks that stay are not
+    touched.
+
+    The group locks the state directories of virtual clients until it is closed. Executors have theirs on their own
+    machines, behind a link. `assigned`: the newest assignment. `assignment`: the number of the last assignment that was
+    carried out, which is the number of its commit.
     """
 
     def __init__(
@@ -135,15 +133,14 @@ class Group:
         self.members: dict[str, GroupMember] = {}
         self._clients: tuple[Client, ...] = ()
         self._refused: set[str] = set()
-        self._coming: dict[str, Future[Newcomer]] = {}
+        self._joining_clients: dict[str, Future[Newcomer]] = {}
 
     def __enter__(self) -> Self:
-        """Lock the state directories of virtual clients, and wait until nobody works on them who was started by a
-        driver that is gone.
+        """Lock the state directories of virtual clients, after processes of a dead driver have left them.
 
-        Raises LockError when another process has one.
+        Raises LockError if another process has one of them.
         """
-        with ExitStack() as stack:  # If one directory is locked by another process, those before it are released again.
+        with ExitStack() as stack:  # releases the locked directories if another process has one
             stack.enter_context(self._directories)
             self._pool = stack.enter_context(
                 ThreadPoolExecutor(MOST_AT_ONCE, thread_name_prefix=f"{self._topology.application}/restore")
@@ -161,18 +158,18 @@ class Group:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Close what is open, apply nothing more, and let go of the directories."""
+        """Close all tasks without applying anything more, and release the directories."""
         with self._stack:
             for member in self.members.values():
-                with suppress(Exception):  # what ended the run is told already
+                with suppress(Exception):  # the error that has ended the run is reported already
                     member.reader.wait()
                     member.tasks.shutdown(clean=False)
             self.members = {}
 
     def join(self, incarnation: str, commits: EpochCommits) -> None:
-        """Have the clients join: each takes its state directory, and tells what is there.
+        """Let all clients join: every client locks its state directory and reports its stores.
 
-        `incarnation`: of the application; copies of another one are removed. `commits`: of its tasks. Raises
+        `incarnation`: of the application; copies of another one are removed. `commits`: commits the tasks. Raises
         ClientLostError, StateJobError, StateError, SharedStateError.
         """
         self._joining.begin(incarnation, commits, self._pool.submit, self._copying.submit)
@@ -180,30 +177,30 @@ class Group:
             self.members[member.client.name] = member
 
     def place(self) -> Assigned:
-        """Have the assignor place the tasks on the members."""
+        """Ask the assignor for an assignment of the tasks to the members."""
         assignor = self._plugins.assignor(self._topology.assignment.assignor)
         members = [member.member for member in self.members.values()]
         self._changed = False
         now, clock_ms = time.monotonic(), time.time_ns() // 1_000_000
         self.assigned = place(self._topology, members, self._committed.own, assignor)
         deadline = self.assigned.followup_deadline
-        # From here on by a clock that nobody sets.
+        # From here on by the monotonic clock.
         self._followup_at = None if deadline is None else now + max(FOLLOWUP_SECONDS, (deadline - clock_ms) / 1000)
         return self.assigned
 
     def watch(self) -> bool:
-        """Notice clients that are gone or have come; whether the tasks have to be placed again.
+        """Detect lost and new clients. Whether a new assignment is needed.
 
-        Raises NoClientsError where there has been none for long.
+        Raises NoClientsError after ALONE_SECONDS without a client.
         """
-        gone = [member for member in self.members.values() if self._cluster.lost(member.client)]
-        for member in gone:
+        lost = [member for member in self.members.values() if self._cluster.lost(member.client)]
+        for member in lost:
             self.lose(member)
         new = [client for client in self._cluster.present(self._settings.clients) if self._is_new(client)]
         joined = [client for client in new if self._joins(client)]
-        for name in self._coming.keys() - {client.name for client in new}:  # it is gone again
-            if self._coming[name].done():
-                del self._coming[name]
+        for name in self._joining_clients.keys() - {client.name for client in new}:  # it is lost again
+            if self._joining_clients[name].done():
+                del self._joining_clients[name]
         if self.members:
             self._alone_since = None
         else:
@@ -214,7 +211,7 @@ class Group:
         return bool(self.members) and (self._changed or self._followup_due())
 
     def lose(self, member: GroupMember) -> None:
-        """A client is gone: what its tasks have not committed does not exist."""
+        """Remove a lost client. The uncommitted work of its tasks is lost too."""
         if self.members.pop(member.client.name, None) is not None:
             self._changed = True
             member.tasks.handle_lost_all()
@@ -226,28 +223,28 @@ class Group:
             self._observer.on(ClientLost(self._topology.application, member.client.name, silent))
 
     def leaving(self, assigned: Assigned) -> dict[str, set[TaskId]]:
-        """The active tasks that each client has to give up for an assignment."""
+        """Client -> active tasks that an assignment revokes from it."""
         return {
-            name: found
+            name: leaving
             for name, member in self.members.items()
-            if (found := {task.id for task in member.tasks.active} - set(assigned.active.get(name, ())))
+            if (leaving := {task.id for task in member.tasks.active} - set(assigned.active.get(name, ())))
         }
 
     def carried_out(self, assigned: Assigned) -> bool:
-        """Whether all members have their tasks. One that was lost and found has none, whatever it had before."""
+        """Whether all members have their tasks. A client that was lost and has joined again has none."""
         return all(
             {task.id for task in member.tasks.active} == set(assigned.active.get(name, ()))
             for name, member in self.members.items()
         )
 
     def revoke(self, leaving: dict[str, set[TaskId]]) -> None:
-        """Suspend tasks that leave their clients."""
+        """Suspend revoked tasks."""
         for name, tasks in leaving.items():
             if name in self.members:
                 self.members[name].tasks.handle_revocation(tasks)
 
     def assign(self, assigned: Assigned, number: int) -> None:
-        """Give all members their tasks; those that leave a client are closed there first. `number`: its commit's."""
+        """Give all members their tasks; revoked ones are closed first. `number`: of the assignment's commit."""
         self.assignment = number
         for name, member in self.members.items():
             active, standby = assigned.active.get(name, ()), assigned.standby.get(name, ())
@@ -255,16 +252,15 @@ class Group:
             try:
                 member.tasks.handle_assignment(active, standby, number)
             except ClientLostError:
-                continue  # `watch` finds it gone
+                continue  # `watch` detects it
             except (TaskCorruptedError, TaskMigratedError):
-                # Of tasks that leave: they are closed by now, dirty. What remains is to begin with the new ones.
+                # Of revoked tasks, which are closed dirty by now. The new ones remain to be assigned.
                 member.tasks.handle_assignment(active, standby, number)
             finally:
                 member.tasks.handle_rebalance_complete()
 
     def advance(self) -> bool:
-        """Bring stores forward by a step, and run the tasks that are restored; whether all tasks run, and no snapshot
-        of a store is due.
+        """Advance restores by a slice, and start restored tasks. Whether all tasks run and no store snapshot is due.
 
         Raises StateError, StateJobError, RestoreStalledError, DamagedAgainError, FencedError.
         """
@@ -278,18 +274,19 @@ class Group:
                 done = False
                 self.recover(member, error.tasks, error)
             except ClientLostError:
-                done = False  # `watch` finds it gone
+                done = False  # `watch` detects it
         return done
 
     def slices(self) -> list[Future[Any]]:
-        """What is being restored and saved just now."""
+        """Running slices of restores, and running saves of snapshots."""
         restoring = [member.reader.slice for member in self.members.values()]
         saving = [member.saver.working for member in self.members.values() if member.saver is not None]
-        return [each for each in (*restoring, *saving) if each is not None]
+        return [future for future in (*restoring, *saving) if future is not None]
 
     def recover(self, member: GroupMember, tasks: Iterable[TaskId], error: TaskCorruptedError) -> None:
-        """Begin tasks again whose stores are damaged. Raises DamagedAgainError, of the first for which it is too often;
-        then all of them are left as they are.
+        """Restart tasks with damaged stores.
+
+        Raises DamagedAgainError for the first task with MOST_DAMAGES in a row; then no task is restarted.
         """
         corrupted = sorted(tasks)
         for task in corrupted:
@@ -301,12 +298,12 @@ class Group:
         member.tasks.handle_corruption(corrupted)
 
     def went_well(self, tasks: Iterable[TaskId]) -> None:
-        """Tasks have committed: damage that comes later is another one."""
+        """Reset the damage counts of tasks that have committed."""
         for task in tasks:
             self._damages.pop(task, None)
 
     def close(self) -> None:
-        """Close all tasks clean: their stores hold what is committed."""
+        """Close all tasks clean, with their stores at the committed positions."""
         members, self.members = list(self.members.values()), {}
         for member in members:
             member.reader.wait()
@@ -317,33 +314,32 @@ class Group:
         for_each(members, self._closed)
 
     def _closed(self, member: GroupMember) -> None:
-        """Close a client's tasks. One that is gone by now has nothing that is not committed."""
+        """Close the tasks of a client. A client that is lost by now has no uncommitted work."""
         try:
             member.tasks.shutdown(clean=True)
-            # After all stores are closed. Without this note the next run reads all rows first, see `ProcessFile`.
+            # After all stores are closed. Without this the next run reads all rows first, see `ProcessFile`.
             member.release()
         except ClientLostError:
             self._observer.on(ClientLost(self._topology.application, member.client.name))
 
     def _newcomer(self, client: Client) -> Newcomer | None:
-        """A client that has come and taken its directory; None while it does. The loop does not wait for an executor,
-        whose first worker takes seconds to start: the tasks of others go on.
+        """A new client that has locked its directory; None while it does.
 
-        Raises ClientLostError, HeadwaterError.
+        The loop does not wait for an executor, whose first worker takes seconds to start. Raises ClientLostError,
+        HeadwaterError.
         """
         if client.executor is None:
             self._directories.lock(client)
             return self._joining.look(client)
-        coming = self._coming.get(client.name)
-        if coming is None:
-            self._coming[client.name] = self._pool.submit(self._joining.look, client)
-        if coming is None or not coming.done():
+        joining = self._joining_clients.get(client.name)
+        if joining is None:
+            self._joining_clients[client.name] = self._pool.submit(self._joining.look, client)
+        if joining is None or not joining.done():
             return None
-        return self._coming.pop(client.name).result()
+        return self._joining_clients.pop(client.name).result()
 
     def _joins(self, client: Client) -> bool:
-        """Whether a client that has come becomes a member. One that cannot is told of once, and left out: the others
-        do well without it."""
+        """Whether a new client has become a member. One that cannot is reported once, and ignored from then on."""
         application = self._topology.application
         try:
             newcomer = self._newcomer(client)
@@ -351,7 +347,7 @@ class Group:
                 return False
             here = [member.client for member in self.members.values()]
             (self.members[client.name],) = self._joining.admit([newcomer], here)
-        except ClientLostError:  # it came and went
+        except ClientLostError:  # it is lost again
             self._directories.unlock(client)
             return False
         except HeadwaterError as error:
@@ -366,17 +362,14 @@ class Group:
         return self._followup_at is not None and time.monotonic() >= self._followup_at
 
     def _is_new(self, client: Client) -> bool:
-        known = client.name in self.members or client.name in self._refused
-        return not known and not self._cluster.lost(client)
-
-
-# When tasks are placed again while an application runs, and how that is carried out.
+        seen_before = client.name in self.members or client.name in self._refused
+        return not seen_before and not self._cluster.lost(client)
 
 
 class Rebalancer:
-    """Carries out one rebalance after the other. Used from the loop's thread.
+    """Carries out rebalances while an application runs. Used from the loop's thread.
 
-    `placed` is called with each new assignment.
+    `placed`: called with every new assignment.
     """
 
     def __init__(self, group: Group, committer: Committer, placed: Callable[[Assigned], None]) -> None:
@@ -388,15 +381,15 @@ class Rebalancer:
 
     @property
     def in_progress(self) -> bool:
-        """Whether tasks are on their way."""
+        """Whether a rebalance is in progress."""
         return self._next is not None
 
     def leaves(self, client: str, task: TaskId) -> bool:
-        """Whether a task begins no more epochs on a client, because it goes elsewhere."""
+        """Whether a task is being revoked from a client, and starts no more epochs there."""
         return task in self._leaving.get(client, ())
 
     def advance(self, open_tasks: Callable[[str], Collection[TaskId]]) -> None:
-        """Go on as far as possible without waiting. `open_tasks`: the tasks of a client whose epochs are open."""
+        """Advance as far as possible without waiting. `open_tasks`: the tasks of a client with an open epoch."""
         if self._group.watch():
             before = self._group.assigned
             placed = self._group.place()
@@ -405,7 +398,7 @@ class Rebalancer:
         if self._next is None:
             return
         if any(tasks & set(open_tasks(client)) for client, tasks in self._leaving.items()):
-            return  # what they have taken is committed first
+            return  # their open epochs are committed first
         assigned, leaving = self._next, self._leaving
         self._next, self._leaving = None, {}
         self._group.revoke(leaving)

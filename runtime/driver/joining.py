@@ -1,4 +1,4 @@
-"""How a client becomes a member of an application's group: it takes its state directory, and tells what is there."""
+"""How a client joins an application's group: it locks its state directory and reports its stores."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from .events import (
     StoreLost,
     StoreOutdated,
 )
-from .member import GroupMember
+from .member import GroupContext, GroupMember
 from .restoring import RestoreEvents
 
 Given = TypeVar("Given")
@@ -45,14 +45,14 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Newcomer:
-    """A client that has taken its directory, and is no member yet."""
+    """A client that has locked its directory, and is not a member yet."""
 
     member: Member
     link: StateLink
 
 
 class Joining:
-    """Makes members of clients. `begin` comes before the first."""
+    """Makes clients members. `begin` is called before the first one joins."""
 
     def __init__(
         self, cluster: Cluster, topology: Topology, settings: Settings, committed: Committed, observer: Observer
@@ -64,8 +64,8 @@ class Joining:
         self._planner = Planner(committed, settings.max_records, settings.max_bytes)
         self._committed = committed
         self._racks = Racks(settings)
+        self._group: GroupContext
         self._commits: EpochCommits
-        self._submit: Callable[..., Future[Any]]
         self._copy: Callable[..., Future[Any]]
         self._state = committed.own
         self._fenced: dict[str, str] = {}
@@ -91,10 +91,16 @@ class Joining:
         submit: Callable[..., Future[Any]],
         copy: Callable[..., Future[Any]],
     ) -> None:
-        """`incarnation`: of the application; copies of another one are removed. `commits`: of the members' tasks;
-        `submit`: runs the slices of their restores. `copy`: copies their stores."""
+        """Set what members need.
+
+        `incarnation`: of the application; copies of another one are removed. `commits`: commits the members' tasks.
+        `submit`: runs the slices of their restores. `copy`: runs the saves of their snapshots.
+        """
         self._location = replace(self._location, incarnation=incarnation)
-        self._commits, self._submit, self._copy = commits, submit, copy
+        self._commits, self._copy = commits, copy
+        self._group = GroupContext(
+            self._topology, self._planner, self._location, commits, submit, self._strategy, self._snapshots
+        )
 
     def join(self, clients: Sequence[Client]) -> list[GroupMember]:
         """Make members of the first clients.
@@ -104,45 +110,33 @@ class Joining:
         return self.admit(for_each(clients, self.look), ())
 
     def look(self, client: Client) -> Newcomer:
-        """Have a client take its directory. It takes seconds where its first worker has to be started.
+        """Let a client lock its directory. It takes seconds if its first worker has to be started.
 
         Raises ClientLostError, StateJobError, StateError.
         """
         link = IsolatingLink(self._cluster.link(client, self._topology.application))
         return Newcomer(self._held(client, link), link)
 
-    def admit(self, found: Sequence[Newcomer], here: Sequence[Client]) -> list[GroupMember]:
-        """Make members of clients, beside those that are `here`. Raises SharedStateError."""
-        self._refuse_shared([*here, *(each.member.client for each in found)])
-        return [self._member(each.member, each.link) for each in found]
+    def admit(self, newcomers: Sequence[Newcomer], here: Sequence[Client]) -> list[GroupMember]:
+        """Make newcomers members. `here`: the present members. Raises SharedStateError."""
+        self._check_shared([*here, *(newcomer.member.client for newcomer in newcomers)])
+        return [self._member(newcomer.member, newcomer.link) for newcomer in newcomers]
 
     def fence(self, lost: Client) -> None:
-        """A client that was lost joins under another process id, so that what it began before does nothing."""
+        """Let a lost client join again only under another process id, so that its earlier work has no effect."""
         self._fenced[lost.name] = lost.process_id
 
-    def _member(self, found: Member, link: StateLink) -> GroupMember:
-        name, strategy = found.client.name, self._strategy
-        member = GroupMember(
-            found,
-            link,
-            self._location,
-            self._topology,
-            self._planner,
-            self._commits,
-            self._submit,
-            partial(self._tell, name),
-            self._listener(name),
-            strategy,
-            self._snapshots,
-        )
+    def _member(self, joined: Member, link: StateLink) -> GroupMember:
+        name, strategy = joined.client.name, self._strategy
+        member = GroupMember(self._group, joined, link, partial(self._report, name), self._listener(name))
         if isinstance(strategy, SavingStrategy):
-            told, saves = partial(self._tell_unsaved, name), strategy
+            report, saving, commits = partial(self._report_unsaved, name), strategy, self._commits
             member.save_with(
-                lambda stores: StoreSaver(stores, saves, self._snapshots, self._state, self._commits, self._copy, told)
+                lambda stores: StoreSaver(stores, saving, self._snapshots, self._state, commits, self._copy, report)
             )
-        removed = partial(self._tell_removed, name)
+        removed = partial(self._report_removed, name)
         delay = self._settings.state_cleanup_delay_ms / 1000
-        member.clean_with(lambda stores: StoreCleaner(stores, delay, self._submit, removed))
+        member.clean_with(lambda stores: StoreCleaner(stores, delay, self._group.submit, removed))
         return member
 
     def _listener(self, client: str) -> RestoreListener:
@@ -152,7 +146,7 @@ class Joining:
         )
 
     def _held(self, client: Client, link: StateLink) -> Member:
-        """A client as it finds itself: its folder, its process id, its stores."""
+        """The client with its directory, process id and stores, as it reports them."""
         location = replace(
             self._location,
             folder=client.folder,
@@ -164,18 +158,22 @@ class Joining:
             raise StateError(client.name, answer.failure)
         if answer.foreign_stores:
             self._observer.on(ForeignStoresWiped(self._topology.application, client.name, answer.foreign_stores))
-        for each in answer.stores:
-            self._tell(client.name, each)
+        for store in answer.stores:
+            self._report(client.name, store)
         return Member(
             replace(client, folder=answer.folder, process_id=answer.process_id),
-            {StoreId(each.store, each.partition): each.position for each in answer.stores if each.partition != TABLE},
+            {
+                StoreId(store.store, store.partition): store.position
+                for store in answer.stores
+                if store.partition != TABLE
+            },
             self._racks.rack(client),
             self._racks.tags(client),
             answer.unopened,
         )
 
-    def _tell(self, client: str, answer: StoreResponse) -> None:
-        """Of a store that was damaged, has lost its rows, begins again, or has a snapshot that cannot be loaded."""
+    def _report(self, client: str, answer: StoreResponse) -> None:
+        """Report a store that was damaged, is outdated, has lost its rows, or has an unusable snapshot."""
         at = self._topology.application, client, answer.store, answer.partition
         if answer.damage:
             self._observer.on(StoreDamaged(*at, answer.damage))
@@ -186,14 +184,14 @@ class Joining:
         if answer.unusable:
             self._observer.on(SnapshotUnusable(*at, answer.unusable))
 
-    def _tell_removed(self, client: str, stores: Sequence[StoreId], cause: str) -> None:
+    def _report_removed(self, client: str, stores: Sequence[StoreId], cause: str) -> None:
         names = tuple(map(str, stores))
         self._observer.on(CopiesRemoved(self._topology.application, client, names, cause))
 
-    def _tell_unsaved(self, client: str, store: StoreId, cause: str) -> None:
+    def _report_unsaved(self, client: str, store: StoreId, cause: str) -> None:
         self._observer.on(SnapshotNotSaved(self._topology.application, client, store.store, store.partition, cause))
 
-    def _refuse_shared(self, clients: Sequence[Client]) -> None:
+    def _check_shared(self, clients: Sequence[Client]) -> None:
         by_id: dict[str, list[Client]] = {}
         for client in clients:
             by_id.setdefault(client.process_id, []).append(client)
@@ -204,8 +202,8 @@ class Joining:
 
 
 def for_each(given: Sequence[Given], work: Callable[[Given], Found]) -> list[Found]:
-    """Do the same for all clients at once: most of it is waiting for them."""
-    if len(given) == 1:  # nobody else waits: no thread is started for it
+    """Map `work` over clients in parallel threads: most of the time they wait."""
+    if len(given) == 1:  # needs no thread
         return [work(given[0])]
     with ThreadPoolExecutor(max(1, len(given))) as pool:
         return list(pool.map(work, given))

@@ -1,10 +1,12 @@
-"""One member of an application's group: a client, its tasks, and what the driver remembers of its stores."""
+"""A member of an application's group: a client, its tasks, and the driver's knowledge of its stores."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 from ..assignment.balance import deal_to_threads
 from ..ir.topology import Subtopology, Topology
@@ -14,7 +16,7 @@ from ..restore.copies import Snapshots
 from ..restore.linked_stores import LinkedStores, StateError
 from ..restore.links import StateLink
 from ..restore.requests import StateLocation, StoreResponse
-from ..restore.store_changelog_reader import STANDBY_REST, ReaderMode, StoreChangelogReader, Submit
+from ..restore.store_changelog_reader import STANDBY_REST, ReaderMode, StoreChangelogReader
 from ..restore.store_saver import StoreCleaner, StoreSaver
 from ..state.restore_listener import RestoreListener
 from ..state.restore_strategy import RestoreStrategy
@@ -25,54 +27,66 @@ from ..tasks.stream_task import StreamTask
 from ..tasks.task_manager import DeclaredTask, TaskManager
 
 
+@dataclass(frozen=True)
+class GroupContext:
+    """What the members of a group share.
+
+    `location`: of their stores, without the parts of a single client. `commits`: commits their tasks. `submit`: runs
+    slices of their restores. `snapshots`: of the application's stores.
+    """
+
+    topology: Topology
+    planner: Planner
+    location: StateLocation
+    commits: Commits
+    submit: Callable[..., Future[Any]]
+    strategy: RestoreStrategy
+    snapshots: Snapshots
+
+
 class GroupMember:
-    """Owned by the loop's thread. `member`: what was known of the client when it joined. `saver`: where the restore
-    strategy has snapshots saved.
+    """A client with its tasks and stores. Owned by the loop's thread.
+
+    `member`: the client as it was when it joined. `saver`: None if the restore strategy saves no snapshots.
     """
 
     def __init__(
         self,
+        group: GroupContext,
         member: Member,
         link: StateLink,
-        location: StateLocation,
-        topology: Topology,
-        planner: Planner,
-        commits: Commits,
-        submit: Submit,
         report: Callable[[StoreResponse], None],
         listener: RestoreListener,
-        strategy: RestoreStrategy | None = None,
-        snapshots: Snapshots | None = None,
     ) -> None:
         self.client: Client = member.client
         self._member = member
         self._link = link
-        self._location = replace(location, folder=member.client.folder, process_id=member.client.process_id)
-        self._planner = planner
-        self._parts = {part.number: part for part in topology.subtopologies}
+        self._location = replace(group.location, folder=member.client.folder, process_id=member.client.process_id)
+        self._planner = group.planner
+        self._parts = {part.number: part for part in group.topology.subtopologies}
         self._stores = LinkedStores(
             member.client.name,
             link,
             self._location,
-            planner,
-            topology.subtopologies,
+            group.planner,
+            group.topology.subtopologies,
             member.held,
             report,
-            strategy,
-            snapshots,
+            group.strategy,
+            group.snapshots,
             member.unopened,
         )
-        self.reader = StoreChangelogReader(self._stores, submit, listener, STANDBY_REST, self._runs)
-        self.tasks = TaskManager(member.client.name, self._stores, self.reader, commits, cache(self._declared))
+        self.reader = StoreChangelogReader(self._stores, group.submit, listener, STANDBY_REST, self._runs)
+        self.tasks = TaskManager(member.client.name, self._stores, self.reader, group.commits, cache(self._declared))
         self.saver: StoreSaver | None = None
         self.cleaner: StoreCleaner | None = None
 
     @property
     def member(self) -> Member:
-        """The client as an assignor is to see it: with the stores that it has by now."""
+        """The client as the assignor sees it: with its present stores."""
         self._stores.update_offsets(self.tasks.active)
         held = dict(self._stores.positions())
-        for task in self.tasks.active.running:  # at the end of its changelogs, but for the epoch committed last
+        for task in self.tasks.active.running:  # at the end of its changelogs, except for the last committed epoch
             for store in self._stores.declared(task.id):
                 held[StoreId(store.name, task.id.partition)] = self._planner.end(store.name, task.id.partition)
         return replace(self._member, client=self.client, held=held)
@@ -81,45 +95,45 @@ class GroupMember:
         return any(self.tasks.active.running)
 
     def processable(self, among: Iterable[TaskId]) -> list[StreamTask]:
-        """The tasks that may begin an epoch, of those that are given and here."""
-        found = (self.tasks.active.get(task) for task in among)
-        return [task for task in found if task is not None and task.processable]
+        """Those of the given tasks that are active here and may start an epoch."""
+        tasks = (self.tasks.active.get(task) for task in among)
+        return [task for task in tasks if task is not None and task.processable]
 
     def threads(self, part: Subtopology) -> Sequence[Sequence[TaskId]]:
-        """The tasks of a subtopology that each thread of the client runs, whatever state they are in."""
+        """The active tasks of a subtopology in any state, by thread of the client."""
         dealt = deal_to_threads([task.id for task in self.tasks.active], self.client.threads)
         return [[task for task in thread if task.subtopology == part.number] for thread in dealt]
 
     def size(self, store: StoreId) -> StoreSize | None:
-        """How large the client's copy of a store is, as far as is known."""
+        """The size of the client's copy of a store; None if unknown."""
         return self._stores.size(store)
 
     def note_sizes(self, partition: int, sizes: Mapping[str, StoreSize]) -> None:
-        """Note how large an epoch of a task has found its stores, by name."""
+        """Note the sizes of a task's stores after an epoch. `sizes`: store name -> size."""
         for name, size in sizes.items():
             self._stores.record_size(StoreId(name, partition), size)
 
     def save_with(self, make: Callable[[LinkedStores], StoreSaver]) -> None:
-        """Have snapshots of the stores saved."""
+        """Save snapshots of the stores with the saver that `make` returns."""
         self.saver = make(self._stores)
 
     def saved(self) -> bool:
-        """Begin to save the next store that is due, unless the client has stores to restore; whether none is due."""
+        """Start to save the next due store, unless the client restores stores. Whether none is due."""
         if self.saver is None or (self.saver.working is None and self.reader.mode is ReaderMode.ACTIVE_RESTORING):
             return True
         return self.saver.advance(self.tasks.active.running)
 
     def clean_with(self, make: Callable[[LinkedStores], StoreCleaner]) -> None:
-        """Have copies of stores removed that the client has had no task of for long."""
+        """Remove unused copies of stores with the cleaner that `make` returns."""
         self.cleaner = make(self._stores)
 
     def clean(self) -> None:
-        """Begin to remove what is due, or take up what was removed."""
+        """Start due removals, and note finished ones."""
         if self.cleaner is not None:
             self.cleaner.advance(lambda: {task.id for task in (*self.tasks.active, *self.tasks.standby)})
 
     def release(self) -> None:
-        """Note where the client is that it has closed all. Raises StateError."""
+        """Note in the client's directory that all stores are closed. Raises StateError."""
         (answer,) = self._link.send([self._stores.release_request()])
         if answer.failure is not None:
             raise StateError(self.client.name, answer.failure)

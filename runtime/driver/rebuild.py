@@ -1,11 +1,11 @@
-"""Rebuilds of topologies beside the run."""
+"""Rebuilds of results while the present ones stay."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -30,21 +30,19 @@ from ..state.directory import StateDirectory, delete_rebuild, rebuild_state_dir,
 from ..task_id import TaskKey
 from ..tasks.errors import LockError
 from .events import Observer, RecomputationBegun, RecomputationUnfinished, ResultSwitched
+from .loop import RunContext
 from .results import FAILED, ApplicationResult, Status
-
-# Whether a result that is computed again has taken all records that the old one is made of.
 
 Positions = Mapping[int, int]
 """Lane -> position."""
 
 
 def covers(new: Committed, old: LogState, members: Collection[str], waiting: int) -> bool:
-    """Whether `new` has consumed what `old` has, and all that `members` have written for it, itself among them, but for
-    so many records that are `waiting` for others.
+    """Whether a rebuild (`new`) has consumed all records that the old result has, and all that `members` have written.
 
-    `members`: the applications that are computed again together. None of them, and nobody on the old result, may be at
-    work. Records that come to other topics meanwhile do not matter: the new result takes them later, as the old one
-    would have.
+    `members`: the applications that are rebuilt together, itself included. `waiting`: number of records that may be
+    missing, as they wait for others. No driver may work on the old or the new results. New records of other topics do
+    not matter: the rebuilt result consumes them later, as the old one would have.
     """
     consumed = _consumed(old)
     for name, part in new.own.topology.subtopologies.items():
@@ -62,13 +60,13 @@ def covers(new: Committed, old: LogState, members: Collection[str], waiting: int
 
 
 def _consumed(state: LogState) -> dict[tuple[str, int], dict[int, int]]:
-    """(topic, partition) -> how far it was consumed, by all subtopologies that read it."""
-    found: dict[tuple[str, int], dict[int, int]] = {}
+    """(topic, partition) -> greatest consumed positions of all subtopologies that read it."""
+    consumed: dict[tuple[str, int], dict[int, int]] = {}
     for task in state.tasks.all():
         for topic, lanes in task.positions.items():
-            known = found.setdefault((topic, task.partition), {})
-            known.update({lane: max(position, known.get(lane, 0)) for lane, position in lanes.items()})
-    return found
+            positions = consumed.setdefault((topic, task.partition), {})
+            positions.update({lane: max(position, positions.get(lane, 0)) for lane, position in lanes.items()})
+    return consumed
 
 
 def _missing(positions: Positions, wanted: Positions) -> int:
@@ -76,41 +74,37 @@ def _missing(positions: Positions, wanted: Positions) -> int:
 
 
 def _is_the_same(was: UsedTopic | None, now: UsedTopic) -> bool:
-    """Whether positions in a topic still mean the same records."""
+    """Whether positions in a topic still identify the same records."""
     if was is None or (was.writer, was.partitions, was.key) != (now.writer, now.partitions, now.key):
         return False
-    return None in (was.since, now.since) or was.since == now.since  # else its records were put elsewhere, and back
+    return None in (was.since, now.since) or was.since == now.since  # else it was repartitioned, and back
 
 
-# Computes results again beside those that applications have, and has them take their place.
-#
-# Each application that is computed again runs as always, only in another place of the log and with stores of its own:
-# its names are the same. What it reads of others that are computed again comes from their new places. Meanwhile the old
-# result is there for everyone, and a driver that is still at work on it goes on. Once all of them are caught up, the
-# old ones are claimed, which ends their drivers, and one commit gives the new places to all of the names.
-#
-# Which result is computed for what is committed before anything is computed (`Places.recomputed`). So a run that ends
-# anywhere is gone on with by the next one, and two runs work on the same result, of which the later one fences the
-# other.
-
-
-class GivenUpError(HeadwaterError):
-    """Another run does something else with an `application`, so nobody wants the result that this run has computed."""
+class RebuildDroppedError(HeadwaterError):
+    """Another run has dropped the rebuild of an `application` on which this run was working."""
 
     def __init__(self, application: str) -> None:
         super().__init__(
-            f"another run has changed what becomes of {application}: the new result that this run has computed for it "
-            "was given up",
+            f"another run has changed the rebuild of {application}: the result that this run was building for it was "
+            "dropped",
             "let only one run of a project work on a log; if this project is the right one, run it again",
         )
         self.application = application
 
 
-class Recomputing:
-    """The results of one run that are computed again. `state_dir`: of clients on this machine, if there are any.
+class Rebuild:
+    """The rebuilds of one run.
 
-    `topologies`: of the run, in order; `members`: those whose results are computed again. `owned`: the applications of
-    the project's topologies, if they are known.
+    A rebuilt application runs as always, with the same names, but in another place of the log and with stores of its
+    own. It reads other rebuilt applications from their new places. Meanwhile everyone reads the old results, and a
+    driver that works on them continues. Once all rebuilds are caught up, the old applications are claimed, which ends
+    their drivers, and one commit gives the new places to all names.
+
+    The contents of a rebuild are committed before it starts (`Places.recomputed`). So the next run resumes an
+    unfinished one. Two runs work on the same rebuild, and the later one fences the other.
+
+    `topologies`: of the run, in order; `members`: the rebuilt ones. `state_dir`: of clients on this machine; None if
+    there are none. `owned`: the applications of the project's topologies; None if unknown.
     """
 
     def __init__(
@@ -132,16 +126,16 @@ class Recomputing:
         self._places: dict[str, str] = {}
         self._old: list[tuple[LogState, Committer]] = []
         self._emptied = sorted(judged.moves.emptied)
-        self.members = [each for each in topologies if each.application in judged.recomputed]
+        self.members = [topology for topology in topologies if topology.application in judged.recomputed]
 
     def begin(self) -> Settings:
-        """Commit that these results are computed, and drop those that nobody wants any more. Returns the settings of
-        their runs. Raises LogError.
+        """Commit the start of the rebuilds, and drop those that are not needed any more. Returns the settings of their
+        runs. Raises LogError.
         """
-        names = [each.application for each in self.members]
+        names = [topology.application for topology in self.members]
         before = self._log.places()
-        # What is refused may be allowed by the next run, which goes on with what was computed so far.
-        unwanted = [each.application for each in self._topologies if self._judged.goes_on(each.application)]
+        # The rebuild of an application with an error stays: the next run may resume it.
+        unwanted = [topology.application for topology in self._topologies if self._judged.goes_on(topology.application)]
         unwanted += [name for name in before.recomputed if self._is_gone(name)]
         for name in (*names, *self._emptied):
             self._log.settle(name)
@@ -160,48 +154,48 @@ class Recomputing:
             self._forget_dropped(before, after)
             self._places = {name: after.recomputed[name].place for name in names}
             for name in names:
-                if self._log.paused_since(name) is not None:  # who paused it could not know of the new place
+                if self._log.paused_since(name) is not None:  # the pause was for the old place
                     self._log.pause(name)
-        for each in self.members:
-            self._tell(each)
+        for topology in self.members:
+            self._tell(topology)
         state_dir = str(rebuild_state_dir(Path(self._settings.state_dir)))
         return replace(self._settings, beside=self._places, state_dir=state_dir) if names else self._settings
 
     def fence(self) -> None:
-        """Claim the applications, so that drivers that still work on their old results end. Raises FencedError if one
-        was claimed since this run began: that driver is the newer one.
+        """Claim the old results, so that drivers that still work on them end. Raises FencedError if one was claimed
+        since this run started: that driver is the newer one.
         """
         for old, committer in self._old:
             if old.generation and committer.generation < 0:
                 committer.take_away()
-            elif old.generation:  # records have come since it was claimed: nobody else may have claimed it meanwhile
+            elif old.generation:  # new records have come since the claim: nobody else may have claimed it meanwhile
                 committer.check()
 
     def behind(self, waiting: Mapping[str, int]) -> bool:
-        """Whether the new results lack records that the old ones are made of by now: more may follow until these are
-        claimed (`fence`).
+        """Whether the rebuilds lack records that the old results have by now. More may follow before `fence`.
 
-        `waiting`: application -> records that its new result could not take, as others are to come before them. Raises
-        LogError.
+        `waiting`: application -> records that its rebuild could not consume, as they wait for others. Raises LogError.
         """
         log = self._log.beside(self._places)
-        for each, _ in self._old:
-            each.refresh()
+        for state, _ in self._old:
+            state.refresh()
         old = {state.application: state for state, _ in self._old}
         return not all(
-            covers(Committed(log, each), old[each.application], self._places, waiting.get(each.application, 0))
-            for each in self.members
+            covers(
+                Committed(log, topology), old[topology.application], self._places, waiting.get(topology.application, 0)
+            )
+            for topology in self.members
         )
 
     def others(self) -> Others:
-        """The applications that go on as ever and that the new results get records from, as they are now."""
+        """The applications that are not rebuilt and that the rebuilds read from, with their present positions."""
         log = self._log.beside(self._places)
-        return Others([Committed(log, each) for each in self.members])
+        return Others([Committed(log, topology) for topology in self.members])
 
     def switch(self) -> None:
-        """Have the new results take the place of the old ones: from here on they are what everyone reads.
+        """Replace the old results by the rebuilt ones: from here on everyone reads these.
 
-        Raises GivenUpError, LogError.
+        Raises RebuildDroppedError, LogError.
         """
         names, now = list(self._places), _now()
 
@@ -210,39 +204,40 @@ class Recomputing:
             return places.switched(names, now, self._emptied) if wanted else places
 
         self._log.change(switched)
-        for old, _ in self._old:  # once more: a driver may have begun on the old result in between
+        for old, _ in self._old:  # again: a driver may have claimed the old result in between
             if old.generation:
                 old.refresh()
                 Committer(old).take_away()
         for name in self._emptied:
             self._forget_stores(name)
-        for each in self.members:
-            self._take_stores_over(each.application)
-            self._observer.on(ResultSwitched(each.application))
+        for topology in self.members:
+            self._take_stores_over(topology.application)
+            self._observer.on(ResultSwitched(topology.application))
 
     def check(self) -> None:
-        """Raise GivenUpError if nobody wants these results any more."""
+        """Raise RebuildDroppedError if another run has dropped a rebuild."""
         self._check(self._log.places())
 
     def _check(self, places: Places) -> bool:
-        """Whether these results have still to take the place of the old ones; False if another run was first."""
+        """Whether the rebuilds have not replaced the old results yet; False if another run has done it."""
         if all(places.names.get(name) == place for name, place in self._places.items()):
             return False
         for name, place in self._places.items():
             if name not in places.recomputed or places.recomputed[name].place != place:
-                raise GivenUpError(name)
+                raise RebuildDroppedError(name)
         return True
 
     def _is_gone(self, application: str) -> bool:
-        """Whether its topology is not in the project any more, so that nobody would ever finish its result."""
-        mine = application.partition("-")[0] in {each.project for each in self._topologies}
+        """Whether its topology is not in the project any more, so that no run would finish its rebuild."""
+        mine = application.partition("-")[0] in {topology.project for topology in self._topologies}
         return mine and self._owned is not None and application not in self._owned
 
     def _drop_given_up(self) -> None:
-        """Remove what was left in places that were given up so long ago that nobody reads it any more. What cannot be
-        removed is left to the next run.
-        """
-        until, projects = _now() - self._settings.file_delete_delay_ms, {each.project for each in self._topologies}
+        """Remove dropped results whose delete delay is over. The next run tries again those that cannot be removed."""
+        until, projects = (
+            _now() - self._settings.file_delete_delay_ms,
+            {topology.project for topology in self._topologies},
+        )
         for place, at in self._log.places().given_up.items():
             if at <= until and place.partition("-")[0] in projects:
                 with suppress(HeadwaterError, OSError):
@@ -251,8 +246,9 @@ class Recomputing:
         self._drop_handed(until)
 
     def _drop_handed(self, until: int) -> None:
-        """The same of topics that other applications write by now. Only of applications of this run: nobody commits for
-        them now.
+        """Remove old records of topics that have moved to other applications, whose delete delay is over.
+
+        Only of applications of this run: no other driver commits for them now.
         """
         places = self._log.places()
         for topology in self._topologies:
@@ -269,13 +265,13 @@ class Recomputing:
 
     def _forget_stores(self, application: str) -> None:
         if self._state_dir is not None:
-            with suppress(LockError):  # somebody still works on what is left of it, and ends at its next commit
+            with suppress(LockError):  # a driver still works on it, and ends at its next commit
                 forget_state(StateDirectory.find_all(self._state_dir, application))
 
     def _forget_dropped(self, before: Places, after: Places) -> None:
-        for name, each in before.recomputed.items():
-            if self._state_dir is not None and after.recomputed.get(name) != each:
-                with suppress(LockError):  # of another incarnation: who takes the directory over removes them
+        for name, rebuild in before.recomputed.items():
+            if self._state_dir is not None and after.recomputed.get(name) != rebuild:
+                with suppress(LockError):  # its next owner removes stores of another incarnation
                     delete_rebuild(self._state_dir, name)
 
     def _tell(self, topology: Topology) -> None:
@@ -285,23 +281,23 @@ class Recomputing:
             if change.kind == RECOMPUTED
             for read in change.reads_again
         ]
-        self._observer.on(RecomputationBegun(topology.application, {each.topic: each.records for each in again}))
+        self._observer.on(RecomputationBegun(topology.application, {read.topic: read.records for read in again}))
 
 
 class Others:
-    """Applications whose records others wait for. `read`: what these have committed."""
+    """The applications that rebuilds wait for. `read`: the committed state of the rebuilds."""
 
     def __init__(self, read: Sequence[Committed]) -> None:
         self._read = read
-        self._members = {each.application for each in read}
-        for each in read:
-            each.stop_at_ends(each.states.keys() - self._members)
+        self._members = {committed.application for committed in read}
+        for committed in read:
+            committed.stop_at_ends(committed.states.keys() - self._members)
 
     def behind(self) -> set[str]:
-        """Those that have still to take records which were there at first. Raises LogError."""
-        for each in self._read:
-            each.refresh()
-        return {name for each in self._read for name in each.behind()} - self._members
+        """The applications that have not consumed all records of the beginning yet. Raises LogError."""
+        for committed in self._read:
+            committed.refresh()
+        return {name for committed in self._read for name in committed.behind()} - self._members
 
 
 def _now() -> int:
@@ -312,29 +308,28 @@ def _dropped(place: str, places: Places) -> Places:
     return places.dropped(place)
 
 
-# The passes of a run over results that are computed again, until these have taken the place of the old ones.
-
 _LOOK_SECONDS = 0.2
-"""Between two looks whether the applications have caught up that a new result waits for."""
+"""The interval of checks whether the applications upstream have caught up."""
 
 _MOST_IN_VAIN = 2
-"""Passes in a row that end with records which wait for nobody: it may be so once, as others go on meanwhile."""
+"""Rounds in a row with records that wait for no application, after which a rebuild ends. It may happen once, as others
+continue meanwhile."""
 
 
 class Pass(Protocol):
-    """One application from its claim to its close, until it is caught up."""
+    """One application from its claim until it is caught up and closed."""
 
     @property
     def was_stopped_by_records(self) -> bool:
-        """Whether it has ended because of records that fail."""
+        """Whether it has ended because of failing records."""
         ...
 
     def begin(self, generation: int = -1) -> None:
-        """Look at what it has committed. `generation`: with which this run has claimed it last, if it has."""
+        """Load its committed state. `generation`: of this run's last claim; -1: none."""
         ...
 
     def leave(self) -> None:
-        """The run may claim the application again."""
+        """Forget this claim, as the run may claim the application again."""
         ...
 
 
@@ -342,41 +337,37 @@ OnePass = TypeVar("OnePass", bound=Pass)
 
 
 class Passes(Generic[OnePass]):
-    """`make`: a pass of an application with settings. `turn`: does a pass. `lasting`: whether the run goes on until it
-    is stopped, and so waits for records of other applications, unless these have `ended`.
+    """The rounds of passes over rebuilt applications, until the rebuilds have replaced the old results.
 
-    `stopped_by_records`: whether nothing but records that fail has kept the new results from being completed.
+    `make`: makes a pass of an application with settings. `turn`: runs a pass. A lasting run waits for records of other
+    applications, unless these have ended. `stopped_by_records`: only failing records have kept the rebuilds from being
+    completed.
     """
 
     def __init__(
         self,
-        recomputing: Recomputing,
+        rebuild: Rebuild,
         settings: Settings,
         make: Callable[[Topology, Settings], OnePass],
         turn: Callable[[OnePass, threading.Event], ApplicationResult],
-        observer: Observer,
-        ended: Callable[[], Set[str]],
-        *,
-        lasting: bool,
+        run: RunContext,
     ) -> None:
-        self._recomputing = recomputing
+        self._rebuild = rebuild
         self._settings = settings
         self._make = make
         self._turn = turn
-        self._observer = observer
-        self._ended = ended
-        self._lasting = lasting
+        self._run = run
         self.stopped_by_records = False
         self.results: dict[str, ApplicationResult] = {}
-        self._first = [self._made(each) for each in recomputing.members]
+        self._first = [self._made(topology) for topology in rebuild.members]
 
     def until_switched(self, stop: threading.Event) -> bool:
-        """Go on until the new results are those of the applications. False if something has ended that before."""
+        """Run rounds until the rebuilds have replaced the old results. False if they could not be completed."""
         switched = self._switched(stop)
         for name, result in self.results.items():
             self.results[name] = replace(result, recomputation="switched" if switched else "unfinished")
             if not switched:
-                self._observer.on(RecomputationUnfinished(name, self._cause()))
+                self._run.observer.on(RecomputationUnfinished(name, self._cause()))
         return switched
 
     def _switched(self, stop: threading.Event) -> bool:
@@ -386,38 +377,39 @@ class Passes(Generic[OnePass]):
             caught_up = self._in_turn(passes, stop)
             rounds += 1
             in_vain = 0 if caught_up or self._waits_for() else in_vain + 1
-            # Where records keep coming, some wait for others at any time. The second round has taken what came during
-            # the first, so the new result is not further behind than any driver is.
-            near = caught_up or (self._lasting and rounds > 1)
+            # Where records keep coming, some wait for others at any time. The second round has consumed the records
+            # that came during the first, so the rebuild is not further behind than any driver is.
+            near = caught_up or (self._run.lasting and rounds > 1)
             try:
                 if stop.is_set() or self._failed():
                     return False
                 if near and self._takes_over():
                     return True
-                if not caught_up and (not self._lasting or in_vain == _MOST_IN_VAIN):
+                if not caught_up and (not self._run.lasting or in_vain == _MOST_IN_VAIN):
                     return False
-                went_on = not self._lasting or self._others_went_on(stop)
-                if stop.is_set() or not (caught_up or went_on):
+                others_advanced = not self._run.lasting or self._others_advanced(stop)
+                if stop.is_set() or not (caught_up or others_advanced):
                     return False
-                if near:  # only now: nobody goes on with the old results from here on, and no other is waited for long
-                    self._recomputing.fence()
-                self._recomputing.check()
+                if near:  # only now: it ends drivers of the old results, and the switch is near
+                    self._rebuild.fence()
+                self._rebuild.check()
             except HeadwaterError as error:
-                overtaken = isinstance(error, FencedError | GivenUpError | FullyRefreshedError)
+                overtaken = isinstance(error, FencedError | RebuildDroppedError | FullyRefreshedError)
                 self._end("fenced" if overtaken else "failed", str(error))
                 return False
-            passes = [self._made(each) for each in self._recomputing.members]
+            passes = [self._made(topology) for topology in self._rebuild.members]
 
     def _takes_over(self) -> bool:
-        """Whether the new results are those of the applications now. They are if they lack nothing of the old ones,
-        also once nobody works on these any more.
+        """Replace the old results if the rebuilds lack none of their records, also once the old drivers have ended.
+
+        Whether they are replaced.
         """
-        if self._recomputing.behind(self._waiting()):
+        if self._rebuild.behind(self._waiting()):
             return False
-        self._recomputing.fence()
-        if self._recomputing.behind(self._waiting()):
+        self._rebuild.fence()
+        if self._rebuild.behind(self._waiting()):
             return False
-        self._recomputing.switch()
+        self._rebuild.switch()
         return True
 
     def _failed(self) -> list[str]:
@@ -427,10 +419,10 @@ class Passes(Generic[OnePass]):
         if any(result.status == "fenced" for result in self.results.values()):
             return "another run has taken over"
         if failed := self._failed():
-            return f"{', '.join(failed)} failed; once that is fixed, the next run goes on with it"
+            return f"{', '.join(failed)} failed; once that is fixed, the next run resumes it"
         waits_for = sorted(self._waits_for())
-        why = f"it waits for {', '.join(waits_for)}" if waits_for else "the run was ended"
-        return f"{why}; the next run goes on with it"
+        cause = f"it waits for {', '.join(waits_for)}" if waits_for else "the run was ended"
+        return f"{cause}; the next run resumes it"
 
     def _waiting(self) -> dict[str, int]:
         return {name: result.waiting for name, result in self.results.items()}
@@ -438,29 +430,30 @@ class Passes(Generic[OnePass]):
     def _waits_for(self) -> set[str]:
         return {name for result in self.results.values() for name in result.waits_for}
 
-    def _others_went_on(self, stop: threading.Event) -> bool:
-        """Wait for the applications whose records the new results lack. False if these do not come in this run."""
-        others = self._recomputing.others()
+    def _others_advanced(self, stop: threading.Event) -> bool:
+        """Wait for the applications whose records the rebuilds lack. False if these do not come in this run."""
+        others = self._rebuild.others()
         while not stop.wait(_LOOK_SECONDS):
             behind = others.behind()
             if not behind:
                 return True
-            if behind <= self._ended():
+            if behind <= self._run.ended:
                 self.stopped_by_records = True
                 return False
         return False
 
     def _in_turn(self, passes: Sequence[OnePass], stop: threading.Event) -> bool:
-        """Whether all of them are caught up. After one that could not be run the others are not: they need it.
+        """Run the passes one after the other. Whether all are caught up.
 
-        One that records have stopped is another matter. The others tell of their own such records then.
+        After a failed pass the others are not run, as they need it. After one that failing records have stopped they
+        are, and report their own failing records.
         """
         done: list[bool] = []
         needless = threading.Event()
-        for each in passes:
-            result = self._turn(each, needless if needless.is_set() else stop)
-            each.leave()
-            if result.status in FAILED and not each.was_stopped_by_records:
+        for one in passes:
+            result = self._turn(one, needless if needless.is_set() else stop)
+            one.leave()
+            if result.status in FAILED and not one.was_stopped_by_records:
                 needless.set()
             self.results[result.application] = together(self.results.get(result.application), result)
             done.append(result.status == "caught_up" and not result.waiting)
@@ -468,7 +461,7 @@ class Passes(Generic[OnePass]):
         return all(done)
 
     def _made(self, topology: Topology) -> OnePass:
-        """The next pass. Between two of them nobody holds the application, so another run may have claimed it."""
+        """The next pass. Between two passes the application is not claimed, so another run may claim it."""
         made, before = self._make(topology, self._settings), self.results.get(topology.application)
         made.begin(-1 if before is None else before.generation)
         return made
@@ -479,7 +472,7 @@ class Passes(Generic[OnePass]):
 
 
 def together(before: ApplicationResult | None, result: ApplicationResult) -> ApplicationResult:
-    """The result of an application that a run has worked on again."""
+    """The result of two passes of an application in one run."""
     if before is None:
         return result
     return replace(

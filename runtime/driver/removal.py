@@ -1,4 +1,4 @@
-"""Removes superfluous files of an application while it runs."""
+"""Removes unused files of an application while it runs."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from ..log.log import Log
 from ..log.state import LogState
 
 GRACE_SECONDS = DELAY_MS / 1000
-"""For so long files stay that others have taken the place of: somebody may just be reading them."""
+"""How long replaced files stay, as readers may still use them."""
 
 SEARCH_SECONDS = 600.0
-"""How often files are looked for that nobody has told of: those of epochs that failed, and of dead processes."""
+"""The interval of searches for unlisted files, of failed epochs and of dead processes."""
 
 RETRY_SECONDS = 300.0
-"""So long after a file could not be removed it is tried again."""
+"""The delay before another try to remove a file."""
 
 
 @dataclass(frozen=True)
 class Epochs:
-    """The epochs of a generation at one moment: the number of the last one, and those that are not decided."""
+    """The epochs of a generation at one moment: the number of the last one, and the open ones."""
 
     last: int = 0
     open: frozenset[int] = frozenset()
 
     def decided(self, epoch: int) -> bool:
-        """Whether an epoch is over: what it wrote is committed, or never will be."""
+        """Whether an epoch is over: its files are committed, or never will be."""
         return epoch <= self.last and epoch not in self.open
 
 
 class FileRemoval:
-    """What is to be removed, and when. `seconds`: a clock that never goes back.
+    """The files to remove, and when. `grace`: delay for replaced files, seconds. `seconds`: a monotonic clock.
 
-    If the process ends before, nothing is lost: the next driver removes what no commit lists.
+    If the process ends before, the next driver removes the files that no commit lists.
     """
 
     def __init__(
@@ -60,22 +60,22 @@ class FileRemoval:
 
     @property
     def delay_ms(self) -> int:
-        """For so long files stay that others have taken the place of."""
+        """How long replaced files stay."""
         return round(self._grace * 1000)
 
     def now(self, paths: Iterable[str]) -> None:
-        """Have files removed that nobody reads."""
+        """Schedule files without readers for removal."""
         with self._lock:
             self._now.extend(paths)
 
     def later(self, paths: Iterable[str]) -> None:
-        """Have files removed that others have taken the place of."""
+        """Schedule replaced files for removal after the grace period."""
         due = self._seconds() + self._grace
         with self._lock:
             self._later.extend((due, path) for path in paths)
 
     def due(self) -> bool:
-        """Whether there is something for `advance` to do."""
+        """Whether `advance` has work to do."""
         now = self._seconds()
         with self._lock:
             replaced = bool(self._later) and now >= self._later[0][0]
@@ -83,10 +83,9 @@ class FileRemoval:
             return bool(self._now) or now >= self._search_at or replaced or again
 
     def advance(self, epochs: Epochs = Epochs()) -> None:
-        """Remove what is due. `epochs`: as they were when the state had all commits of the decided ones.
+        """Remove due files. `epochs`: as they were when the state had all commits of the decided ones.
 
-        Any thread may do this, one at a time. Raises OSError, MachineError, LogError: then the rest is removed by a
-        later call.
+        Any thread may call this, one at a time. Raises OSError, MachineError, LogError: a later call removes the rest.
         """
         try:
             self.remove()
@@ -102,8 +101,8 @@ class FileRemoval:
             )
 
     def remove(self) -> None:
-        """Remove the files that are due. One that cannot be removed holds no other up, and is tried again some minutes
-        later. Raises the first OSError, MachineError or LogError of all.
+        """Remove the due files. A file that cannot be removed does not block the others, and is tried again after
+        RETRY_SECONDS. Raises the first OSError, MachineError or LogError.
         """
         with self._lock:
             due = list(self._now)

@@ -1,4 +1,4 @@
-"""Repartitioning of topics at the start of a run."""
+"""Changes that a run finds at its start, and the repartitioning of external topics."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from ..ir.topology import Settings, Topology
 from ..progress.committed import Committed
 from .events import Observer, TopicRepartitioned
 
-# What a run finds changed at its start: which applications it refuses, and whose results it computes again.
-
 
 def judged_start(
     topologies: Sequence[Topology],
@@ -25,9 +23,9 @@ def judged_start(
     owned: Collection[str] | None = None,
     staying: Mapping[str, HeadwaterError] | None = None,
 ) -> Judged:
-    """What has changed about the applications of a run. Nothing is said of those whose commits cannot be read: their
-    own start tells why. `owned`: the applications of the project's topologies, None if they are not known. `staying`:
-    see `judge`.
+    """The changes of a run's applications. Applications with unreadable commits have none: their own start reports why.
+
+    `owned`: the applications of the project's topologies; None if unknown. `staying`: see `judge`.
     """
     committed: dict[str, Committed] = {}
     for topology in topologies:
@@ -38,13 +36,8 @@ def judged_start(
     return Judged()
 
 
-# Puts the records of topics where the project has them now, before what reads them is computed again.
-#
-# A topic with which that cannot be done stops those that read it, and no others.
-
-
 class StoppedError(HeadwaterError):
-    """The run was told to stop in the midst of it. Nothing has changed."""
+    """The run was stopped during a repartitioning. The topics are unchanged."""
 
     def __init__(self) -> None:
         super().__init__("the run was stopped; the topics are as they were")
@@ -57,10 +50,11 @@ def start_with_topics_in_place(
     stop: threading.Event,
     owned: Collection[str] | None = None,
 ) -> Judged:
-    """What has changed about the applications of a run, once the records lie where the project has them; see
-    `judged_start`. If `stop` is set before, they stay where they are.
+    """Repartition external topics whose partitions or keys have changed, and return the changes of the applications;
+    see `judged_start`.
 
-    Raises errors of the log that are not about one topic.
+    A topic that cannot be repartitioned stays as it is, and so do all if `stop` is set: only their readers do not
+    start. Raises errors of the log that are not about one topic.
     """
     staying: dict[str, HeadwaterError] = {}
     while True:
@@ -77,9 +71,9 @@ def start_with_topics_in_place(
 def _repartition(
     topologies: Sequence[Topology], settings: Settings, judged: Judged, observer: Observer, stop: threading.Event
 ) -> None:
-    """Do all of it with one commit, or nothing. Of a topic whose readers have consumed some, all records must be there.
+    """Repartition all topics in one commit. A topic whose readers are rebuilt must still have all of its records.
 
-    Raises StoppedError, and what `repartition` raises.
+    Raises StoppedError, and the errors of `repartition`.
     """
     if not judged.repartitions:
         return
@@ -90,8 +84,10 @@ def _repartition(
 
     begun = time.monotonic()
     log, application = log_of(settings), f"{topologies[0].project}-seed"
-    whole = {name for each in topologies if each.application in judged.recomputed for name in fed_topics(each)}
-    topics = [each.topic for each in judged.repartitions.values()]
+    whole = {
+        name for topology in topologies if topology.application in judged.recomputed for name in fed_topics(topology)
+    }
+    topics = [move.topic for move in judged.repartitions.values()]
     delay = settings.file_delete_delay_ms
     for moved in repartition(log, application, topics, whole=whole, delay_ms=delay, go_on=go_on):
         seconds, was, now = time.monotonic() - begun, moved.was, moved.topic

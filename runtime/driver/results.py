@@ -1,4 +1,4 @@
-"""The results of a run, as data: the contents of `target/run_results.json`."""
+"""Results of a run, as data: the contents of `target/run_results.json`."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from .event_texts import counted
 from .status import RunStatus, run_figures
 
 Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]
-"""`not_started`: the run was stopped, or lost another application, before it came to this one."""
+"""`not_started`: the run was stopped, or another application was taken over, before this one started."""
 
 Recomputation = Literal["switched", "unfinished"]
-"""What became of a result that was computed again: it has taken the place of the old one, or the old one stays so far.
-"""
+"""The outcome of a rebuild: it has replaced the old result, or the old result stays so far."""
 
 FAILED: tuple[Status, ...] = ("failed", "fenced")
 """The statuses of an application that ended with an error or was taken over."""
@@ -24,15 +23,15 @@ FAILED: tuple[Status, ...] = ("failed", "fenced")
 
 @dataclass(frozen=True, repr=False)
 class ApplicationResult:
-    """One application's run.
+    """The result of one application.
 
-    `records`: consumed. `dropped`: `<step>:<reason>` -> records. `dead_letters`: the topics that keep those which are
-    dropped as dead letters, where there are any. `waiting`: records that may not be taken before the
-    applications in `waits_for` have caught up; of the own one, tasks that have stopped. `empty`: topics fed from
-    outside that have never had a record. `error`: the sentence that ended it; `raised`: the error that says it.
+    `records`: consumed. `dropped`: `<step>:<reason>` -> records. `dead_letters`: topics that received dead letters.
+    `restored`: tasks that started with state. `waiting`: records that may not be consumed before the applications in
+    `waits_for` have caught up; the application itself is among them if its own tasks have stopped. `empty`: external
+    topics that have never had a record. `error`: the message of the error that ended it; `raised`: the error itself.
     `assignment`: client -> task ids. `placement`: how the last assignment was made (see `Assigned`). `lost`: a sentence
-    for each store that has lost its rows. `recomputation`: where the result was computed again. `metrics`: the run's
-    last numbers; None where it did not come to claim the application.
+    per store that has lost its rows. `recomputation`: the outcome of a rebuild; None without one. `metrics`: the last
+    status; None if the application was not claimed.
     """
 
     application: str
@@ -62,7 +61,7 @@ class ApplicationResult:
 
 @dataclass(frozen=True, repr=False)
 class RunResults:
-    """All applications of one run, in the order in which they were started. `started_at`: ms."""
+    """The results of all applications of a run, in their order. `started_at`: ms since 1970."""
 
     started_at: int
     seconds: float
@@ -75,11 +74,11 @@ class RunResults:
 
     @property
     def failed(self) -> bool:
-        """Whether any application ended with an error or was taken over."""
+        """Whether an application ended with an error or was taken over."""
         return any(result.status in FAILED for result in self.applications)
 
     def check(self) -> None:
-        """Raise RunFailedError if any application failed or was taken over."""
+        """Raise RunFailedError if an application failed or was taken over."""
         if self.failed:
             raise RunFailedError(self)
 
@@ -89,7 +88,7 @@ class RunResults:
         return sum(result.records for result in self.applications)
 
     def to_json(self) -> dict[str, Any]:
-        """The form published as `schemas/run_results.json`."""
+        """The results in the form of `schemas/run_results.json`."""
         return {
             "started_at": self.started_at,
             "seconds": round(self.seconds, 3),
@@ -122,7 +121,7 @@ class RunResults:
 class RunFailedError(HeadwaterError):
     """Applications of a run failed or were taken over.
 
-    `results` has all applications, including those that ended well.
+    `results`: of all applications, including those without an error.
     """
 
     def __init__(self, results: RunResults) -> None:

@@ -1,4 +1,4 @@
-"""Runs of several applications, and those that are refused."""
+"""Runs of several applications on one cluster."""
 
 from __future__ import annotations
 
@@ -14,27 +14,24 @@ from ..chosen_plugins import log_of
 from ..ir.topology import Settings, Topology
 from ..log.errors import FullyRefreshedError
 from ..progress.committed import Committed
-from ..progress.committer import Committer
 from ..task_id import TaskKey
-from .application import ApplicationRun, check_log, check_state, look
+from .application import ApplicationRun, check_log, check_state, load_start_state
 from .cluster import Cluster
-from .epoch_plans import MadeCommits
 from .epochs import Feed
 from .events import ApplicationStopped, Observer, Silent
 from .failures import user_error
-from .rebuild import Passes, Recomputing, together
+from .loop import RunContext
+from .rebuild import Passes, Rebuild, together
 from .repartitioning import judged_start, start_with_topics_in_place
 from .results import ApplicationResult, RunResults
 from .stopping import check_not_paused
-from .upkeep import FedTopicsCleaning
+from .upkeep import ExternalTopicsCleaning
 
-# A run of several applications on one cluster: in turn until they are caught up, or all at the same time.
+# Every topology has its own generation, commits and loop. A run until caught up runs them one after the other, in the
+# given order, which is that of the graph. A lasting run runs all of them at the same time.
 #
-# Each topology has its own generation, commits and loop. A run until caught up takes them in the given order, which is
-# graph order. A lasting run works on all of them at the same time.
-#
-# A run looks at all of its applications at its start, and does not claim one that another run has claimed since. Once
-# one of its applications has been taken over, it claims no other. So a run that was suspended gives way to a newer one.
+# A run loads the state of all its applications at its start, and does not claim one that another run has claimed since.
+# Once one of its applications is taken over, it claims no other. So a run that was suspended gives way to a newer one.
 
 
 def run_topologies(
@@ -51,13 +48,13 @@ def run_topologies(
 ) -> RunResults:
     """Run applications on a cluster until they are caught up, or until `stop` is set.
 
-    The result of an application has the error that ended it. What becomes of the others depends on the run:
+    The result of an application has the error that ended it. The others:
 
-    - A lasting run ends too, by setting `stop`. If records were the reason, it goes on with the applications that do
-      not depend on the failed one.
-    - A run until caught up goes on with the others, unless another run has taken one of them over.
+    - In a lasting run they end too, as it sets `stop`. If failing records were the cause, applications that do not
+      depend on the failed one continue.
+    - In a run until caught up they continue, unless another run has taken one of them over.
 
-    `owned`: see `judged_start`. `feed`: what gives records to a run of one application until caught up. Raises
+    `owned`: see `judged_start`. `feed`: gives records to a run of one application until caught up. Raises
     OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
@@ -65,90 +62,74 @@ def run_topologies(
     observer = observer or Silent()
     try:
         check_log(topologies, settings, cluster.state_dir(settings))
-        claimed: list[Committer] = []
-        made = MadeCommits()
-        ended: set[str] = set()
+        context = RunContext(cluster, topologies, not until_caught_up, observer, held, feed)
         judged = start_with_topics_in_place(topologies, settings, observer, stop, owned)
 
         def run_of(topology: Topology, settings: Settings) -> ApplicationRun:
-            return ApplicationRun(
-                cluster,
-                topology,
-                settings,
-                observer,
-                held,
-                claimed,
-                made,
-                topologies,
-                lambda: ended,
-                judged.known(topology.application),
-                patient=not until_caught_up,
-                feed=feed,
-            )
+            return ApplicationRun(context, topology, settings, judged.known(topology.application))
 
-        recomputing = Recomputing(topologies, settings, cluster.state_dir(settings), judged, observer, owned)
-        beside = recomputing.begin()
-        runs = [run_of(each, settings) for each in topologies if each not in recomputing.members]
-        # All of them before the first claim: a run must see what others have claimed up to the moment when it began.
+        rebuild = Rebuild(topologies, settings, cluster.state_dir(settings), judged, observer, owned)
+        beside = rebuild.begin()
+        runs = [run_of(topology, settings) for topology in topologies if topology not in rebuild.members]
+        # All of them before the first claim: a run must see all claims up to its start.
         for run in runs:
             run.begin()
-        lasting = not until_caught_up
-        passes = Passes(recomputing, beside, run_of, _in_turn, observer, lambda: ended, lasting=lasting)
+        passes = Passes(rebuild, beside, run_of, _in_turn, context)
         log = log_of(settings)
-        with FedTopicsCleaning(topologies, settings, log, observer) as cleaning:
+        with ExternalTopicsCleaning(topologies, settings, log, observer) as cleaning:
             if until_caught_up:
                 results = [_in_turn(run, stop) for run in runs]
-                if recomputing.members:
+                if rebuild.members:
                     passes.until_switched(stop)
                     results += passes.results.values()
                 if all(result.status == "caught_up" for result in results):
                     cleaning.finish(stop)
             else:
                 with ThreadPoolExecutor(len(runs) + 1) as pool:
-                    recomputed = pool.submit(_recomputed, recomputing, passes, settings, run_of, stop, ended)
-                    results = [*pool.map(lambda run: _lasting(run, stop, ended), runs), *recomputed.result()]
+                    rebuilt = pool.submit(_rebuilt, rebuild, passes, context, settings, run_of, stop)
+                    results = [*pool.map(lambda run: _lasting(run, stop, context.ended), runs), *rebuilt.result()]
     finally:
         if not until_caught_up:
-            stop.set()  # others may wait for it, and nothing runs any more
-    order = [each.application for each in topologies]
-    results.sort(key=lambda each: order.index(each.application))
+            stop.set()  # other threads may wait for it, and nothing runs any more
+    order = [topology.application for topology in topologies]
+    results.sort(key=lambda result: order.index(result.application))
     return RunResults(started, time.monotonic() - begun, tuple(results))
 
 
-def _recomputed(
-    recomputing: Recomputing,
+def _rebuilt(
+    rebuild: Rebuild,
     passes: Passes[ApplicationRun],
+    context: RunContext,
     settings: Settings,
     run_of: Callable[[Topology, Settings], ApplicationRun],
     stop: threading.Event,
-    ended: set[str],
 ) -> list[ApplicationResult]:
-    """Compute results again beside all else that runs, and go on with those that have taken the old ones' place.
+    """Rebuild results in parallel to the other applications of a lasting run, then run the rebuilt applications.
 
-    Where records keep the new results from being completed, the others go on, as they do not depend on them.
+    If failing records stop the rebuilds, the others continue, as they do not depend on them.
     """
-    if not recomputing.members:
+    if not rebuild.members:
         return []
-    going_on = False
+    others_continue = False
     try:
         switched = passes.until_switched(stop)
-        going_on = switched or passes.stopped_by_records
+        others_continue = switched or passes.stopped_by_records
     finally:
-        if not going_on:
+        if not others_continue:
             stop.set()
     if not switched:
-        ended.update(each.application for each in recomputing.members)
+        context.ended.update(topology.application for topology in rebuild.members)
         return list(passes.results.values())
-    runs = [run_of(each, settings) for each in recomputing.members]
-    for run, member in zip(runs, recomputing.members, strict=True):
+    runs = [run_of(topology, settings) for topology in rebuild.members]
+    for run, member in zip(runs, rebuild.members, strict=True):
         run.begin(passes.results[member.application].generation)
     with ThreadPoolExecutor(len(runs)) as pool:
-        results = list(pool.map(lambda run: _lasting(run, stop, ended), runs))
-    return [together(passes.results.get(each.application), each) for each in results]
+        results = list(pool.map(lambda run: _lasting(run, stop, context.ended), runs))
+    return [together(passes.results.get(result.application), result) for result in results]
 
 
 def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
-    """Run an application after others. If it is taken over, the following ones are not started."""
+    """Run an application until caught up. If it is taken over, the following ones are not started."""
     result = run.run(stop, True)
     if result.status == "fenced":
         stop.set()
@@ -156,8 +137,8 @@ def _in_turn(run: ApplicationRun, stop: threading.Event) -> ApplicationResult:
 
 
 def _lasting(run: ApplicationRun, stop: threading.Event, ended: set[str]) -> ApplicationResult:
-    """Run an application beside others. When it ends the others end too, unless tasks of it have stopped for a record:
-    then those go on that can get records without it. `ended` is told.
+    """Run an application in a lasting run. At its end the others end too, unless its tasks have stopped at failing
+    records: then applications that can get records without it continue, and it is added to `ended`.
     """
     try:
         result = run.run(stop, False)
@@ -171,9 +152,6 @@ def _lasting(run: ApplicationRun, stop: threading.Event, ended: set[str]) -> App
     return result
 
 
-# Runs that end before a cluster is started, because of what the log says of their applications.
-
-
 def refused(
     topologies: Sequence[Topology],
     settings: Settings,
@@ -183,9 +161,9 @@ def refused(
     until_caught_up: bool = False,
     owned: Collection[str] | None = None,
 ) -> RunResults | None:
-    """The results of a run whose applications are all refused because of what the log says; None if it can begin.
+    """The results of a run in which no application can start, because of their state in the log; None if one can.
 
-    Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`, `owned`: see
+    Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`; `owned`: see
     `judged_start`. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
@@ -193,7 +171,9 @@ def refused(
     judged = judged_start(topologies, settings, owned)
     if judged.recomputed or judged.repartitions:
         return None
-    errors = [_refusal(each, settings, until_caught_up, judged.known(each.application)) for each in topologies]
+    errors = [
+        _refusal(topology, settings, until_caught_up, judged.known(topology.application)) for topology in topologies
+    ]
     results = tuple(
         ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error), raised=error)
         for topology, error in zip(topologies, errors, strict=True)
@@ -207,15 +187,15 @@ def refused(
 
 
 def _refusal(
-    topology: Topology, settings: Settings, until_caught_up: bool, known: Sequence[Change]
+    topology: Topology, settings: Settings, until_caught_up: bool, changes: Sequence[Change]
 ) -> HeadwaterError | None:
-    """Why the application cannot start now; None if it can."""
+    """The error for which an application cannot start; None if it can."""
     try:
-        found = look(topology, settings)
+        start = load_start_state(topology, settings)
         if until_caught_up:
-            check_not_paused(topology, found.log)
-        check_state(topology, Committed(found.log, topology, found.own), known)
-    except FullyRefreshedError:  # it happened just now: the next look may find nothing wrong
+            check_not_paused(topology, start.log)
+        check_state(topology, Committed(start.log, topology, start.own), changes)
+    except FullyRefreshedError:  # it was fully refreshed just now: the run itself may start
         return None
     except Exception as failed:
         error = user_error(failed)

@@ -1,4 +1,4 @@
-"""The status of a run, and its figures."""
+"""The status of a run, and its metrics as JSON."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from ..tasks.measured import PHASES, StoreSize
 from .counters import EPOCH_PHASES, EpochCounts, TaskCounts
 from .errors import Stop, TasksOfCause, WaitsFor
 
-# What an application's driver says of its run while it runs: the contents of the status in the log.
-#
-# The driver replaces it about once a second. It is for people: after a kill it is old, and only the commits say what
-# has happened.
+# The driver of an application writes a RunStatus to the log about once a second. It is for people: after a kill it is
+# old, and only the commits are true.
 
 VERSION = 1
-"""Of the form. A reader ignores fields that it does not know, so it grows only where one changes its meaning."""
+"""Of the format. Readers ignore unknown fields, so it is raised only if a field changes its meaning."""
 
 SILENT_MS = 5_000
-"""A status that is older than this, and than three times its driver's own interval, is stale."""
+"""A status that is older than this, and than three times its own interval, is stale."""
 
 Condition = Literal["running", "ended", "gone", "silent"]
-"""`gone`: its process has ended without a word. `silent`: it writes nothing any more, and may or may not live."""
+"""`gone`: its process has ended without a final status. `silent`: it writes no status any more, and may be alive."""
 
 
 class NewerStatusError(HeadwaterError):
@@ -37,9 +35,9 @@ class NewerStatusError(HeadwaterError):
 
     def __init__(self, application: str, version: int) -> None:
         super().__init__(
-            f"{application} is run by a newer version of Headwater: its status has form {version}, and this version "
-            f"reads up to {VERSION}",
-            "look with the version that runs it",
+            f"{application} is run by a newer version of Headwater: its status has format {version}, and this version "
+            f"reads formats up to {VERSION}",
+            "use the version that runs it",
         )
         self.application = application
         self.version = version
@@ -47,9 +45,8 @@ class NewerStatusError(HeadwaterError):
 
 @dataclass(frozen=True)
 class StoreStatus:
-    """A store of a task. `position`: changelog records that the copy has applied, `end`: those that are committed.
-
-    `size`: None where it is not known.
+    """A store of a task. `position`: changelog records that are applied; `end`: that are committed. `size`: None if
+    unknown.
     """
 
     name: str
@@ -64,10 +61,9 @@ class StoreStatus:
 class TaskStatus:
     """A task on a client.
 
-    `role`, `state`: values of TaskType and State. `since`: when it came to this state, ms since 1970. `lag`: records
-    committed to its topics and not consumed, of a running active task; of all others changelog records that its stores
-    lack. `rate`: how many of these it has taken in a second, lately. `counts`: of an active task, since the run began,
-    also on other clients.
+    `role`, `state`: values of TaskType and State. `since`: start of this state, ms since 1970. `lag`: unread records of
+    a running active task; of all others changelog records that its stores lack. `rate`: of these records, recently
+    consumed or applied per second. `counts`: of an active task, since the start of the run, on all clients.
     """
 
     id: str
@@ -85,18 +81,20 @@ class TaskStatus:
 
     @property
     def processes(self) -> bool:
-        """Whether it takes records, and its lag is of its topics."""
+        """Whether it consumes records, so that its lag is of its topics."""
         return self.role == "active" and self.state == "running"
 
     @property
     def restored(self) -> float:
-        """The share of its stores' changelog records that is applied: 1.0 without any."""
+        """The share of its stores' changelog records that is applied; 1.0 without any."""
         end = sum(store.end for store in self.stores)
         return 1.0 if not end else min(1.0, sum(store.position for store in self.stores) / end)
 
     @property
     def seconds_left(self) -> float | None:
-        """How long its stores need to catch up at the present rate; None where that is not known, or not a question."""
+        """How long its stores need to catch up at the present rate, seconds; None if unknown, or if it consumes
+        records.
+        """
         if self.processes:
             return None
         if not self.lag:
@@ -106,9 +104,8 @@ class TaskStatus:
 
 @dataclass(frozen=True)
 class ClientStatus:
-    """A client with its tasks, the active ones first. `host`: empty if it lies in the driver.
-
-    `epochs`: since the run began, by subtopology.
+    """A client with its tasks, the active ones first. `host`: empty if it is in the driver's process. `epochs`: since
+    the start of the run, by subtopology.
     """
 
     name: str
@@ -122,12 +119,11 @@ class ClientStatus:
 class RunStatus:
     """A run of an application, as its driver saw it at `written_at`. Times are ms since 1970, by the driver's clock.
 
-    `host`, `owner`: of the driver. `rebalancing`: tasks are on their way from client to client. `every`: ms from one
-    status to the next. `ended`: how it ended, as in a run's results; None while it runs. `error`, `hint`: what has
-    ended it. `failed_tasks`: ids of the tasks that have stopped by an error of theirs. `stops`: task id -> why it has.
-    `waits`: the tasks that take no records though there are some. `paused`: no epoch is open, and
-    none begins. `dropped`: `<step>:<reason>` -> records; those of global tables are of no task. `epochs`, `seconds`:
-    how many there have been, and their time by EPOCH_PHASES, on all clients that there have been.
+    `host`, `owner`: of the driver. `every`: interval of statuses, ms. `rebalancing`: a rebalance is in progress.
+    `ended`: how it ended, as in a run's results; None while it runs. `error`, `hint`: of the error that ended it.
+    `failed_tasks`: ids of stopped tasks. `stops`: task id -> cause. `waits`: tasks that wait though they have unread
+    records. `paused`: no epoch is open, and none starts. `dropped`: `<step>:<reason>` -> records; those of global
+    tables belong to no task. `epochs`: their number; `seconds`: their time by EPOCH_PHASES, on all clients of the run.
     """
 
     application: str
@@ -154,31 +150,28 @@ class RunStatus:
     waits: tuple[TasksOfCause, ...] = ()
 
     def stop(self, task: TaskStatus) -> Stop | None:
-        """Why a task has stopped; None if it has not."""
+        """The cause for which a task has stopped; None if it has not."""
         return self.stops.get(task.id) if task.role == "active" else None
 
     def waits_for(self, task: TaskStatus) -> tuple[WaitsFor, ...]:
-        """Why a task takes no records though there are some."""
+        """The causes for which a task waits though it has unread records."""
         return tuple(self._causes.get(task.id, ())) if task.role == "active" else ()
 
     @cached_property
     def _causes(self) -> Mapping[str, Sequence[WaitsFor]]:
-        found: dict[str, list[WaitsFor]] = {}
-        for each in self.waits:
-            for task in each.tasks:
-                found.setdefault(task, []).append(each.cause)
-        return found
+        causes: dict[str, list[WaitsFor]] = {}
+        for waiting in self.waits:
+            for task in waiting.tasks:
+                causes.setdefault(task, []).append(waiting.cause)
+        return causes
 
     def to_text(self) -> str:
-        """The text that the log keeps."""
+        """The status as JSON, for the log."""
         return to_json(self)
 
     @classmethod
-    def of_text(cls, application: str, text: str) -> RunStatus | None:
-        """The status in a text of `to_text`. Raises NewerStatusError.
-
-        None for what is none, or has values of wrong types.
-        """
+    def from_text(cls, application: str, text: str) -> RunStatus | None:
+        """The status from JSON of `to_text`; None if it is damaged. Raises NewerStatusError."""
         try:
             plain = parsed(text)
             version = plain["version"]
@@ -191,13 +184,13 @@ class RunStatus:
 
     @property
     def lives(self) -> bool | None:
-        """Whether its process is there; None if that is not known, as it is none of this machine."""
+        """Whether its process is alive; None if unknown, as it runs on another machine."""
         if self.owner is None or self.owner.boot_id != boot_id() or self.host != socket.gethostname():
             return None
         return self.owner.is_alive()
 
     def condition(self, now_ms: int) -> Condition:
-        """How the run fares, as far as one can tell from here at this time."""
+        """The condition of the run as seen from this process. `now_ms`: the present time, ms since 1970."""
         if self.ended is not None:
             return "ended"
         if self.lives is False:
@@ -206,15 +199,15 @@ class RunStatus:
 
 
 def this_process() -> tuple[str, Owner | None]:
-    """The host and the process that this code runs in."""
+    """The host and the process of this code."""
     return socket.gethostname(), Owner.from_pid(os.getpid())
 
 
-# The numbers of a run as JSON: in `run_results.json`, and from `headwater tasks --format json`.
+# Metrics of a run as JSON: in `run_results.json`, and printed by `headwater tasks --format json`.
 
 
 def run_figures(status: RunStatus) -> dict[str, Any]:
-    """The form published as `metrics` in `schemas/run_results.json`."""
+    """The metrics of a run, as `metrics` in `schemas/run_results.json`."""
     return {
         "epochs": status.epochs,
         "seconds": {phase: round(status.seconds.get(phase, 0.0), 6) for phase in EPOCH_PHASES},
@@ -223,12 +216,12 @@ def run_figures(status: RunStatus) -> dict[str, Any]:
 
 
 def client_figures(client: ClientStatus, status: RunStatus) -> dict[str, Any]:
-    """A client of a run with its tasks."""
+    """The metrics of a client with its tasks."""
     return {
         "client": client.name,
         "host": client.host or status.host,
         "threads": client.threads,
-        "epochs": [_epochs(each) for each in client.epochs],
+        "epochs": [_epochs(counts) for counts in client.epochs],
         "tasks": [_task(task, status) for task in client.tasks],
     }
 
@@ -257,10 +250,10 @@ def _task(task: TaskStatus, status: RunStatus) -> dict[str, Any]:
         "rate": task.rate,
         "restored": round(task.restored, 4),
         "seconds_left": None if task.seconds_left is None else round(task.seconds_left, 1),
-        "stores": [_store(each) for each in task.stores],
+        "stores": [_store(store) for store in task.stores],
         "counts": None if task.counts is None else _counts(task.counts),
         "stop": None if stop is None else asdict(stop),
-        "waits_for": [asdict(each) for each in status.waits_for(task)],
+        "waits_for": [asdict(cause) for cause in status.waits_for(task)],
     }
 
 
@@ -289,4 +282,4 @@ def _sorted(dropped: Mapping[str, int]) -> dict[str, int]:
 
 
 def _seconds(phases: Sequence[str], seconds: Sequence[float]) -> dict[str, float]:
-    return {phase: round(each, 6) for phase, each in zip(phases, seconds, strict=True)}
+    return {phase: round(spent, 6) for phase, spent in zip(phases, seconds, strict=True)}

@@ -1,4 +1,4 @@
-"""Writes an application's status to the log as it runs, about once a second."""
+"""Writes the status of a run to the log, about once a second."""
 
 from __future__ import annotations
 
@@ -6,23 +6,20 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from ...errors import HeadwaterError, MachineError
 from ..assignment.balance import tasks_of
-from ..ir.topology import Settings, Topology
 from ..log.errors import LogError
-from ..progress.committed import Committed
-from ..progress.planner import Planner
 from ..task_id import StoreId, TaskKey
 from ..tasks.assigned_tasks import TaskDescription
 from ..tasks.measured import StoreSize
 from ..tasks.state import State, TaskType
 from .counters import Counters
-from .epochs import Tally
+from .epoch_plans import ClaimedApplication
 from .errors import Stop, TasksOfCause
 from .events import Observer, StatusTaken
-from .group import Group
+from .failures import FailedTasks
 from .member import GroupMember
 from .status import ClientStatus, RunStatus, StoreStatus, TaskStatus, this_process
 from .waiting import Waits
@@ -31,48 +28,43 @@ EVERY_SECONDS = 1.0
 """The least time between two statuses."""
 
 LOOKS_TO_A_STATUS = 5
-"""How seldom a status is written to a log that wants few looks: object stores charge ten times as much for a write."""
+"""The interval of statuses, in poll intervals of the log: object stores charge ten times as much for a write."""
 
 MOST_SHARE = 0.02
-"""The most of the loop's time that goes into statuses: with thousands of tasks they come less often."""
+"""The most of the loop's time for statuses: with thousands of tasks they are less frequent."""
 
 WITH_TEXT = 1.5
-"""What a status costs with its text and its file, in times of what it costs to put it together."""
+"""The cost of a status with its JSON and its file, as a multiple of the cost of its data."""
 
 SAMPLES = 6
-"""A rate is that of the time between the oldest and the newest of so many statuses."""
+"""Statuses over which a rate is measured, from the oldest to the newest."""
 
 _Kept = tuple[str, TaskType, State]
 
 
 class StatusWriter:
-    """Used from the loop's thread, from the claim of the application on: before it, another run's status stands there.
+    """Writes statuses of an application from its claim on; before, the log has the status of the previous run.
 
-    `observer` is given each status, too. `seconds`: a clock that never goes back. A status that cannot be written is
-    left out: what is wrong with the disk, the next commit says.
+    Used from the loop's thread. The observer gets every status, too. A status that cannot be written is dropped: the
+    next commit reports what is wrong with the disk. `seconds`: a monotonic clock.
     """
 
     def __init__(
         self,
-        topology: Topology,
-        settings: Settings,
-        committed: Committed,
-        generation: int,
-        group: Group,
-        tally: Tally,
+        app: ClaimedApplication,
         counters: Counters,
         waits: Waits,
         observer: Observer,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._topology = topology
-        self._application = topology.application
-        self._parts = {part.number: part for part in topology.subtopologies}
-        self._committed = committed
-        self._planner = Planner(committed, settings.max_records, settings.max_bytes)
-        self._generation = generation
-        self._group = group
-        self._tally = tally
+        self._topology = app.topology
+        self._application = app.name
+        self._parts = {part.number: part for part in app.topology.subtopologies}
+        self._committed = app.committed
+        self._planner = app.planner
+        self._generation = app.committer.generation
+        self._group = app.group
+        self._tally = app.commits.tally
         self._counters = counters
         self._waits = waits
         self._observer = observer
@@ -80,13 +72,13 @@ class StatusWriter:
         self._host, self._owner = this_process()
         self._started = _now()
         self._due = self._due_in_log = float("-inf")
-        self._every_in_log = LOOKS_TO_A_STATUS * committed.log.look_seconds()
+        self._every_in_log = LOOKS_TO_A_STATUS * app.committed.log.look_seconds()
         self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
         self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
         self._last: RunStatus | None = None
         self._members: Mapping[str, GroupMember] = {}
         self._sizes = _sizes(self._before())
-        """The last known size of each store of a client: of this run, or of the one before."""
+        """(client, store) -> last known size, of this run or of the previous one."""
 
     @property
     def last(self) -> RunStatus | None:
@@ -94,9 +86,9 @@ class StatusWriter:
         return self._last
 
     def write_if_due(self, rebalancing: bool, paused: bool = False) -> None:
-        """Write how things stand, unless that was just done. Costs nothing until it is due.
+        """Write a status if one is due. Costs nothing before.
 
-        `paused`: nothing is worked on, and nothing begins.
+        `paused`: no epoch is open, and none starts.
         """
         if self._last is not None and paused != self._last.paused:
             self.write(rebalancing, paused)
@@ -106,14 +98,14 @@ class StatusWriter:
                 self._write(status)
 
     def write(self, rebalancing: bool = False, paused: bool = False) -> None:
-        """Write how things stand."""
+        """Write a status."""
         self._write(self._taken(rebalancing, paused))
 
     def end(self, how: str, error: HeadwaterError | None = None, failed: Collection[TaskKey] = ()) -> None:
-        """The run is over: say so, with the tasks as they were at last.
+        """Write the final status, with the last state of the tasks. `how`: a `Status` of `results.py`.
 
-        `error`: what has ended it. `failed`: the tasks that have stopped by an error of theirs. A run that was taken
-        over writes nothing: another one writes now.
+        `error`: that has ended the run. `failed`: the stopped tasks. A run that was taken over does not write, as the
+        newer run does.
         """
         if self._last is not None:
             self._last = replace(
@@ -140,10 +132,10 @@ class StatusWriter:
 
     def _taken(self, rebalancing: bool, paused: bool) -> RunStatus:
         begun = self._seconds()
-        found = replace(self._status(rebalancing, begun), paused=paused)
+        status = replace(self._status(rebalancing, begun), paused=paused)
         every = max(EVERY_SECONDS, WITH_TEXT * (self._seconds() - begun) / MOST_SHARE)
         self._due = begun + every
-        self._last = replace(found, every=round(max(every, self._every_in_log) * 1000))
+        self._last = replace(status, every=round(max(every, self._every_in_log) * 1000))
         self._observer.on(StatusTaken(self._application, self._last))
         return self._last
 
@@ -222,7 +214,9 @@ class StatusWriter:
                 else sum(max(0, store.end - store.position) for store in stores),
                 rate=self._rate(key, kept, done, seconds),
                 stores=stores,
-                counts=self._counters.shown(task.id.name, task.id.partition) if task.type is TaskType.ACTIVE else None,
+                counts=self._counters.task_rounded(task.id.name, task.id.partition)
+                if task.type is TaskType.ACTIVE
+                else None,
             )
 
     def _stores(self, member: GroupMember, task: TaskDescription) -> Iterator[StoreStatus]:
@@ -237,7 +231,7 @@ class StatusWriter:
         return self._sizes.get((member.client.name, store))
 
     def _with_sizes(self, client: ClientStatus) -> ClientStatus:
-        """A client with the sizes that its stores had when they were closed."""
+        """A client with the sizes of its stores when they were closed."""
         member = self._members.get(client.name)
         if member is None:
             return client
@@ -254,24 +248,41 @@ class StatusWriter:
         return replace(client, tasks=tuple(tasks))
 
     def _before(self) -> RunStatus | None:
-        """The last status of the run before, if it can be read."""
+        """The last status of the previous run; None if it cannot be read."""
         with suppress(OSError, HeadwaterError):
             text = self._committed.log.read_status(self._application)
-            return None if text is None else RunStatus.of_text(self._application, text)
+            return None if text is None else RunStatus.from_text(self._application, text)
         return None
 
     def _consumed(self, task: TaskDescription) -> int:
-        """Positions in its topics, added up: only differences of this mean anything."""
+        """The sum of its positions in its topics. Only differences of sums have a meaning."""
         topics = self._committed.own.tasks.of(task.id.key(self._application)).positions
         return sum(sum(lanes.values()) for lanes in topics.values())
 
     def _rate(self, key: tuple[str, str], kept: _Kept, done: int, seconds: float) -> float:
-        """Records in a second, since the oldest status in which the task did the same as now."""
+        """Records per second, since the oldest sample in which the task had the same client, role and state."""
         for then, sample in self._samples:
             before = sample.get(key)
             if before is not None and before[0] == kept and seconds > then:
                 return round(max(0, done - before[1]) / (seconds - then), 1)
         return 0.0
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """What a run knows and reports of its tasks: the stopped and waiting ones, counters, and the status."""
+
+    failed: FailedTasks
+    waits: Waits
+    counters: Counters
+    status: StatusWriter
+
+    @classmethod
+    def build(cls, app: ClaimedApplication, observer: Observer, starts: Callable[[str], bool]) -> Monitor:
+        """The monitor of a claimed application. `starts`: see `Waits`."""
+        failed, counters = FailedTasks(app.name, observer), Counters()
+        waits = Waits(app.topology, app.committed, app.planner, failed, observer, starts)
+        return cls(failed, waits, counters, StatusWriter(app, counters, waits, observer))
 
 
 def _sizes(status: RunStatus | None) -> dict[tuple[str, StoreId], StoreSize]:

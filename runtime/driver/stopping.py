@@ -1,4 +1,4 @@
-"""How a run is stopped or paused, and records are purged."""
+"""Stopping and pausing a run, and purging repartition topics."""
 
 from __future__ import annotations
 
@@ -20,10 +20,8 @@ from .epochs import EpochCommits
 from .event_texts import moment
 from .events import ApplicationPaused, ApplicationResumed, Observer
 
-# Stops a run on Ctrl-C, on SIGTERM, or when its terminal is closed.
-
 SAME_SECONDS = 0.2
-"""Signals within this time count as one: `timeout` sends its signal to its child, and then to the child's group."""
+"""Signals within this time count as one: `timeout` signals its child, and then the child's process group."""
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -32,24 +30,24 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def stopping(seconds: Callable[[], float] = time.monotonic) -> Iterator[threading.Event]:
     """An event that Ctrl-C, SIGTERM or SIGHUP sets, so that a run can finish its epoch, commit and close cleanly.
 
-    Enter it on the main thread and after Spark has started, because Spark installs a handler of its own. A second
-    signal ends the process at once, but for SIGHUP: who closes a terminal sends it, and its shell does so, too. One
-    that is ignored, as below `nohup`, still is. `seconds`: a clock that never goes back.
+    Enter it on the main thread, after Spark has started, because Spark installs a handler of its own. A second signal
+    ends the process at once. SIGHUP does not: both a closed terminal and its shell send it. An ignored SIGHUP, as under
+    `nohup`, stays ignored. `seconds`: a monotonic clock.
 
-    A thread of its own hears of signals, through the socket that the interpreter writes their numbers to. A handler
-    would not do. The kernel may give a signal to any thread, as it does to a process that has just been resumed, but
-    Python runs handlers on the main thread alone, once that thread no longer waits: for a lasting run, never. And a
-    handler that sets the event would wait for ever if it interrupts the main thread while that holds the event's lock.
+    A separate thread receives the signals, through the socket to which the interpreter writes their numbers. A handler
+    does not suffice. The kernel may deliver a signal to any thread, as it does to a process that was just resumed, but
+    Python runs handlers only on the main thread, once it stops waiting: in a lasting run, never. And a handler that
+    sets the event would deadlock if it interrupted the main thread while that holds the event's lock.
     """
     stop = threading.Event()
-    hearing, told = socket.socketpair()
-    told.setblocking(False)
-    listener = _Listener(hearing, stop, threading.get_ident(), seconds)
+    receiving, sending = socket.socketpair()
+    sending.setblocking(False)
+    listener = _Listener(receiving, stop, threading.get_ident(), seconds)
     thread = threading.Thread(target=listener.listen, name="signals", daemon=True)
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     if before[signal.SIGHUP] == signal.SIG_IGN:
         del before[signal.SIGHUP]
-    told_before = signal.set_wakeup_fd(told.fileno(), warn_on_full_buffer=False)
+    wakeup_before = signal.set_wakeup_fd(sending.fileno(), warn_on_full_buffer=False)
     for number in before:
         signal.signal(number, listener.end_if_again)
     thread.start()
@@ -58,29 +56,29 @@ def stopping(seconds: Callable[[], float] = time.monotonic) -> Iterator[threadin
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        signal.set_wakeup_fd(told_before)
-        told.close()  # the listener reads the end of what it is told
+        signal.set_wakeup_fd(wakeup_before)
+        sending.close()  # the listener reads the end of the stream
         thread.join()
-        hearing.close()
+        receiving.close()
 
 
 class _Listener:
-    """Sets `stop` for the first signal, and has the main thread end the process for a second one."""
+    """Sets `stop` at the first signal, and lets the main thread end the process at a second one."""
 
     def __init__(
-        self, hearing: socket.socket, stop: threading.Event, main_thread: int, seconds: Callable[[], float]
+        self, receiving: socket.socket, stop: threading.Event, main_thread: int, seconds: Callable[[], float]
     ) -> None:
-        self._hearing = hearing
+        self._receiving = receiving
         self._stop = stop
         self._main_thread = main_thread
         self._seconds = seconds
         self._again = False
 
     def listen(self) -> None:
-        """On a thread of its own, until there is nobody left who could tell of signals."""
+        """Receive signals on a thread of its own, until the other end of the socket is closed."""
         first: float | None = None
-        while told := self._hearing.recv(1):
-            number = told[0]
+        while received := self._receiving.recv(1):
+            number = received[0]
             if number not in _SIGNALS:
                 continue
             self._stop.set()
@@ -88,26 +86,23 @@ class _Listener:
                 first = self._seconds()
             elif not self._again and number != signal.SIGHUP and self._seconds() - first > SAME_SECONDS:
                 self._again = True
-                signal.pthread_kill(self._main_thread, number)  # wakes it, whatever it waits for
+                signal.pthread_kill(self._main_thread, number)  # interrupts its wait
 
     def end_if_again(self, number: int, _: FrameType | None) -> None:
-        """The handler of the main thread, which alone may put the default one in its place."""
+        """The handler of the main thread, the only one that may set handlers: it restores the default handler."""
         if self._again:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
 
-# Whether an application is paused (KIP-834): it begins no epoch and no slice of a restore, and keeps its claim.
-#
-# The pause is kept in the log, because who asks for it is another process, often on another machine. So it also
-# outlasts the driver: one that starts later finds the application paused.
-
 EVERY_SECONDS = 0.5
-"""The least time between two looks into the log."""
+"""The least time between two reads of the pause from the log."""
 
 
 class PausedError(HeadwaterError):
-    """A run until all is caught up cannot begin, because the application is paused: `application`, `since` in ms."""
+    """A run until caught up cannot start, because the application is paused: `application`, `since` in ms
+    since 1970.
+    """
 
     def __init__(self, topology: Topology, since: int) -> None:
         super().__init__(
@@ -119,7 +114,11 @@ class PausedError(HeadwaterError):
 
 
 class Pause:
-    """Used from the loop's thread. `seconds`: a clock that never goes back."""
+    """The pause of an application (KIP-834): it starts no epoch and no slice of a restore, and keeps its claim.
+
+    It is kept in the log, because another process asks for it, often on another machine. So it outlasts the driver.
+    Used from the loop's thread. `seconds`: a monotonic clock.
+    """
 
     def __init__(
         self, log: Log, application: str, observer: Observer, seconds: Callable[[], float] = time.monotonic
@@ -133,7 +132,7 @@ class Pause:
         self.since: int | None = None
 
     def asked_for(self) -> bool:
-        """Whether the application is to be left as it is. Looks at most twice a second, or as often as the log says.
+        """Whether the application is paused. Reads the log every EVERY_SECONDS, or at the interval that the log sets.
 
         Raises LogError.
         """
@@ -148,24 +147,23 @@ class Pause:
 
 
 def check_not_paused(topology: Topology, log: Log) -> None:
-    """Raises PausedError, LogError."""
+    """Raise PausedError if the application is paused. Raises LogError."""
     since = log.paused_since(topology.application)
     if since is not None:
         raise PausedError(topology, since)
 
 
-# Removes records of repartition topics that their readers have consumed: nobody else reads these.
-#
-# Source: `TaskManager.maybePurgeCommittedRecords` of Kafka Streams, with its `repartition.purge.interval.ms`. There
-# each client deletes what its tasks have committed. Here the driver knows the positions of all tasks, so it is one
-# commit.
-
 PURGE_SECONDS = 30.0
-"""How often. Kafka Streams' default."""
+"""The purge interval, Kafka Streams' default."""
 
 
 class RepartitionPurge:
-    """Used from the loop's thread. `seconds`: a clock that never goes back."""
+    """Purges consumed records of repartition topics, which have no other readers. Used from the loop's thread.
+
+    Source: `TaskManager.maybePurgeCommittedRecords` of Kafka Streams, with its `repartition.purge.interval.ms`. There
+    every client deletes the records that its tasks have committed. Here the driver knows the positions of all tasks, so
+    it is one commit. `seconds`: a monotonic clock.
+    """
 
     def __init__(
         self,
@@ -188,7 +186,7 @@ class RepartitionPurge:
         ]
 
     def advance(self) -> None:
-        """Commit what may go, if the time has come and there is something. Raises FencedError."""
+        """Commit a purge, if it is due and there are consumed records. Raises FencedError."""
         if not self._readers or self._seconds() < self._due:
             return
         self._due = self._seconds() + PURGE_SECONDS
@@ -200,7 +198,7 @@ class RepartitionPurge:
             self._commits.purge(purged)
 
     def _consumed(self) -> Iterator[Purged]:
-        """What the readers have consumed, where at least a whole segment can go."""
+        """The consumed records, where they are at least a whole segment."""
         own = self._committed.own
         for task, topic in self._readers:
             lanes: Mapping[int, int] = own.tasks.of(task.key(self._committed.application)).positions.get(topic, {})

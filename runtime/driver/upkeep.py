@@ -1,4 +1,4 @@
-"""Upkeep beside epochs: the log is cleaned."""
+"""Upkeep of the log in parallel to epochs: folding commits, removing files, cleaning segments."""
 
 from __future__ import annotations
 
@@ -20,25 +20,24 @@ from ..log.errors import FullyRefreshedError
 from ..log.log import Log
 from ..log.state import LogState
 from ..log.state_parts.folded import Fold, fold_now
-from .epochs import EpochCommits
+from .epoch_plans import ClaimedApplication
 from .events import LogCleaned, Observer, RecordsHeldBack, UpkeepFailed
 from .removal import Epochs, FileRemoval
 from .status import RunStatus
 
-# What a driver does beside the epochs, in a thread of its own: keeps snapshots of the log's state, folds old commits,
-# removes superfluous files.
-#
-# All of it may fail, for a full disk or a missing right. Then the log takes more space than it needs. The run says so
-# and goes on, and it is tried again.
-
 Work = Literal["fold", "remove"]
 
 _PAUSE_SECONDS = 0.0002
-"""Between two pieces of a snapshot: so long that other threads take their turn, which Python gives only every 5 ms."""
+"""The pause between two pieces of a snapshot: it lets other threads run, which Python switches only every 5 ms."""
 
 
 class Upkeep:
-    """Used from the loop's thread; what takes long is done in another one. At its end, what has begun is waited for."""
+    """Saves snapshots of the log's state, folds old commits, and removes unused files, in a thread of its own.
+
+    All of it may fail, with a full disk or without a permission. Then the log takes more space than it needs. The run
+    reports it and continues, and the work is tried again. Used from the loop's thread as a context; its end waits for
+    work that has started.
+    """
 
     def __init__(self, state: LogState, removal: FileRemoval, observer: Observer) -> None:
         self._state = state
@@ -64,15 +63,15 @@ class Upkeep:
         self._tell()
 
     def advance(self, epochs: Epochs) -> None:
-        """Begin what is due, and tell what has failed. The state has the commits of all epochs that are decided."""
+        """Start due work, and report failures. The state must have the commits of all decided epochs."""
         self._tell()
         if "remove" not in self._working and self._removal.due():
             self._working["remove"] = self._pool.submit(self._removal.advance, epochs)
 
     def _fold(self, fold: Fold) -> None:
-        """One at a time: what comes due meanwhile is left to the next.
+        """Start a fold, unless one is running: the next one includes its commits.
 
-        This is called in the middle of a commit, so nothing is raised or told here.
+        It is called in the middle of a commit, so it raises and reports nothing.
         """
         before = self._working.get("fold")
         if before is not None and not before.done():
@@ -83,7 +82,7 @@ class Upkeep:
 
     def _tell(self) -> None:
         ended, self._ended = self._ended, []
-        for work, future in [each for each in self._working.items() if each[1].done()]:
+        for work, future in [item for item in self._working.items() if item[1].done()]:
             del self._working[work]
             ended.append((work, future))
         for work, future in ended:
@@ -94,11 +93,11 @@ class Upkeep:
 
 
 def _cause(future: Future[None]) -> str:
-    """Why it failed; empty if it did not. Raises what is neither the machine's fault nor the log's."""
+    """The cause of a failure of the machine or the log; empty if there was none. Raises other errors."""
     try:
         future.result()
     except FullyRefreshedError:
-        return ""  # the loop notices it, and ends
+        return ""  # the loop detects it, and ends
     except HeadwaterError as error:
         return str(error)
     except (OSError, MemoryError) as error:
@@ -106,93 +105,89 @@ def _cause(future: Future[None]) -> str:
     return ""
 
 
-# Has the log cleaned while applications run: by a thread of its own, whose results are committed between epochs.
+# Log cleaning while applications run: in a thread of its own, with commits between epochs.
 #
 # Source: Kafka's `LogCleaner`, with its `log.cleaner.backoff.ms`. There brokers clean. Here the driver of an
-# application does, as it alone commits for it; what is fed from outside has no driver and is cleaned by each run. A
-# round reads and writes beside the epochs, its commit takes a few milliseconds. What cannot be cleaned is told, and
-# tried again: it costs space and nothing else.
+# application does, as only it commits for the application; external topics have no driver, and every run cleans them. A
+# round reads and writes in parallel to epochs, its commit takes a few milliseconds. A failure costs only space: it is
+# reported, and tried again.
 
 WAIT_SECONDS = 0.005
-"""How long the end of a run sleeps at most while the last round goes on."""
+"""How long the end of a run sleeps at most between two checks whether its last round is done."""
 
 
-class Cleanings:
-    """Tells what rounds have come to. A failure that lasts is told once. `topologies`: those of the run."""
+class CleaningReports:
+    """Reports rounds of cleaning to the observer, a lasting failure once. `topologies`: of the run."""
 
     def __init__(self, application: str, topologies: Iterable[Topology], log: Log, observer: Observer) -> None:
         self._application = application
-        self._running = {each.application for each in topologies}
+        self._running = {topology.application for topology in topologies}
         self._log = log
         self._observer = observer
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._held: set[tuple[str, str]] = set()
 
     def done(self, cleaned: Cleaned, segments: int, seconds: float) -> None:
-        """A round was committed, with so many segments in the place of others."""
-        for each in cleaned.held:
-            if each.reader not in self._running and (each.topic, each.reader) not in self._held:
+        """Report a committed round. `segments`: number of segments that have replaced others; `seconds`: duration."""
+        for held in cleaned.held:
+            if held.reader not in self._running and (held.topic, held.reader) not in self._held:
                 with suppress(HeadwaterError, OSError):  # the next round tries again
-                    self._tell_held(each)
+                    self._report_held(held)
         for damage in cleaned.damage:
             self.failed(damage)
         if segments:
             self._observer.on(LogCleaned(self._application, cleaned.read, segments, seconds))
         elif not cleaned.damage:
-            self._told.clear()
+            self._reported.clear()
 
-    def _tell_held(self, held: HeldBack) -> None:
-        """Say which reader records wait for, unless another run is at work for it."""
+    def _report_held(self, held: HeldBack) -> None:
+        """Report the reader for which records are kept, unless another run is at work for it."""
         text = self._log.read_status(held.reader)
-        status = None if text is None else RunStatus.of_text(held.reader, text)
+        status = None if text is None else RunStatus.from_text(held.reader, text)
         if status is None or status.condition(time.time_ns() // 1_000_000) != "running":
             self._held.add((held.topic, held.reader))
             since = last_commit_at(self._log, held.reader)
             self._observer.on(RecordsHeldBack(self._application, held.topic, held.reader, held.records, since))
 
     def failed(self, error: Exception) -> None:
-        """A round has failed, or could not read something."""
+        """Report a round that has failed, or a file that it could not read."""
         if isinstance(error, OSError | MemoryError):
             error = MachineError.from_error(error)
         cause = str(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
-        if cause not in self._told:
-            self._told.add(cause)
+        if cause not in self._reported:
+            self._reported.add(cause)
             self._observer.on(UpkeepFailed(self._application, "clean", cause))
 
 
 class LogCleaning:
-    """The cleaning of a running application's topics. Used from the loop's thread, as a context: rounds end with it.
+    """Cleans the topics of a running application. Used from the loop's thread as a context, whose end ends its rounds.
 
-    `topologies`: those of the run. `seconds`: a clock that never goes back.
+    `topologies`: of the run. `seconds`: a monotonic clock.
     """
 
     def __init__(
         self,
-        topology: Topology,
-        settings: Settings,
-        log: Log,
-        state: LogState,
-        commits: EpochCommits,
+        app: ClaimedApplication,
         observer: Observer,
         topologies: Sequence[Topology] = (),
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._settings = settings
-        self._log = log
-        self._state = state
-        self._commits = commits
+        self._settings = settings = app.settings
+        self._log = log = app.committed.log
+        self._state = app.committed.own
+        self._commits = app.commits
         self._seconds = seconds
-        policies = policies_of(topology, settings.delete_retention_ms)
+        policies = policies_of(app.topology, settings.delete_retention_ms)
         self._cleaner = Cleaner(log, policies, LIMITS, topologies)
-        self._cleanings = Cleanings(topology.application, (topology, *topologies), log, observer)
-        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"{topology.application}-cleaner")
+        self._reports = CleaningReports(app.name, (app.topology, *topologies), log, observer)
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix=f"{app.name}-cleaner")
         self._ending = threading.Event()
         self._working: Future[Cleaned] | None = None
         self._begun = 0.0
         self._due = seconds() + settings.clean_interval_ms / 1000
 
     def advance(self) -> None:
-        """Commit what a round has come to, or begin with the next one if the time has come. Raises FencedError."""
+        """Commit a finished round, or start the next one if it is due. Raises FencedError."""
         if self._working is not None:
             if self._working.done():
                 self._commit()
@@ -200,9 +195,9 @@ class LogCleaning:
             self._begin()
 
     def finish(self, stop: threading.Event) -> None:
-        """Do what is due at the end of a run that is caught up, unless `stop` is set meanwhile. Raises FencedError.
+        """Do one round at the end of a run that is caught up, unless `stop` is set meanwhile. Raises FencedError.
 
-        Short runs are over before it is time for a round. One round only: the next run goes on.
+        Short runs end before a round is due. The next run does the next round.
         """
         if not self._settings.clean:
             return
@@ -224,9 +219,7 @@ class LogCleaning:
         working, self._working = self._working, None
         if working is not None and working.exception() is None:
             for path in working.result().files:
-                with suppress(
-                    OSError, HeadwaterError
-                ):  # it is garbage once the next driver has claimed the application
+                with suppress(OSError, HeadwaterError):  # the next driver removes unlisted files
                     self._log.remove(path)
 
     def _begin(self) -> None:
@@ -234,25 +227,25 @@ class LogCleaning:
         self._working = self._pool.submit(self._cleaner.round, self._state, lambda: not self._ending.is_set())
 
     def _commit(self) -> None:
-        """Take up a round that has ended. Raises FencedError."""
+        """Commit a finished round. Raises FencedError."""
         working, self._working = self._working, None
         assert working is not None
         self._due = self._seconds() + self._settings.clean_interval_ms / 1000
         try:
             cleaned = working.result()
-        except Exception as error:  # whatever it is: the epochs do not depend on it
-            self._cleanings.failed(error)
+        except Exception as error:  # of any kind: epochs do not depend on it
+            self._reports.failed(error)
             return
         committed = commit_cleaned(cleaned, self._log, self._state, self._commits.rewrite)
-        self._cleanings.done(cleaned, len(committed), self._seconds() - self._begun)
+        self._reports.done(cleaned, len(committed), self._seconds() - self._begun)
         if cleaned.more and committed:
             self._due = self._seconds()
 
 
-class FedTopicsCleaning:
-    """The cleaning of what is fed from outside, in a thread of its own while a run goes on. Used as a context.
+class ExternalTopicsCleaning:
+    """Cleans the external topics that the topologies of a run read, in a thread of its own. Used as a context.
 
-    Each run does it for the topics that its topologies read. Several at once are no harm: one of them is first.
+    Several runs may do so at once: the commit of one of them wins.
     """
 
     def __init__(self, topologies: Sequence[Topology], settings: Settings, log: Log, observer: Observer) -> None:
@@ -260,7 +253,7 @@ class FedTopicsCleaning:
         self._log = log
         self._interval = settings.clean_interval_ms / 1000
         self._cleaner = Cleaner(log, policies_of_fed(topologies), LIMITS, topologies)
-        self._cleanings = Cleanings(self._application, topologies, log, observer)
+        self._reports = CleaningReports(self._application, topologies, log, observer)
         self._grace = settings.file_delete_delay_ms / 1000
         self._state: LogState | None = None
         self._removal: FileRemoval
@@ -279,7 +272,7 @@ class FedTopicsCleaning:
         self._end()
 
     def finish(self, stop: threading.Event) -> None:
-        """Do what is due at the end of a run that is caught up, unless `stop` is set meanwhile."""
+        """Do one round at the end of a run that is caught up, unless `stop` is set meanwhile."""
         self._end()
         if self._wanted and not stop.is_set():
             self._round(lambda: not stop.is_set())
@@ -295,7 +288,7 @@ class FedTopicsCleaning:
             wait = 0.0 if self._round(lambda: not self._ending.is_set()) else self._interval
 
     def _round(self, may_go_on: Callable[[], bool]) -> bool:
-        """Do a round. Returns whether there is more to do."""
+        """Do one round. Whether there is more to do."""
         begun = time.monotonic()
         try:
             if self._state is None:
@@ -309,11 +302,11 @@ class FedTopicsCleaning:
             self._removal.advance()
         except CleaningStoppedError:
             return False
-        except Exception as error:  # whatever it is: nothing depends on it
+        except Exception as error:  # of any kind: nothing depends on it
             if isinstance(error, FullyRefreshedError):
                 self._state = None
             else:
-                self._cleanings.failed(error)
+                self._reports.failed(error)
             return False
-        self._cleanings.done(cleaned, len(committed), time.monotonic() - begun)
+        self._reports.done(cleaned, len(committed), time.monotonic() - begun)
         return cleaned.more and bool(committed)

@@ -1,4 +1,4 @@
-"""Why a run waits: its tasks, and other runs."""
+"""Causes for which the tasks of an application wait."""
 
 from __future__ import annotations
 
@@ -19,19 +19,17 @@ from .errors import LASTING, Stop, WaitsFor
 from .events import Observer
 from .failures import FailedTasks
 from .status import RunStatus, TaskStatus
-from .wait_texts import Telling
-
-# What the runs of other applications say of themselves, as far as somebody waits for these.
+from .wait_texts import WaitReports
 
 EVERY_SECONDS = 1.0
-"""The least time between two looks at a status."""
+"""The least time between two reads of a status."""
 
 
 class OtherRuns:
-    """Used from the loop's thread. `starts`: whether the run of this process is about to claim an application.
-    `generation`: with which an application was claimed last, as far as is committed; -1: never.
+    """The state of other applications' runs, from their statuses in the log. Used from the loop's thread.
 
-    `seconds`: a clock that never goes back.
+    `starts`: whether the run of this process is about to claim an application. `generation`: the last committed
+    generation of an application; -1: it was never claimed. `seconds`: a monotonic clock.
     """
 
     def __init__(
@@ -48,31 +46,31 @@ class OtherRuns:
         self._every = max(EVERY_SECONDS, log.look_seconds())
         self._known: dict[str, tuple[float, RunStatus | None]] = {}
 
-    def of_task(self, task: TaskKey) -> tuple[WaitsFor, ...]:
-        """Why a task of another application that has records to take is not done with them."""
+    def causes_of_task(self, task: TaskKey) -> tuple[WaitsFor, ...]:
+        """Why a task of another application still has unread records."""
         application, subtopology, partition = task
-        whole = self.of_application(application)
+        whole = self.cause_of_application(application)
         if whole is not None and whole.reason == "starting":
-            return (whole,)  # what the run before has come to does not count any more
+            return (whole,)  # the status is that of the previous run
         status = self._status(application)
-        found = None if status is None else _active(status, task)
-        stop = None if status is None or found is None else status.stop(found)
+        active = None if status is None else _active(status, task)
+        stop = None if status is None or active is None else status.stop(active)
         if stop is not None:
             return (WaitsFor(application, "stopped", subtopology, partition, stop),)
         if whole is not None:
             return (whole,)
-        if status is None or found is None:
+        if status is None or active is None:
             return (WaitsFor(application, "no_client", subtopology),)
-        if found.state in ("created", "restoring"):
+        if active.state in ("created", "restoring"):
             return (WaitsFor(application, "restoring", subtopology),)
-        return status.waits_for(found) or (WaitsFor(application, "behind", subtopology),)
+        return status.waits_for(active) or (WaitsFor(application, "behind", subtopology),)
 
-    def of_application(self, application: str) -> WaitsFor | None:
-        """Why an application as a whole does nothing; None if its run is at work."""
+    def cause_of_application(self, application: str) -> WaitsFor | None:
+        """Why an application as a whole does not work; None if its run is at work."""
         status = self._status(application)
         condition = "ended" if status is None else status.condition(time.time_ns() // 1_000_000)
         claimed = -1 if status is None else status.generation
-        if self._generation(application) > claimed:  # another run, which has not said anything yet
+        if self._generation(application) > claimed:  # a newer run, which has not written a status yet
             return WaitsFor(application, "starting")
         match condition:
             case "running":
@@ -84,7 +82,7 @@ class OtherRuns:
                 return WaitsFor(application, "starting" if self._starts(application) else "not_running")
 
     def unwritten(self, application: str, topic: str) -> WaitsFor:
-        """Why nobody writes a topic of another application yet."""
+        """Why a topic of another application has no writer yet."""
         if self._starts(application):
             return WaitsFor(application, "starting")
         return WaitsFor(application, "unwritten", topic=topic)
@@ -94,29 +92,31 @@ class OtherRuns:
         if self._seconds() - at >= self._every:
             with suppress(HeadwaterError, OSError):  # of a newer version, or it cannot be read just now
                 text = self._log.read_status(application)
-                status = None if text is None else RunStatus.of_text(application, text)
+                status = None if text is None else RunStatus.from_text(application, text)
             self._known[application] = self._seconds(), status
         return status
 
 
 def _active(status: RunStatus, task: TaskKey) -> TaskStatus | None:
     wanted = "active", task.subtopology, task.partition
-    tasks = (each for client in status.clients for each in client.tasks)
-    return next((each for each in tasks if (each.role, each.subtopology, each.partition) == wanted), None)
+    tasks = (task_status for client in status.clients for task_status in client.tasks)
+    return next(
+        (candidate for candidate in tasks if (candidate.role, candidate.subtopology, candidate.partition) == wanted),
+        None,
+    )
 
-
-# Which tasks of an application wait, and for whom.
-#
-# An epoch says of each task which lanes the records that it leaves wait for (`TaskOutcome.held_by`). The committed
-# state says which tasks upstream have records for these. Why they do not take them, they themselves know: those of this
-# application here, those of others by their status.
 
 Lane = tuple[str, int]
 """A topic, and one of its lanes."""
 
 
 class Waits:
-    """Used from the loop's thread only."""
+    """Finds the waiting tasks of an application and their causes. Used from the loop's thread only.
+
+    The outcome of an epoch has the lanes for which a task's remaining records wait (`TaskOutcome.held_by`). The
+    committed state has the tasks upstream with unread records for these lanes. Why these do not consume them is known
+    here for tasks of this application, and from the status of their run for others.
+    """
 
     def __init__(
         self,
@@ -127,18 +127,18 @@ class Waits:
         observer: Observer,
         starts: Callable[[str], bool] = lambda _: False,
     ) -> None:
-        """`starts`: whether this run will come to another application that it has not claimed yet."""
+        """`starts`: whether this run will start another application that it has not claimed yet."""
         self._application = topology.application
         self._parts = {part.name: part for part in topology.subtopologies}
         self._committed = committed
         self._planner = planner
         self._failed = failed
         self._others = OtherRuns(committed.log, starts, self._generation)
-        self._telling = Telling(topology.application, observer, self._still)
+        self._reports = WaitReports(topology.application, observer, self._still)
         self._held: dict[TaskKey, tuple[Lane, ...]] = {}
 
     def took(self, outcomes: Iterable[TaskOutcome]) -> None:
-        """Note what the tasks of an epoch have come to."""
+        """Note the outcomes of an epoch."""
         for outcome in outcomes:
             key = outcome.key(self._application)
             if outcome.held_by:
@@ -148,34 +148,35 @@ class Waits:
 
     @property
     def stops(self) -> Mapping[TaskKey, Stop]:
-        """Why tasks of the application have stopped."""
+        """The stopped tasks of the application."""
         return self._failed.stops
 
     def look(self, states: Mapping[TaskId, State]) -> dict[WaitsFor, list[TaskId]]:
-        """The tasks that take no records though there are some, by whom they wait for; tells what is new of it.
+        """Cause -> tasks that wait for it with unread records. Reports changes to the observer.
 
-        `states`: of the active tasks, in their order.
+        `states`: of the active tasks, in order.
         """
         look = _Look(self._committed.network(), {task.key(self._application): state for task, state in states.items()})
-        found: dict[WaitsFor, list[TaskId]] = {}
+        waiting: dict[WaitsFor, list[TaskId]] = {}
         for task, state in states.items():
             key = task.key(self._application)
             if state is State.RUNNING and key not in self._failed.tasks:
                 for cause in self._held_back(key, look):
-                    found.setdefault(cause, []).append(task)
-        self._telling.tell({cause: tasks for cause, tasks in found.items() if cause.reason in LASTING})
-        return {cause: found[cause] for cause in sorted(found, key=lambda each: each.order)}
+                    waiting.setdefault(cause, []).append(task)
+        self._reports.report({cause: tasks for cause, tasks in waiting.items() if cause.reason in LASTING})
+        return {cause: waiting[cause] for cause in sorted(waiting, key=lambda cause: cause.order)}
 
     def _still(self, cause: WaitsFor) -> bool:
-        """Whether one of the reasons that do not end by themselves is still there."""
+        """Whether a lasting cause persists."""
         if cause.topic is not None:
             return self._committed.network().writer(cause.topic) is None
         if cause.subtopology is None or cause.partition is None:
-            return cause.application != self._application and cause == self._others.of_application(cause.application)
+            other = cause.application != self._application
+            return other and cause == self._others.cause_of_application(cause.application)
         task = TaskKey(cause.application, cause.subtopology, cause.partition)
         if cause.application == self._application:
             return self._failed.stops.get(task) == cause.stop
-        return cause in self._others.of_task(task) and self._is_behind(task)
+        return cause in self._others.causes_of_task(task) and self._is_behind(task)
 
     def _generation(self, application: str) -> int:
         state = self._committed.states.get(application)
@@ -188,35 +189,36 @@ class Waits:
         return self._committed.unread(task) > 0
 
     def _held_back(self, task: TaskKey, look: _Look) -> set[WaitsFor]:
-        """Why a task of this application takes none of its records; nothing, if it may take some or has none."""
-        found: set[WaitsFor] = set()
+        """Why a task of this application consumes none of its unread records; empty if it may, or has none."""
+        causes: set[WaitsFor] = set()
         if not self._is_behind(task):
-            return found
+            return causes
         for topic, lane in self._held.get(task, ()):
             part = self._parts[task.subtopology]
-            place = part.name, topic, lane
-            if place not in look.behind:  # the same for all partitions
-                look.behind[place] = self._planner.behind(part, topic, lane, look.network)
-            behind = look.behind[place]
+            key = part.name, topic, lane
+            if key not in look.behind:  # the same for all partitions
+                look.behind[key] = self._planner.behind(part, topic, lane, look.network)
+            behind = look.behind[key]
             if behind is None:
-                writer = next(each.writer for each in part.sources if each.name == topic)
-                found.add(self._others.unwritten(writer or "", topic))
-            for each in behind or ():
-                if each not in look.causes:
-                    look.causes[each] = set()  # should it wait for itself
-                    look.causes[each] = self._causes(each, look)
-                found |= look.causes[each]
-        return found
+                writer = next(source.writer for source in part.sources if source.name == topic)
+                causes.add(self._others.unwritten(writer or "", topic))
+            for task_behind in behind or ():
+                if task_behind not in look.causes:
+                    look.causes[task_behind] = set()  # ends a cycle of tasks
+                    look.causes[task_behind] = self._causes(task_behind, look)
+                causes |= look.causes[task_behind]
+        return causes
 
     def _causes(self, task: TaskKey, look: _Look) -> set[WaitsFor]:
-        """Why a task that has records to take is not done with them."""
+        """Why a task with unread records has not consumed them."""
         application, subtopology, partition = task
         if application != self._application:
-            # What the other one says of this application may be older than what is known here.
+            # The other status may be older than the state of this application.
             behind = WaitsFor(application, "behind", subtopology)
-            said = self._others.of_task(task)
+            reported = self._others.causes_of_task(task)
             return {
-                behind if each.application == self._application and not self._still(each) else each for each in said
+                behind if cause.application == self._application and not self._still(cause) else cause
+                for cause in reported
             }
         if task in self._failed.tasks:
             return {WaitsFor(application, "stopped", subtopology, partition, self._failed.stops[task])}
@@ -230,7 +232,7 @@ class Waits:
 
 @dataclass
 class _Look:
-    """One look: what is found out once for all tasks. `behind`: by subtopology, topic and lane."""
+    """Results shared by all tasks of one `look`. `behind`: by subtopology, topic and lane."""
 
     network: Network
     states: Mapping[TaskKey, State]

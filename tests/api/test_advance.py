@@ -308,7 +308,7 @@ def test_row_that_fails_as_time_passes_is_the_fault_of_no_record(project: Path, 
         with pytest.raises(DrivenRunError) as failed:
             driver.advance("30s")
     assert "topologies/failing.yml:10: " in failed.value.cause
-    assert "this came up as time passed, without a record" in failed.value.cause
+    assert "it was raised as time passed, without a record" in failed.value.cause
 
 
 @ENGINES

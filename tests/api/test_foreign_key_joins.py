@@ -106,5 +106,5 @@ def test_answer_that_a_step_cannot_process_stops_its_task_whatever_the_topics_sa
             driver.pipe_input("orders", [order])
         assert driver.dropped == {}
     assert "cannot be processed" in failed.value.cause
-    assert "of a join by a foreign key: others depend on each of these" in failed.value.hint
-    assert "goes on without such records" not in failed.value.hint
+    assert "of a join by a foreign key: later changes depend on it" in failed.value.hint
+    assert "skips such records" not in failed.value.hint

@@ -105,7 +105,7 @@ def test_rebalances_and_damage_are_said_as_they_happen_but_not_the_first_placing
         "flights-delays: client-2 is gone; its tasks go to other clients",
         "flights-delays: sticky has placed the tasks on 1 client: 4 kept, 1 moved, 0 new\n"
         "    0_1 from a client that is gone to client-1",
-        "flights-delays: client-3 has come, and is given no tasks: no room",
+        "flights-delays: client-3 cannot join, and gets no tasks: no room",
         "flights-delays: store totals, partition 1, was damaged on client-1 and is wiped: a page is broken",
     ]
 

@@ -43,9 +43,9 @@ def test_unit_signals_the_driver_alone_and_runs_a_command_that_there_is() -> Non
 
 def test_page_has_the_sentences_of_runs() -> None:
     told = sentence(ClusterEnded("shop-sales", "Spark's JVM was ended by SIGTERM"))
-    assert "ends without a commit of what was open, as Spark's JVM was ended by SIGTERM" in told
+    assert "ends without a commit of its open epochs, as Spark's JVM was ended by SIGTERM" in told
     words = " ".join(PAGE.split())
-    assert "`ends without a commit of what was open, as Spark's JVM was ended by SIGTERM`" in words
+    assert "`ends without a commit of its open epochs, as Spark's JVM was ended by SIGTERM`" in words
     assert "is in use by process 4711" in str(LockError("state", 4711))
     assert "`... is in use by process 4711`" in words
     assert str(FencedError("shop-sales", 1, 2)).startswith("another run of shop-sales has started")

@@ -103,7 +103,7 @@ def waiting() -> RunStatus:
 REASONS = [
     "task 0_0 has stopped at record orders[0]@3 (topologies/sales.yml:14): division by zero",
     "task 1_0 waits for task 0 of sales, which has stopped at record orders[0]@3 (topologies/sales.yml:14); correct "
-    "the step or set `on_error`, start the run of shop-sales again, and they go on",
+    "the step or set `on_error`, start the run of shop-sales again, and they continue",
 ]
 
 
@@ -211,8 +211,8 @@ def test_status_of_a_newer_version_is_an_error_with_the_way_out(headwater: Headw
     result = headwater("tasks")
     assert (result.exit_code, result.stderr) == (
         1,
-        "error: shop-sales is run by a newer version of Headwater: its status has form 99, and this version reads up "
-        "to 1\n  hint: look with the version that runs it\n",
+        "error: shop-sales is run by a newer version of Headwater: its status has format 99, and this version reads "
+        "formats up to 1\n  hint: use the version that runs it\n",
     )
 
 

@@ -27,7 +27,7 @@ DEEP = "[" * 200_000
 
 
 def status(_: Path) -> object:
-    return RunStatus.of_text("shop-sales", DEEP)
+    return RunStatus.from_text("shop-sales", DEEP)
 
 
 def snapshot(_: Path) -> object:

@@ -211,10 +211,7 @@ def test_record_that_cannot_be_processed_is_an_error_of_its_case(headwater: Run,
     (case,) = found["tests"]
     assert case["status"] == "error"
     assert case["error"].startswith("topologies/sales.yml:14: record orders[")
-    assert (
-        case["hint"]
-        == "`on_error: skip` or `on_error: dead_letter` of the flow or the topic goes on without such records"
-    )
+    assert case["hint"] == "`on_error: skip` or `on_error: dead_letter` of the flow or the topic skips such records"
     told = headwater("test").stdout
     assert f"  hint: {case['hint']}\n" in told
     assert "headwater read" not in told  # the log of a case is gone

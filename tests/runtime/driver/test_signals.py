@@ -86,8 +86,8 @@ def test_signal_to_every_process_ends_the_run_without_its_open_epoch_and_is_no_f
 
         assert run.end() == 0, run.output
 
-    assert "ends without a commit of what was open, as Spark's JVM was ended by SIGTERM" in run.output
-    assert "nothing is lost: the next run does it again" in run.output
+    assert "ends without a commit of its open epochs, as Spark's JVM was ended by SIGTERM" in run.output
+    assert "no record is lost: the next run processes them again" in run.output
     assert "shop-spending: interrupted, 0 records in 0 commits" in run.output
     assert "memory" not in run.output
     assert "Traceback" not in run.output

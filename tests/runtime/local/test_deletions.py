@@ -93,7 +93,7 @@ def test_store_that_comes_back_after_deletions_were_dropped_is_restored_from_not
 
     assert (result.status, result.error) == ("caught_up", None)
     assert sorted((each.partition, each.position) for each in story.of(StoreOutdated)) == list(enumerate(at))
-    assert "is restored from nothing on client-1: it stood at position" in sentence(story.of(StoreOutdated)[0])
+    assert "is restored from scratch on client-1: it was at position" in sentence(story.of(StoreOutdated)[0])
     assert {each.partition for each in story.of(StoreRestored)} == {0, 1}
     found = {row["key.k"]: row["value.name"] for row in app.read(PAIRS)}
     assert found == {"0-3": None, "0-77": "there", "1-3": None, "1-77": None}

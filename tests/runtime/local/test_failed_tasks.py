@@ -88,10 +88,10 @@ def test_task_whose_store_is_damaged_three_times_in_a_row_ends_and_the_others_ha
     assert result.status == "failed"
     assert result.error == (
         "the stores of task sums_2 of test-app were damaged 3 times in a row on client-1, though they were restored "
-        "each time: the disk has changed a byte (look at the disk and the memory of client-1, then run again: nothing "
-        "that is committed is lost)"
+        "each time: the disk has changed a byte (check the disk and the memory of client-1, then run again: no commit "
+        "is lost)"
     )
-    status = RunStatus.of_text("test-app", app.log.read_status("test-app"))
+    status = RunStatus.from_text("test-app", app.log.read_status("test-app"))
     assert (status.failed_tasks, f"{status.error} ({status.hint})") == (("0_2",), result.error)
     (failed,) = story.of(TaskFailed)
     assert sentence(failed).startswith("test-app/sums: task 2 stopped: the stores of task sums_2")

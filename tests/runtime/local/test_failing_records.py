@@ -384,7 +384,7 @@ def test_errors_whose_texts_nobody_can_write_end_nothing_else(tmp_path, on_error
     assert visible(printed, lines=True) == printed
     assert not [line for line in printed.splitlines() if line.startswith("12:00:00 all is well")]
     assert [json.loads(line) for line in log.getvalue().splitlines()]
-    status = RunStatus.of_text(APPLICATION, app.log.read_status(APPLICATION) or "")
+    status = RunStatus.from_text(APPLICATION, app.log.read_status(APPLICATION) or "")
     assert status is not None
     if on_error == "fail":
         assert ODD_TEXTS[0] in (result.error or "")

@@ -17,7 +17,6 @@ from waiting import wait_until
 from headwater.cli.printing.results import show_run
 from headwater.runtime.cluster.local import Batches, LocalCluster
 from headwater.runtime.driver.application import ApplicationRun
-from headwater.runtime.driver.epoch_plans import MadeCommits
 from headwater.runtime.driver.events import (
     ApplicationStarted,
     ApplicationStopped,
@@ -26,7 +25,8 @@ from headwater.runtime.driver.events import (
     RecomputationUnfinished,
     ResultSwitched,
 )
-from headwater.runtime.driver.rebuild import Passes, Recomputing
+from headwater.runtime.driver.loop import RunContext
+from headwater.runtime.driver.rebuild import Passes, Rebuild
 from headwater.runtime.driver.repartitioning import judged_start
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.ir.topology import Settings, Topology
@@ -91,10 +91,10 @@ def test_record_that_fails_in_the_new_result_leaves_the_old_one_and_all_that_doe
     assert "33 is too much" in str(sums.error)
     assert results.failed
     assert [each.cause for each in observer.unfinished] == [
-        "test-sums failed; once that is fixed, the next run goes on with it"
+        "test-sums failed; once that is fixed, the next run resumes it"
     ] * 2
     show_run(results)
-    said = "its new result is not complete, and the old one stays; the next run goes on with it"
+    said = "its rebuild is not complete, and the old result stays; the next run resumes it"
     assert capsys.readouterr().out.count(said) == 2
     project.defined = Definition()
     assert project.rows() == old
@@ -166,25 +166,13 @@ def passes_of(
         LocalCluster(),
     )
     judged, observer = judged_start(topologies, settings), Story()
-    recomputing = Recomputing(topologies, settings, cluster.state_dir(settings), judged, observer)
+    rebuild = Rebuild(topologies, settings, cluster.state_dir(settings), judged, observer)
 
     def made(topology: Topology, settings: Settings) -> ApplicationRun:
-        known = judged.known(topology.application)
-        return ApplicationRun(
-            cluster,
-            topology,
-            settings,
-            observer,
-            lambda _: False,
-            [],
-            MadeCommits(),
-            topologies,
-            set,
-            known,
-            patient=True,
-        )
+        return ApplicationRun(context, topology, settings, judged.known(topology.application))
 
-    return Passes(recomputing, recomputing.begin(), made, turn, observer, set, lasting=True)
+    context = RunContext(cluster, topologies, lasting=True, observer=observer)
+    return Passes(rebuild, rebuild.begin(), made, turn, context)
 
 
 def test_driver_of_the_old_result_goes_on_while_the_new_one_waits_for_another_topology(project):

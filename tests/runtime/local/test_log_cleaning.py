@@ -237,7 +237,7 @@ def test_topology_of_a_run_that_has_committed_nothing_yet_reads_from_the_first_r
     topology = replace(app.topology, subtopologies=(replace(reading, sources=compacted),))
 
     def run_is_over() -> None:
-        fed_topics = cleaning.FedTopicsCleaning([topology], replace(app.settings(), clean=True), app.log, Silent())
+        fed_topics = cleaning.ExternalTopicsCleaning([topology], replace(app.settings(), clean=True), app.log, Silent())
         fed_topics.finish(threading.Event())
 
     app.append(WORDS, [(("a",), (x,), x) for x in range(3)])
@@ -273,7 +273,7 @@ def test_records_wait_for_a_topology_of_the_project_that_is_not_run_and_has_neve
 
     def run_is_over(topology: Topology) -> None:
         settings = replace(app.settings(), clean=True)
-        cleaning.FedTopicsCleaning([topology], settings, app.log, seen).finish(threading.Event())
+        cleaning.ExternalTopicsCleaning([topology], settings, app.log, seen).finish(threading.Event())
         clean_completely(app.log, APPLICATION, policies_of(topology), topologies=[topology])
 
     for x in range(0, 40, 10):

@@ -65,7 +65,7 @@ def start(stop: threading.Event) -> Iterator[Start]:
 
 def status(app: LocalApplication) -> RunStatus | None:
     text = app.log.read_status(APPLICATION)
-    return None if text is None else RunStatus.of_text(APPLICATION, text)
+    return None if text is None else RunStatus.from_text(APPLICATION, text)
 
 
 def standing(app: LocalApplication, after: int = 0) -> RunStatus:

@@ -95,7 +95,7 @@ def test_client_that_comes_and_cannot_be_given_tasks_is_told_and_left_out(applic
         result = app.attempt(settings, cluster, story)
     assert (result.status, result.error) == ("caught_up", None)
     (refused,) = story.of(ClientRefused)
-    assert "client-2 has come, and is given no tasks" in sentence(refused)
+    assert "client-2 cannot join, and gets no tasks" in sentence(refused)
     assert "is in use by" in refused.cause
     assert set(result.assignment) == {"client-1"}
     whole(app)
@@ -183,7 +183,7 @@ def test_all_clients_gone_for_long_is_an_error_that_says_so(application, monkeyp
     story = Story(lose_all)
     result = app.attempt(app.settings(max_records=3, clients=2), cluster, story)
     assert result.status == "failed"
-    assert "all clients of test-app are gone, and none has come for 0 s" in result.error
+    assert "all clients of test-app are gone, and none has joined for 0 s" in result.error
     assert len(story.of(ClientLost)) == 2
     app.run()
     whole(app)

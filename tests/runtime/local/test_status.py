@@ -22,7 +22,7 @@ APPLICATION = "test-app"
 
 def read(app: LocalApplication) -> RunStatus | None:
     text = app.log.read_status(APPLICATION)
-    return None if text is None else RunStatus.of_text(APPLICATION, text)
+    return None if text is None else RunStatus.from_text(APPLICATION, text)
 
 
 class Looking:

@@ -160,8 +160,8 @@ def test_log_that_goes_away_ends_the_run_which_says_so_and_does_not_begin_a_new_
     result = troubled(app, lambda: log.rename(away))
 
     assert result.error == (
-        f"the log at {log} has gone while test-app ran: it was removed, moved, or is not mounted any more "
-        "(put it back and run again: what was committed counts, and nothing else was changed)"
+        f"the log at {log} has disappeared while test-app ran: it was removed, moved, or is not mounted "
+        "(put it back and run again: all commits count, and nothing else was changed)"
     )
     assert not (log / "commits").exists()
     with pytest.raises(OtherLogError, match="is missing, not mounted, or was moved"):

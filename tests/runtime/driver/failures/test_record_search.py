@@ -314,8 +314,8 @@ def test_on_error_leaves_out_no_record_that_ends_its_worker(log: EmbeddedLog, pl
         ended = RuntimeError("Python worker exited unexpectedly (crashed)")
         _, (failure,) = isolate(CrashesAt(log, 0, partition=0), part("reads", (topic,)), planned, ended)
         assert failure.way_on == ENDS_WORKER
-        assert Stop.of(failure).never_left_out
-        assert "a record that ends its worker is not left out" in (failure.hint or "")
+        assert Stop.from_error(failure).never_left_out
+        assert "a record that ends its worker is never skipped" in (failure.hint or "")
 
 
 @pytest.mark.parametrize(
@@ -377,18 +377,18 @@ def test_want_of_memory_in_the_driver_is_an_error_of_the_machine() -> None:
 
 def test_jvm_that_is_gone_is_told_with_the_records_it_worked_on(log: EmbeddedLog, planned: EpochPlan) -> None:
     job: Any = FailsAt(log, 0)
-    with pytest.raises(JobError, match=r"\(it worked on changes\[0\]@0 to 5\)"):
+    with pytest.raises(JobError, match=r"\(it was processing changes\[0\]@0 to 5\)"):
         isolate(job, part("reads", (CHANGES,)), planned, ConnectionRefusedError(111, "refused"))
 
 
 @pytest.mark.parametrize(
     ("step", "of_flow", "of_topic", "told"),
     [
-        ("t.yml:7", "fail", "fail", "of the flow or the topic goes on without such records"),
-        ("t.yml:8", "skip", "fail", "of the flow or the topic goes on without such records"),
-        ("", "fail", "fail", "of the flow or the topic goes on without such records"),
-        ("", "dead_letter", "fail", "which step fails is not known, as Spark SQL may compute several as one"),
-        ("", "fail", "skip", "leaves out only records of which a step says that it cannot process them"),
+        ("t.yml:7", "fail", "fail", "of the flow or the topic skips such records"),
+        ("t.yml:8", "skip", "fail", "of the flow or the topic skips such records"),
+        ("", "fail", "fail", "of the flow or the topic skips such records"),
+        ("", "dead_letter", "fail", "the failing step is not known, as Spark SQL may compute several as one"),
+        ("", "fail", "skip", "skips only records for which a step has raised an error"),
     ],
 )
 def test_way_out_is_one_that_on_error_has_not_taken_already(

@@ -35,7 +35,7 @@ def test_waiting_agrees_with_the_number() -> None:
     assert waiting(1, ("p-a",), "p-c") == "1 record waits for p-a"
     assert waiting(2, ("p-a", "p-b"), "p-c") == "2 records wait for p-a, p-b"
     assert waiting(2, ("p-c",), "p-c") == "2 records wait for tasks that have stopped"
-    assert waiting(2, (), "p-c") == "2 records wait for tasks that nobody runs"
+    assert waiting(2, (), "p-c") == "2 records wait for tasks that no client runs"
 
 
 def test_committed_epoch_is_told_with_rate_and_lag() -> None:
@@ -60,7 +60,7 @@ def test_failed_record_is_told_with_its_message() -> None:
 
 AT_A_RECORD = Stop("division by zero", "words", 0, 3, "t.yml:7")
 STANDS = "which has stopped at record words[0]@3 (t.yml:7)"
-HAS = "which has records to take"
+HAS = "which has unread records"
 
 
 @pytest.mark.parametrize(
@@ -68,38 +68,39 @@ HAS = "which has records to take"
     [
         (
             WaitsFor("a-b", "stopped", "late", 2, AT_A_RECORD),
-            f"task 2 of late, {STANDS}; correct the step or set `on_error`, start the run of a-b again, and they go on",
+            f"task 2 of late, {STANDS}; correct the step or set `on_error`, start the run of a-b again, and they "
+            "continue",
         ),
         (
             WaitsFor("a-c", "stopped", "late", 2, AT_A_RECORD),
             f"task 2 of a-c/late, {STANDS}: division by zero; correct the step or set `on_error`, start the run of a-c "
-            "again, and they go on",
+            "again, and they continue",
         ),
         (
             WaitsFor("a-b", "stopped", "late", 2, replace(AT_A_RECORD, held_at="t.yml:5")),
             f"task 2 of late, {STANDS}, with which a row came out that was held back at t.yml:5; correct the step, "
-            "start the run of a-b again, and they go on",
+            "start the run of a-b again, and they continue",
         ),
         (
             WaitsFor("a-b", "stopped", "late", 2, replace(AT_A_RECORD, waited_at="t.yml:5")),
             f"task 2 of late, {STANDS}, or at a row that had waited in the join at t.yml:5 and came out with it; "
-            "correct the step, start the run of a-b again, and they go on",
+            "correct the step, start the run of a-b again, and they continue",
         ),
         (
             WaitsFor("a-b", "stopped", "late", 2, replace(AT_A_RECORD, never_left_out=True)),
-            f"task 2 of late, {STANDS}; correct the step, start the run of a-b again, and they go on",
+            f"task 2 of late, {STANDS}; correct the step, start the run of a-b again, and they continue",
         ),
         (
             WaitsFor("a-c", "stopped", "late", 2, Stop("the disk is full")),
-            "task 2 of a-c/late, which has stopped: the disk is full; see to the cause, start the run of a-c again, "
-            "and they go on",
+            "task 2 of a-c/late, which has stopped: the disk is full; remove the cause, start the run of a-c again, "
+            "and they continue",
         ),
-        (WaitsFor("a-c", "not_running"), f"a-c, {HAS} and does not run; run a-c, and they go on"),
+        (WaitsFor("a-c", "not_running"), f"a-c, {HAS} and does not run; run a-c, and they continue"),
         (
             WaitsFor("a-c", "unwritten", topic="words"),
-            "a-c, which has not run yet with what writes words; run a-c, and they go on",
+            "a-c, which has not run yet with the flow that writes words; run a-c, and they continue",
         ),
-        (WaitsFor("a-c", "paused"), f"a-c, {HAS} and is paused; `headwater resume` ends the pause, and they go on"),
+        (WaitsFor("a-c", "paused"), f"a-c, {HAS} and is paused; `headwater resume` ends the pause, and they continue"),
         (WaitsFor("a-c", "silent"), f"a-c, {HAS} and may not run any more: its driver writes nothing"),
         (WaitsFor("a-c", "starting"), f"a-c, {HAS} and has not started yet"),
         (WaitsFor("a-c", "restoring", "late"), f"a-c/late, {HAS}, but not all of its stores yet"),
@@ -120,7 +121,7 @@ def test_end_of_a_wait_is_told_and_of_many_tasks_the_first_are_named() -> None:
     assert many.endswith(" 1_9 and 2 more do not wait for task 2 of a-c/late any more")
 
 
-@pytest.mark.parametrize(("silent", "gone"), [(None, "is gone"), (31.4, "has been silent for 31 s and is given up")])
+@pytest.mark.parametrize(("silent", "gone"), [(None, "is gone"), (31.4, "has been silent for 31 s: it counts as lost")])
 def test_lost_client_is_told_and_whether_it_was_only_silent(silent: float | None, gone: str) -> None:
     told = sentence(ClientLost("flights-delays", "executor-1", silent))
 
@@ -133,18 +134,17 @@ def test_task_that_begins_again_is_told_with_its_client_and_the_cause() -> None:
     )
 
     assert told == (
-        "flights-delays/late: task 2 begins again on client-1, while the others go on: "
+        "flights-delays/late: task 2 restarts on client-1, while the others continue: "
         "store /state/totals/2 is damaged: cut off"
     )
 
 
-@pytest.mark.parametrize(("work", "left"), [("fold", "old commits"), ("remove", "superfluous files")])
+@pytest.mark.parametrize(("work", "left"), [("fold", "old commits"), ("remove", "unused files")])
 def test_upkeep_that_failed_is_told_with_what_stays_and_the_cause(work: Literal["fold", "remove"], left: str) -> None:
     told = sentence(UpkeepFailed("flights-delays", work, "/log/x: No space left on device"))
 
     assert told == (
-        f"flights-delays: {left} stay in the log for now, as something went wrong when they were removed: "
-        "/log/x: No space left on device"
+        f"flights-delays: {left} stay in the log for now, as their removal failed: /log/x: No space left on device"
     )
 
 
@@ -152,7 +152,7 @@ def test_cleaning_that_failed_is_told_with_what_it_costs_and_the_cause() -> None
     told = sentence(UpkeepFailed("flights-seed", "clean", "/log/x: No space left on device"))
 
     assert told == (
-        "flights-seed: the log takes more space than it needs for now, as something went wrong when it was cleaned: "
+        "flights-seed: the log takes more space than it needs for now, as its cleaning failed: "
         "/log/x: No space left on device"
     )
 
@@ -167,11 +167,11 @@ def test_placed_tasks_are_told_with_where_the_state_of_those_that_move_was() -> 
     told = sentence(TasksPlaced("a-b", "high_availability", 2, 3, 1, moves, (TaskId(1, 2),), 1_700_000_000_000))
 
     assert told == (
-        "a-b: high_availability has placed the tasks on 2 clients: 3 kept, 3 moved, 1 new, 1 left out (1_2); "
-        "it wants to be asked again at 2023-11-14 22:13:20 UTC"
+        "a-b: high_availability has placed the tasks on 2 clients: 3 kept, 3 moved, 1 new, 1 unassigned (1_2); "
+        "it asks for another assignment at 2023-11-14 22:13:20 UTC"
         "\n    0_1 from client-2 to client-1 (records behind: client-1 0, client-2 1,200)"
         "\n    1_0 from a client that is gone to client-1"
-        "\n    1_1 from client-1, whose state is no longer there, to client-1"
+        "\n    1_1 from client-1, which has lost its state, to client-1"
     )
 
 
@@ -181,7 +181,7 @@ def test_of_many_moves_the_first_are_told() -> None:
     told = sentence(TasksPlaced("a-b", "mine", 2, 0, 0, moves, (), 2**70))
 
     assert told.splitlines()[0].endswith(
-        "12 moved, 0 new; it wants to be asked again at 1,180,591,620,717,411,303,424 ms since 1970"
+        "12 moved, 0 new; it asks for another assignment at 1,180,591,620,717,411,303,424 ms since 1970"
     )
     assert told.splitlines()[-2:] == ["    0_9 from b to a", "    and 2 more"]
 

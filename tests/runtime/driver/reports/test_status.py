@@ -48,14 +48,14 @@ WAITING = status(
 
 @pytest.mark.parametrize("each", [status(), WAITING], ids=["at work", "waiting"])
 def test_text_gives_the_status_again(each: RunStatus) -> None:
-    assert RunStatus.of_text("shop-sales", each.to_text()) == each
+    assert RunStatus.from_text("shop-sales", each.to_text()) == each
 
 
 def test_status_of_a_version_that_told_no_reasons_has_none() -> None:
     plain = json.loads(WAITING.to_text())
     for name in ("stops", "waits"):
         del plain[name]
-    found = RunStatus.of_text("shop-sales", json.dumps(plain))
+    found = RunStatus.from_text("shop-sales", json.dumps(plain))
     assert found == replace(WAITING, stops={}, waits=())
     assert (found.stop(task(0)), found.waits_for(task(1))) == (None, ())
 
@@ -64,15 +64,15 @@ def test_unknown_fields_of_the_same_version_are_ignored() -> None:
     plain = json.loads(status().to_text())
     text = json.dumps({**plain, "mood": "fine"})
 
-    assert RunStatus.of_text("shop-sales", text) == status()
+    assert RunStatus.from_text("shop-sales", text) == status()
 
 
 def test_status_of_a_newer_version_is_refused_with_what_to_do() -> None:
     text = status(version=VERSION + 1).to_text()
 
     with pytest.raises(NewerStatusError, match=f"shop-sales is run by a newer version .* form {VERSION + 1}") as raised:
-        RunStatus.of_text("shop-sales", text)
-    assert raised.value.hint == "look with the version that runs it"
+        RunStatus.from_text("shop-sales", text)
+    assert raised.value.hint == "use the version that runs it"
 
 
 @pytest.mark.parametrize(
@@ -97,12 +97,12 @@ def test_status_of_a_newer_version_is_refused_with_what_to_do() -> None:
 def test_status_with_values_of_wrong_types_is_none(changes: dict[str, object]) -> None:
     text = json.dumps({**json.loads(status().to_text()), **changes})
 
-    assert RunStatus.of_text("shop-sales", text) is None
+    assert RunStatus.from_text("shop-sales", text) is None
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "7", '{"version": 1}', '{"version": "x"}', '"text"'])
 def test_text_that_is_no_status_is_none(text: str) -> None:
-    assert RunStatus.of_text("shop-sales", text) is None
+    assert RunStatus.from_text("shop-sales", text) is None
 
 
 def test_run_of_a_living_process_that_writes_is_running() -> None:
@@ -150,7 +150,7 @@ def test_numbers_of_ten_thousand_tasks_fit_in_two_megabytes() -> None:
     counts = TaskCounts(1000, 4_000_000, seconds, Volume(310_000_000, 4_000_000, 250_000_000, 90_000, 7_000_000))
     tasks = [task(number, counts=counts) for number in range(10_000)]
     assert len(status(*tasks).to_text()) < 2_000_000
-    assert RunStatus.of_text("shop-sales", status(*tasks[:3]).to_text()) == status(*tasks[:3])
+    assert RunStatus.from_text("shop-sales", status(*tasks[:3]).to_text()) == status(*tasks[:3])
 
 
 def test_status_of_the_version_before_has_no_numbers() -> None:
@@ -161,4 +161,4 @@ def test_status_of_the_version_before_has_no_numbers() -> None:
         del client["epochs"]
         client["tasks"] = [[*each[:8], [store[:3] for store in each[8]]] for each in client["tasks"]]
 
-    assert RunStatus.of_text("shop-sales", json.dumps(plain)) == status()
+    assert RunStatus.from_text("shop-sales", json.dumps(plain)) == status()
