@@ -16,7 +16,7 @@ from ..runtime.changes.baseline import Manifest
 from ..runtime.changes.found import RefreshRefusedError, check_refresh, refused_from_nothing
 from ..runtime.changes.model import Verdict
 from ..runtime.changes.moves import orphans
-from ..runtime.changes.plan import Made, Orphan, Plan
+from ..runtime.changes.plan import Orphan, Plan, PlanBasis
 from ..runtime.changes.planning import Planned, plan_against, plan_on
 from ..runtime.ingest.seeds import SeedSpec
 from ..runtime.ir.topology import Topic, Topology
@@ -37,7 +37,7 @@ class Plans:
         """See `Project.plan`."""
         if against is not None:
             planned = self._planned(go_on)
-            manifest = Manifest.read(against).with_names_of_now(planned.former_names)
+            manifest = Manifest.read(against).with_present_names(planned.former_names)
             return plan_against(manifest, planned)
         return self._plan_on_log(self._planned(go_on))
 
@@ -63,9 +63,9 @@ class Plans:
             self.check(plan, go_on)
         return made.go_on
 
-    def check(self, plan: Plan | str | os.PathLike[str], go_on: bool) -> tuple[Made, Plan]:
+    def check(self, plan: Plan | str | os.PathLike[str], go_on: bool) -> tuple[PlanBasis, Plan]:
         """See `Project.check_plan`. Returns what the plan was made of, and the present plan."""
-        made = Made.of(plan) if isinstance(plan, Plan) else Made.read(Path(plan))
+        made = PlanBasis.from_plan(plan) if isinstance(plan, Plan) else PlanBasis.read(Path(plan))
         now = self.plan(go_on=go_on or made.go_on)
         made.require(now)
         return made, now

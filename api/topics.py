@@ -12,7 +12,7 @@ import pyarrow as pa
 from ..compiler.outcomes import UnknownNameError
 from ..compiler.reading.source import without_notes
 from ..errors import HeadwaterError
-from ..runtime.changes.found import as_if_begun_again
+from ..runtime.changes.found import as_if_restarted
 from ..runtime.ingest.append import AppendResult, SeedReplacement, append, replacement
 from ..runtime.ingest.incoming import from_python
 from ..runtime.ingest.retry import RetryResult, check_letters, retry
@@ -68,7 +68,7 @@ class Topics:
 
         Raises WriterChangedError, and what `seed` raises.
         """
-        empty = as_if_begun_again(self._target.log_to_read(), applications)
+        empty = as_if_restarted(self._target.log_to_read(), applications)
         return self._check_seeds(empty, self._selection.seeds(), keep_unchanged=True, drop_appended=False)
 
     def plan_seed(

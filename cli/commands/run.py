@@ -75,6 +75,6 @@ def command(
 
 def _continues(plan: Path | None) -> bool:
     """Whether a plan was made with `--continue`. Raises PlanFileError."""
-    from ...runtime.changes.plan import Made
+    from ...runtime.changes.plan import PlanBasis
 
-    return plan is not None and Made.read(plan).go_on
+    return plan is not None and PlanBasis.read(plan).go_on

@@ -47,13 +47,13 @@ def markdown(plan: Plan, shown: Shown) -> str:
 
 
 def _row(application: ApplicationPlan) -> str:
-    mark = _MARKS[application.verdict] if application.judged else "❔"
+    mark = _MARKS[application.verdict] if application.typed else "❔"
     waits = _text(waiting_text(application.waiting)) if application.waiting is not None else ""
     return f"| {_text(application.topology)} | {mark} {application_words(application)} | {waits} |"
 
 
 def _details(application: ApplicationPlan, shown: Shown) -> Iterator[str]:
-    if not application.judged:
+    if not application.typed:
         yield f"- {_text(UNJUDGED)}"
     if application.undecided and application.unknown:
         yield f"- {_text(unknown_text(application.unknown))}"

@@ -25,7 +25,7 @@ UNJUDGED = "the types of some expressions are not known yet; `headwater compile`
 
 def application_words(application: ApplicationPlan) -> str:
     """The verdict on a topology, in a word."""
-    if not application.judged:
+    if not application.typed:
         return "unknown"
     if not application.begun and application.verdict in (Verdict.NOTHING, Verdict.COMPATIBLE):
         return "new"
@@ -107,11 +107,11 @@ def summary(plan: Plan) -> Iterator[str]:
     """What the next run does, in a line or two."""
 
     def named(verdict: Verdict) -> str:
-        applications = (plan_ for plan_ in plan.applications if plan_.judged and plan_.verdict is verdict)
+        applications = (plan_ for plan_ in plan.applications if plan_.typed and plan_.verdict is verdict)
         return ", ".join(application.topology for application in applications)
 
-    if plan.unjudged:
-        yield f"some types in {', '.join(plan.unjudged)} are not known yet: `headwater compile` finds them with Spark"
+    if plan.untyped:
+        yield f"some types in {', '.join(plan.untyped)} are not known yet: `headwater compile` finds them with Spark"
     if names := named(Verdict.ERROR):
         yield f"run would not start {names}"
     if names := named(Verdict.REPLACE):
@@ -119,7 +119,7 @@ def summary(plan: Plan) -> Iterator[str]:
     yield from lacking_room(plan.space)
     if rejected := [change.subject.name for change in plan.seeds if change.verdict is Verdict.ERROR]:
         yield f"seed and build would refuse the seed of {', '.join(rejected)}"
-    if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.unjudged:
+    if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.untyped:
         yield _going_on(plan)
 
 

@@ -53,7 +53,7 @@ def tree_of(plan: Plan, shown: Shown) -> Tree:
 
 
 def _application(tree: Tree, application: ApplicationPlan, shown: Shown) -> None:
-    style = _STYLES[application.verdict] if application.judged else "bold yellow"
+    style = _STYLES[application.verdict] if application.typed else "bold yellow"
     place = (
         f"  {shown(application.place)}" if application.place and (application.changes or application.undecided) else ""
     )
@@ -62,7 +62,7 @@ def _application(tree: Tree, application: ApplicationPlan, shown: Shown) -> None
             (application.topology, "bold"), "  ", (application_words(application), style), (visible(place), "dim")
         )
     )
-    if not application.judged:
+    if not application.typed:
         node.add(Text(UNJUDGED))
     if application.undecided and application.unknown:
         node.add(Text(visible(unknown_text(application.unknown)), "yellow"))

@@ -1,4 +1,4 @@
-"""What a plan compares with."""
+"""What a plan compares with: manifests, former names, committed seeds."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from ..records.types import TypeSyntaxError, parse_columns
 from .model import UNDO, Change, Subject, SubjectKind, Verdict, Way, ways_to_declare
 from .plan import DamagedFileError, fitting, read_object
 
-# The manifest of a deployed project: what a plan is made against where the log is not at hand.
-
 _THE_FILE = "give the target/manifest.json that `headwater compile` has written for the deployed project"
 
 
 class ManifestError(HeadwaterError):
-    """A file that cannot be compared with: `path`."""
+    """A manifest that cannot be compared: `path`."""
 
     def __init__(self, path: Path, cause: str, hint: str | None = None) -> None:
         super().__init__(f"{path}: {cause}", hint)
@@ -38,8 +36,8 @@ class ManifestError(HeadwaterError):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a deployed project is. `topologies`: application -> what it would commit of itself. `renamed`: application
-    -> its name when it was deployed, if that was another one.
+    """The manifest of a deployed project, for plans without its log. `topologies`: application -> its description.
+    `renamed`: application -> its name in the manifest, if it has another one now.
     """
 
     path: Path
@@ -49,50 +47,51 @@ class Manifest:
 
     @classmethod
     def read(cls, path: Path) -> Manifest:
-        """From `target/manifest.json`. Raises ManifestError."""
+        """The manifest in a `target/manifest.json`. Raises ManifestError."""
         try:
-            found = read_object(path)
-            form = fitting(_Form, found)
+            plain = read_object(path)
+            form = fitting(_Form, plain)
             if form.schema not in range(1, MANIFEST_SCHEMA + 1):
                 raise ManifestError(
                     path,
-                    f"the manifest is of form {form.schema}, this version reads forms up to {MANIFEST_SCHEMA}",
-                    f"plan with the version of Headwater that has made it: {form.headwater}",
+                    f"the manifest has format {form.schema}, this version reads formats up to {MANIFEST_SCHEMA}",
+                    f"plan with the version of Headwater that has written it: {form.headwater}",
                 )
-            written = fitting(_Written, found)
+            written = fitting(_Written, plain)
             return cls(path, written.project.name, dict(_described(path, written)))
         except OSError as error:
             raise ManifestError(path, error.strerror or str(error)) from error
         except DamagedFileError as error:
             raise ManifestError(path, f"it is no manifest: {error}", _THE_FILE) from error
 
-    def with_names_of_now(self, former_names: Mapping[str, tuple[str, ...]]) -> Manifest:
-        """The same with new names of applications. `former_names`: application -> what it was called."""
-        found, renamed = dict(self.topologies), dict[str, str]()
+    def with_present_names(self, former_names: Mapping[str, tuple[str, ...]]) -> Manifest:
+        """The manifest with the present names of applications. `former_names`: application -> its former names."""
+        topologies, renamed = dict(self.topologies), dict[str, str]()
         for new, olds in former_names.items():
             for old in olds:
-                if old in found and new not in found:
-                    renames = Renames.of_application(old, new, found[old].topics)
+                if old in topologies and new not in topologies:
+                    renames = Renames.of_application(old, new, topologies[old].topics)
                     renamed[new] = old
-                    found = {
-                        new if name == old else name: renamed_description(each, renames) for name, each in found.items()
+                    topologies = {
+                        new if name == old else name: renamed_description(description, renames)
+                        for name, description in topologies.items()
                     }
-        return replace(self, topologies=found, renamed=renamed)
+        return replace(self, topologies=topologies, renamed=renamed)
 
     def renames_in(self, topology: Topology) -> Renames:
-        """What of a topology had another name, and the topology itself if it had."""
-        found = renames_between(topology, self.topologies.get(topology.application, TopologyDescription()))
+        """The renames of a topology and its parts since the manifest."""
+        renames = renames_between(topology, self.topologies.get(topology.application, TopologyDescription()))
         old = self.renamed.get(topology.application)
-        return found if old is None else replace(found, application={old: topology.application})
+        return renames if old is None else replace(renames, application={old: topology.application})
 
     def declarations(self) -> dict[str, TopicDeclaration]:
-        """Each topic as it is read or written."""
-        return {name: topic for each in self.topologies.values() for name, topic in each.topics.items()}
+        """Topic -> its declaration."""
+        return {name: topic for description in self.topologies.values() for name, topic in description.topics.items()}
 
 
 @dataclass(frozen=True)
 class _Form:
-    """What every version writes."""
+    """The fields of every version."""
 
     schema: int = 1
     headwater: str = "a newer one"
@@ -114,30 +113,30 @@ class _WrittenTopology:
 
 @dataclass(frozen=True)
 class _Written:
-    """What a plan needs of the file."""
+    """The fields that a plan needs."""
 
     project: _WrittenProject
     topologies: tuple[_WrittenTopology, ...]
 
 
 def _described(path: Path, written: _Written) -> Iterator[tuple[str, TopologyDescription]]:
-    """Each application with what it commits. Raises ManifestError, DamagedFileError."""
-    for number, each in enumerate(written.topologies):
+    """(application, description) of all topologies. Raises ManifestError, DamagedFileError."""
+    for number, topology in enumerate(written.topologies):
         at = f"topologies[{number}]"
-        if each.application != f"{written.project.name}-{each.name}":
-            raise DamagedFileError(f"{at}.application is not that of topology {each.name}")
-        if each.committed is None:
+        if topology.application != f"{written.project.name}-{topology.name}":
+            raise DamagedFileError(f"{at}.application is not that of topology {topology.name}")
+        if topology.committed is None:
             raise ManifestError(
                 path,
-                f"it does not say what topology {each.name} commits, as it is of an earlier version of Headwater",
+                f"it lacks the description of topology {topology.name}, as it is of an earlier version of Headwater",
                 "compile the deployed project with this version: headwater compile",
             )
-        _check_texts(f"{at}.committed", each.committed)
-        yield each.application, each.committed
+        _check_texts(f"{at}.committed", topology.committed)
+        yield topology.application, topology.committed
 
 
 def _check_texts(at: str, committed: TopologyDescription) -> None:
-    """Look at the texts that are more than names. Raises DamagedFileError."""
+    """Check the texts that are parsed later. Raises DamagedFileError."""
     for name, topic in committed.topics.items():
         _check_columns(f"{at}.topics.{name}", topic.key, topic.value, *topic.earlier)
     for name, store in committed.stores.items():
@@ -155,13 +154,12 @@ def _check_columns(at: str, *lists: str) -> None:
             raise DamagedFileError(f"{at} has no columns: {error}") from error
 
 
-# Finds each `was` that changes nothing: it has done its work, or names what nobody has committed.
-
-
 @dataclass(frozen=True)
 class FormerNames:
-    """What is known of the names before. `topologies`: application -> what it was called. `committed`: the applications
-    that have committed something, under their names of now. `where`: `the log` or `the manifest`.
+    """Finds `was` entries without an effect: already renamed, or unknown.
+
+    `topologies`: application -> its former names. `committed`: applications with commits, under their present names.
+    `where`: `the log` or `the manifest`.
     """
 
     topologies: Mapping[str, tuple[str, ...]]
@@ -169,43 +167,43 @@ class FormerNames:
     where: str
 
     def idle(self, topology: Topology, before: TopologyDescription, renames: Renames) -> Iterator[Change]:
-        """Those of a topology that change nothing. `before`: what is committed of it. `renames`: what the next run
-        renames. A step leaves its name in few places only, so of one that is not found nothing is said.
+        """The `was` entries of a topology without an effect. `before`: its committed description. `renames`: of the
+        next run. Few places of a description have names of steps, so unknown steps are not reported.
         """
         if not self.committed:
-            return  # a log that has just begun, or a manifest of nothing
+            return  # a new log, or an empty manifest
         subject = Subject.of_topology(topology.application)
         old = [_bare(name) for name in self.topologies.get(topology.application, ())]
         if old and not renames.application:
             yield self._idle(subject, old, bool(before.subtopologies), [*map(_bare, self.committed)])
-        known, now = _names(before), _names(TopologyDescription.of(topology))
+        committed, declared = _names(before), _names(TopologyDescription.of(topology))
         if not any(part.steps for part in before.subtopologies.values()):
-            return  # not committed, or by a version that did not name the flows
+            return  # not committed, or by a version that did not record flows
         renamed = {*renames.subtopologies.values(), *renames.stores.values(), *renames.steps.values()}
         for name, former in topology.was.items():
-            if name not in now or name in renamed or (name not in known and known.keys() & {*former}):
+            if name not in declared or name in renamed or (name not in committed and committed.keys() & {*former}):
                 continue
-            part = Subject(now[name], name, topology.application)
-            yield self._idle(part, former, name in known, known.keys() - now.keys())
+            part = Subject(declared[name], name, topology.application)
+            yield self._idle(part, former, name in committed, committed.keys() - declared.keys())
 
-    def _idle(self, subject: Subject, former: Collection[str], has_run: bool, known: Collection[str]) -> Change:
-        said = f"`was: {next(iter(former))}`" if len(former) == 1 else f"`was: [{', '.join(former)}]`"
+    def _idle(self, subject: Subject, former: Collection[str], has_run: bool, committed: Collection[str]) -> Change:
+        entry = f"`was: {next(iter(former))}`" if len(former) == 1 else f"`was: [{', '.join(former)}]`"
         if has_run:
             what = (
-                f"{said} changes nothing any more: {self.where} has it as {subject.name}. Once every copy of the log "
+                f"{entry} has no effect any more: {self.where} has it as {subject.name}. Once every copy of the log "
                 "has, `was` can go"
             )
         else:
-            close = guess(next(iter(former)), sorted(known), "")
-            what = f"{said} names nothing that {self.where} has, so {subject.name} counts as new"
+            close = guess(next(iter(former)), sorted(committed), "")
+            what = f"{entry} names nothing in {self.where}, so {subject.name} counts as new"
             what += f"; {close}" if close else ""
         return Change("was.idle", subject, Verdict.NOTHING, what)
 
 
-def _names(found: TopologyDescription) -> dict[str, SubjectKind]:
+def _names(description: TopologyDescription) -> dict[str, SubjectKind]:
     """The names of flows, tables and stores."""
-    names: dict[str, SubjectKind] = dict.fromkeys(found.stores, "store")
-    for part in found.subtopologies.values():
+    names: dict[str, SubjectKind] = dict.fromkeys(description.stores, "store")
+    for part in description.subtopologies.values():
         names |= dict.fromkeys((step.flow for step in part.steps), "flow")
         names |= dict.fromkeys((filler.flow for filler in part.fillers), "flow")
     return names
@@ -215,25 +213,23 @@ def _bare(application: str) -> str:
     return application.partition("-")[2]
 
 
-# Compares the seed of a topic with the one that is committed.
-
-_REFUSED = "`seed` and `build` refuse it; `run` goes on with the records that are there"
+_REFUSED = "`seed` and `build` report an error; `run` uses the committed records"
 
 
 def seed_change(log: Log, committed: LogState, topic: Topic, spec: SeedSpec, project_dir: Path) -> Change | None:
-    """What `seed` and `build` would do about a seed; None if it is committed as it is.
+    """The change of a seed, as `seed` and `build` handle it; None if it is unchanged.
 
-    The file or the function's source is read to compare its hash. A file of another hash is compared with the committed
-    records. No function is called.
+    The hash of the file or of the function's source is compared. The records of a file with another hash are compared
+    with the committed ones. No function is called.
     """
     subject = Subject("seed", topic.name, committed.application)
     try:
         digest = seed_digest(topic, spec, project_dir)
-        known = committed.seeds.get(topic.name)
-        if known is None:
+        seed = committed.seeds.get(topic.name)
+        if seed is None:
             what = f"`seed` and `build` write {spec.source} to it, which is not committed yet"
             return Change("seed.added", subject, Verdict.COMPATIBLE, what, place=spec.path)
-        if known.hash == digest:
+        if seed.hash == digest:
             return None
         moves = topic.name in committed.topics and committed.topics[topic.name].can_move_to(topic)
         if not moves:
@@ -241,12 +237,12 @@ def seed_change(log: Log, committed: LogState, topic: Topic, spec: SeedSpec, pro
         if spec.path is None:
             said = f"{_changed(committed, topic, moves)}. Unless {spec.source} gives the same records, {_REFUSED}"
         elif (difference := other_records(log, committed, topic, spec, project_dir)) is not None:
-            said = f"it is not what was committed ({difference}): {_REFUSED}"
+            said = f"it is not the committed one ({difference}): {_REFUSED}"
         else:
             what = (
-                "it gives the records that were committed: a run puts them where the topic has them now"
+                "it gives the committed records: a run repartitions them"
                 if moves
-                else "it gives the records that were committed, with the columns of now: nothing is written again"
+                else "it gives the committed records, with the present columns: nothing is written"
             )
             return Change("seed.same", subject, Verdict.COMPATIBLE, what, place=spec.path)
     except TopicChangedError as error:
@@ -272,13 +268,13 @@ def seed_change(log: Log, committed: LogState, topic: Topic, spec: SeedSpec, pro
 
 
 def _changed(committed: LogState, topic: Topic, moves: bool) -> str:
-    """Why records that a function gives may be others. `moves`: a run puts those that are there elsewhere."""
+    """Why the records of a function may differ. `moves`: a run repartitions the committed ones."""
     if _declared_alike(committed, topic):
         return "its function changed"
     return f"its topic has {'another key or partition count' if moves else 'other columns'} now"
 
 
 def _declared_alike(committed: LogState, topic: Topic) -> bool:
-    """Whether a topic is declared as it was when its records were written."""
+    """Whether a topic is declared in the same way as its committed records."""
     was, now = committed.topics.get(topic.name), FedTopic.of(topic)
     return was is not None and (was.partitions, was.key, was.value) == (now.partitions, now.key, now.value)

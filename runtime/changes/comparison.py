@@ -1,4 +1,4 @@
-"""What has changed, part by part."""
+"""Compares a topology and its topics with their committed state."""
 
 from __future__ import annotations
 
@@ -41,31 +41,29 @@ from .model import (
 from .repartition import REPARTITIONED
 from .steps import REGROUPED, RENAMED, STAYS, fillers, flow_changes
 
-# Compares the topics that an application reads or writes with what the log says of their writers and declarations.
-
 FED = "topic.fed"
-"""The kind of a change: a topic that an application writes now has records that came from outside."""
+"""The kind of a change: a topic that an application writes now was external, and has records."""
 
 OTHER_WRITER = "topic.writer"
 """The kind of a change: another application has written a topic."""
 
 
 def topic_changes(topology: Topology, committed: Committed, owned: Collection[str] | None = None) -> Iterator[Change]:
-    """What the log says otherwise of these topics: another writer, another declaration. `owned`: see `changes_of`."""
+    """Topics with another writer or another declaration in the log. `owned`: see `changes_of`."""
     read = {topic.name: topic for topic in topology.read}
     written = {topic.name: topic for topic in topology.written}
     topics = (read | written).values()
     for changed in changed_writers(committed.log, topology.project, topics, committed.states):
         yield written_by_another(topology.application, changed, owned)
     for topic in written.values():
-        yield from _fed_so_far(topology.application, topic.name, committed)
+        yield from _external_so_far(topology.application, topic.name, committed)
     for name in sorted(written.keys() & handed(committed.log, topology.application)):
         yield Change(
             "topic.returned",
             Subject("topic", name, topology.application),
             Verdict.ERROR,
-            f"{topology.name} has written it before, and its records of that time were given up or removed, so its "
-            "result would lack them",
+            f"{topology.name} has written it before, and its records of that time were dropped, so its result would "
+            "lack them",
             ways=ways_back(topology.application),
         )
     for topic in read.values():
@@ -73,10 +71,10 @@ def topic_changes(topology: Topology, committed: Committed, owned: Collection[st
             yield from _declared_otherwise(topology.application, topic, committed)
 
 
-def _fed_so_far(application: str, topic: str, committed: Committed) -> Iterator[Change]:
-    """That a topic which the application writes from now on holds records that came from outside."""
-    fed, known = committed.states[committed.seeds], committed.described().topics.get(topic)
-    if topic not in fed.written() or (known is not None and known.writer == application):
+def _external_so_far(application: str, topic: str, committed: Committed) -> Iterator[Change]:
+    """The change for a topic that the application writes now and that was external, if it has records."""
+    fed, used = committed.states[committed.seeds], committed.described().topics.get(topic)
+    if topic not in fed.written() or (used is not None and used.writer == application):
         return
     subject, new = Subject("topic", topic, application), application.partition("-")[2]
     try:
@@ -84,7 +82,7 @@ def _fed_so_far(application: str, topic: str, committed: Committed) -> Iterator[
     except AppendedUnknownError:
         appended = 1
     if not appended:
-        what = f"it was seeded so far, and is written by {application} now: nobody reads the seed any more"
+        what = f"it was seeded so far, and is written by {application} now: the seed has no readers any more"
         yield Change(FED, subject, Verdict.COMPATIBLE, what)
         return
     copied = f"{read_to_append(topic)} | headwater seed OTHER --append && headwater remove {topic}"
@@ -92,11 +90,11 @@ def _fed_so_far(application: str, topic: str, committed: Committed) -> Iterator[
         FED,
         subject,
         Verdict.ERROR,
-        f"it was fed from outside so far, and is written by {application} now: nobody would read the records any more "
-        "that were appended to it",
+        f"it was external so far, and is written by {application} now: its appended records would have no readers any "
+        "more",
         ways=(
             Way(f"have {new} write a topic of another name, and merge the two"),
-            Way("copy its records to a topic OTHER that you declare, and give them up here", copied),
+            Way("copy its records to a topic OTHER that you declare, and remove them here", copied),
         ),
     )
 
@@ -105,9 +103,9 @@ def written_by_another(application: str, changed: WriterChangedError, owned: Col
     """The change of an application whose topic another one has written. `owned`: see `changes_of`."""
     old = changed.was.partition("-")[2]
     if changed.is_ is None:
-        return _fed_by_now(application, changed)
+        return _external_now(application, changed)
     selected = f"{changed.is_.partition('-')[2]}+"
-    what = f"start {selected.removesuffix('+')} and what reads it again {FROM_THE_FIRST}"
+    what = f"start {selected.removesuffix('+')} and its readers {FROM_THE_FIRST}"
     again = start_again(what, selected)
     both = start_again(f"the same, if topology {old} is still in the project", f"{old}+ {selected}")
     ways: tuple[Way, ...] = (Way(f"let topology {old} write it again"), again, both)
@@ -125,7 +123,7 @@ def written_by_another(application: str, changed: WriterChangedError, owned: Col
     )
 
 
-def _fed_by_now(application: str, changed: WriterChangedError) -> Change:
+def _external_now(application: str, changed: WriterChangedError) -> Change:
     topic, kept = changed.topic, f"{changed.topic}.jsonl"
     copied = (
         f"{read_to_append(topic)} > {kept} && headwater remove {topic} && headwater seed {topic} --append --file {kept}"
@@ -134,11 +132,11 @@ def _fed_by_now(application: str, changed: WriterChangedError) -> Change:
         OTHER_WRITER,
         Subject("topic", topic, application),
         Verdict.ERROR,
-        f"it was written by {changed.was} so far, and is fed from outside now",
+        f"it was written by {changed.was} so far, and is external now",
         ways=(
             Way(f"let topology {changed.was.partition('-')[2]} write it again"),
-            Way("keep its records, as if they had come from outside; a run computes again what has read them", copied),
-            Way("give its records up; a run computes again what has read them", f"headwater remove {topic}"),
+            Way("keep its records, as those of an external topic; a run rebuilds its readers", copied),
+            Way("remove its records; a run rebuilds its readers", f"headwater remove {topic}"),
         ),
     )
 
@@ -149,40 +147,35 @@ def _declared_otherwise(application: str, topic: Topic, committed: Committed) ->
         check_declaration(topic, committed.of(topic))
     except TopicChangedError as error:
         now = FedTopic.of(topic)
-        was, is_ = dict[str, Any](error.was), dict[str, Any](error.is_)  # of the columns only those in the way
-        for found in topic_differences(replace(now, **was), replace(now, **is_)):
+        was, is_ = dict[str, Any](error.was), dict[str, Any](error.is_)  # only the obstructing columns
+        for difference in topic_differences(replace(now, **was), replace(now, **is_)):
             yield Change(
-                f"topic.{found.facet}",
+                f"topic.{difference.facet}",
                 subject,
                 Verdict.ERROR,
-                UNREADABLE if found.facet == "columns" else f"{found.what} since its records were written",
-                found.lines,
+                UNREADABLE if difference.facet == "columns" else f"{difference.what} since its records were written",
+                difference.lines,
                 ways=ways_to_declare(error, committed.of(topic), topic),
             )
         return
     recorded = recorded_declaration(topic, committed.of(topic))
-    # Of a topic that another application writes, that one's changes say it.
+    # The columns of another application's topic are a change of that one.
     if recorded is not None and topic.writer is None and (change := columns_change(subject, recorded, topic)):
         yield change
 
 
-# Compares a topology with what it was when it last ran, as its application has committed it.
-#
-# A difference changes the meaning of committed positions, stores or topics. A new store is a difference too once
-# records have been consumed: it would miss the records read before.
-
 _SETTINGS = {
-    "grace": f"it counts from the next record on; {STAYS}",
-    "retention": "it counts from now on, and rows that are gone do not come back",
+    "grace": f"it applies from the next record on; {STAYS}",
+    "retention": "it applies from now on, and expired rows do not come back",
 }
-"""Settings of a store (see `StoreDescription`) that decide what its rows are, and from when on they count."""
+"""Setting of a store (see `StoreDescription`) that decides its rows -> how a change applies without a rebuild."""
 
 
 REFRESHED = "topic.refreshed"
 """The kind of a change of the log: a topic was fully refreshed after it was read."""
 
 SOMETHING_ELSE = "topology.content"
-"""The kind of a change that has no name of its own, as an earlier version has not recorded what was there."""
+"""The kind of a change of an unknown setting, which an earlier version has not recorded."""
 
 OTHER_READER = "topic.reader"
 """The kind of a change: a subtopology of another name reads a topic."""
@@ -190,11 +183,12 @@ OTHER_READER = "topic.reader"
 
 @dataclass(frozen=True)
 class Comparison:
-    """The application as it is committed, and as the project has it now.
+    """Compares a committed topology with the present one.
 
-    `places`: store -> `file:line` of the step that works on it now. `unread`: repartition topics with records that
-    their readers have not consumed. `moved`: topics whose records were put into other partitions since. `of_tables`:
-    the stores of groups from which rows are taken again.
+    A difference changes the meaning of committed positions, stores or topics. A new store is one too once records have
+    been consumed: it would miss them. `places`: store -> `file:line` of the step that uses it. `unread`: repartition
+    topics with unread records. `moved`: topics that were repartitioned since. `of_tables`: stores of aggregates of
+    tables.
     """
 
     application: str
@@ -214,20 +208,20 @@ class Comparison:
         unread: Collection[str] = (),
         moved: Collection[str] = (),
     ) -> Comparison:
-        """Of a topology, with the places of its stores."""
+        """The comparison of a topology, with the locations of its stores."""
         places = {store: place for part in topology.subtopologies for store, place in part.places.items()}
         of_tables = {store for part in topology.subtopologies for store in part.of_tables}
         return cls(topology.application, committed, current, places, unread, moved, of_tables)
 
     def changes(self, consumed: bool) -> tuple[Change, ...]:
-        """What has changed. `consumed`: whether the application has consumed any record yet; nothing counts before.
+        """The changes. `consumed`: whether the application has consumed a record; before that there are none.
 
-        Topics fed from outside are compared by key and partition count only, if no global table holds them: a changed
-        selection of their value columns does not touch what is committed.
+        External topics without a global table are compared by key and partition count only: another selection of their
+        value columns does not affect the committed state.
         """
         if not self.committed.subtopologies or not consumed:
             return ()
-        found = (
+        changes = (
             *self._stores(),
             *self._kept_otherwise(),
             *self._moved(),
@@ -236,17 +230,17 @@ class Comparison:
             *self._starts(),
             *flow_changes(self.application, self.committed, self.current),
         )
-        if any(each.verdict is Verdict.ERROR for each in found):
-            found = tuple(map(_with_former_name, found))
+        if any(change.verdict is Verdict.ERROR for change in changes):
+            changes = tuple(map(_with_former_name, changes))
         if not self.committed.settings:  # of a version that has not recorded them
-            return found or tuple(self._something_else())
-        return (*found, *setting_changes(self.application, self.committed, self.current, self.places))
+            return changes or tuple(self._something_else())
+        return (*changes, *setting_changes(self.application, self.committed, self.current, self.places))
 
     def _stores(self) -> Iterator[Change]:
         old, new = self.committed.stores, self.current.stores
         for name in sorted(old.keys() & new.keys()):
-            for found in store_differences(old[name], new[name]):
-                yield self._refused(f"store.{found.facet}", "store", name, found.what, found.lines)
+            for difference in store_differences(old[name], new[name]):
+                yield self._refused(f"store.{difference.facet}", "store", name, difference.what, difference.lines)
         gone, come = sorted(old.keys() - new.keys()), sorted(new.keys() - old.keys())
         kept_in = _kept_in(self.committed)
         for name in gone:
@@ -254,7 +248,9 @@ class Comparison:
                 what = "it is gone with all that filled it"
                 yield Change("store.removed", Subject("store", name, self.application), Verdict.COMPATIBLE, what)
                 continue
-            same = next((each for each in come if not list(store_differences(old[name], new[each]))), None)
+            same = next(
+                (candidate for candidate in come if not list(store_differences(old[name], new[candidate]))), None
+            )
             what = "it is gone" + (f"; is {same} its new name?" if same else "")
             yield self._refused("store.removed", "store", name, what)
         for name in come:
@@ -265,14 +261,14 @@ class Comparison:
                 yield self._refused("store.changelog", "store", name, what)
 
     def _kept_otherwise(self) -> Iterator[Change]:
-        """Stores of the same columns that are kept in another way, or whose rows are computed in another way."""
+        """Stores with the same columns that are kept or computed in another way."""
         old, new = self.committed.stores, self.current.stores
         for name in sorted(old.keys() & new.keys()):
             yield from self._backend(name)
             for setting, onward in _SETTINGS.items():
-                was, is_ = (each[name].settings.get(setting) for each in (old, new))
+                was, is_ = (stores[name].settings.get(setting) for stores in (old, new))
                 if setting == "retention" and old[name].given_retention and new[name].given_retention:
-                    continue  # which `_stores` tells
+                    continue  # `_stores` reports it
                 if None not in (was, is_) and was != is_:
                     yield self._onward(f"store.{setting}", name, f"its {setting} was {was}, is {is_}", onward)
             if lines := other_expressions(old[name], new[name]):
@@ -280,7 +276,7 @@ class Comparison:
                 if name in self.of_tables:
                     yield self._refused("store.expressions", "store", name, f"{what}: {REGROUPED}", lines)
                     continue
-                onward = "they count from the next record on, and rows go on from what they hold"
+                onward = "they apply from the next record on, and rows resume from their present values"
                 yield self._onward("store.expressions", name, what, onward, lines)
             if old[name].changelog and not new[name].changelog:
                 what = "its changelog is not kept any more"
@@ -289,20 +285,20 @@ class Comparison:
 
     def _backend(self, name: str) -> Iterator[Change]:
         old, new = self.committed.stores[name], self.current.stores[name]
-        was, is_ = (each.settings.get("backend") for each in (old, new))
+        was, is_ = (store.settings.get("backend") for store in (old, new))
         if None in (was, is_) or was == is_:
             return
         if not old.changelog:
             what = f"its backend was {was}, is {is_}, and without a changelog its rows are only in {was}"
             yield self._refused("store.backend", "store", name, what)
             return
-        what = f"its backend was {was}, is {is_}; clients make the store again from its changelog"
+        what = f"its backend was {was}, is {is_}; clients restore the store from its changelog"
         subject = Subject("store", name, self.application)
         yield Change("store.backend", subject, Verdict.COMPATIBLE, what, place=self.places.get(name))
 
     def _something_else(self) -> Iterator[Change]:
-        """What the topology computes differs in a way that an earlier version has not recorded, and that is not only
-        the columns of what it reads, which those who write or feed that tell.
+        """A difference that an earlier version has not recorded. Columns of source topics are changes of
+        their writers.
         """
         old, new = self.committed.topics, self.current.topics
         if any(new[name].value != old[name].value for name in old.keys() & new.keys()):
@@ -313,15 +309,14 @@ class Comparison:
                 Subject.of_topology(self.application),
                 Verdict.COMPATIBLE,
                 "a setting of it changed (as `on_error`, `emit`, an assignor or a topic's retention); the version of "
-                "Headwater that it ran with has not recorded which: it goes on from what is committed",
+                "Headwater that it ran with has not recorded which: it resumes from the committed state",
             )
 
     def _moved(self) -> Iterator[Change]:
-        """Stores that have moved to another subtopology, where they would continue other records, maybe with other
-        keys.
+        """Stores that have moved to another subtopology, with other records, maybe of other keys.
 
         Subtopologies are compared by name: positions are kept by name, and numbers may change. If only the name is new,
-        `_read_by_others` reports it. Nothing is found if the log does not say which subtopology had a store.
+        `_read_by_others` reports it. An old log without the subtopologies of stores gives no changes.
         """
         was, is_ = _kept_in(self.committed), _kept_in(self.current)
         for name in sorted(was.keys() & is_.keys()):
@@ -332,11 +327,11 @@ class Comparison:
                     "store",
                     name,
                     f"it was in subtopology {was[name]} (reads {', '.join(there.sources)}), and is in {is_[name]} "
-                    f"(reads {', '.join(here.sources)}) now: its rows were made of the records and keys there, and "
-                    "would stay as they are",
+                    f"(reads {', '.join(here.sources)}) now: its rows were computed from the records and keys "
+                    "there, and would stay",
                 )
         for name, then, now in fillers(self.committed, self.current):
-            what = f"{then} wrote its rows, and {now} does now: what is in it was made of other records"
+            what = f"{then} wrote its rows, and {now} does now: its rows were made of other records"
             yield self._refused("store.moved", "store", name, what)
 
     def _read_by_others(self) -> Iterator[Change]:
@@ -356,27 +351,27 @@ class Comparison:
         for name in both:
             since, now = old[name].since, new[name].since
             if name in self.moved:
-                what = "its records were put into other partitions after they were consumed"
+                what = "it was repartitioned after its records were consumed"
                 yield self._refused(REPARTITIONED, "topic", name, what)
             elif None not in (since, now) and now != since:  # `positions` reports a topic that has lost its records
                 what = "it was fully refreshed after its records were consumed"
                 yield self._refused(REFRESHED, "topic", name, what)
         for name in both:
-            # Another application has written it. Positions count the records of one writer.
+            # Positions count the records of one writer.
             was, is_ = (topics[name].writer for topics in (old, new))
             if was != is_:
                 what = f"it was {_written_by(was)} so far, and is {_written_by(is_)} now"
                 yield self._refused(OTHER_WRITER, "topic", name, what)
         for name in both:
             facets = TOPIC_KEY if _fed(old[name]) else (*TOPIC_KEY, "windowed")
-            for found in topic_differences(old[name], new[name], facets):
-                yield self._refused(f"topic.{found.facet}", "topic", name, found.what, found.lines)
+            for difference in topic_differences(old[name], new[name], facets):
+                yield self._refused(f"topic.{difference.facet}", "topic", name, difference.what, difference.lines)
             if new[name].writer == self.application or new[name].global_:
                 yield from self._columns(name, old[name], new[name])
 
     def _columns(self, name: str, old: UsedTopic, new: UsedTopic) -> Iterator[Change]:
-        """The value columns of a topic that is written here, or held by a global table. Of others only the one who
-        feeds or writes them knows what their records have, see `declared_topics`.
+        """The value columns of a topic that this application writes, or of a global table. The columns of others are
+        changes of their writers, see `declared_topics`.
         """
         change = columns_change(Subject("topic", name, self.application), old, new)
         if change is None:
@@ -386,18 +381,18 @@ class Comparison:
         if change.verdict is Verdict.ERROR:
             change = replace(change, ways=again)
         elif lacking and name in self.unread:
-            # Null would be wrong for them: they are none of before the change, but of a step that is half done.
+            # Null would be wrong for them: they are records in the middle of the changed flow, not old results.
             what = f"it repartitions, and has records without {lacking} that were not consumed yet"
             change = replace(change, verdict=Verdict.ERROR, what=what, ways=(CATCH_UP, again[-1]))
         elif new.writer == self.application and not all(map(self._is_new_in_sources, old.lacking(new))):
-            # A project that had been so from the start would have written them.
+            # A project that had been like this from the start would have written them.
             what, onward = COLUMNS_CHANGED, change.what.removeprefix(f"{COLUMNS_CHANGED}; ")
             ways = ways_onward(self.application)
             change = replace(change, verdict=Verdict.ERROR, what=what, ways=ways, onward=onward)
         yield change
 
     def _is_new_in_sources(self, column: str) -> bool:
-        """Whether no record that was read has had a column: then null is what it would have come to."""
+        """Whether no consumed record had a column: then its values would be null anyway."""
         old, new = self.committed.topics, self.current.topics
         sources = {topic for part in self.current.subtopologies.values() for topic in part.sources}
         read = [name for name in sources if column in parse_columns(new[name].value) and not self._is_own(name)]
@@ -407,24 +402,24 @@ class Comparison:
         return self.current.topics[topic].writer == self.application
 
     def _starts(self) -> Iterator[Change]:
-        """Other places to begin at, in topics that have been read already."""
+        """Changed `start` of topics that have been read already."""
         old, new = _starts(self.committed), _starts(self.current)
         for topic in sorted(old.keys() & new.keys()):
             if old[topic] != new[topic]:
                 what = (
-                    f"its start was {old[topic]}, is {new[topic]}: that is for a reader that has not read it yet, and "
-                    f"the position of {self.current.name} stays where it is"
+                    f"its start was {old[topic]}, is {new[topic]}: that applies to new readers only, and the position "
+                    f"of {self.current.name} stays"
                 )
                 move = f"headwater rewind {self.current.name} --topic {topic} --to {new[topic]}"
                 subject = Subject("topic", topic, self.application)
                 yield Change(
-                    "topic.start", subject, Verdict.COMPATIBLE, what, ways=(Way("to move it all the same", move),)
+                    "topic.start", subject, Verdict.COMPATIBLE, what, ways=(Way("to move it nevertheless", move),)
                 )
 
     def _onward(self, kind: str, store: str, sentence: str, onward: str, lines: tuple[str, ...] = ()) -> Change:
-        """A change of a store with which a run may go on."""
-        found = self._refused(kind, "store", store, sentence, lines)
-        return replace(found, ways=ways_onward(self.application), onward=onward)
+        """A change of a store with which a run may continue."""
+        change = self._refused(kind, "store", store, sentence, lines)
+        return replace(change, ways=ways_onward(self.application), onward=onward)
 
     def _refused(self, kind: str, what: SubjectKind, name: str, sentence: str, lines: tuple[str, ...] = ()) -> Change:
         place = self.places.get(name) if what == "store" else None
@@ -433,33 +428,33 @@ class Comparison:
 
 
 def _with_former_name(change: Change) -> Change:
-    """A flow with another name, beside changes that have the result computed again, perhaps only for that name."""
+    """The change of a renamed flow, next to changes that need a rebuild, perhaps only because of that name."""
     if change.kind != RENAMED:
         return change
-    return replace(change, what=f"{change.what}; say so with `was`, and what is named after it goes on")
+    return replace(change, what=f"{change.what}; say so with `was`, and everything named after it resumes")
 
 
 def _kept_in(description: TopologyDescription) -> dict[str, str]:
-    """Store -> the subtopology that keeps it."""
+    """Store -> its subtopology."""
     return {store: name for name, part in description.subtopologies.items() for store in part.stores}
 
 
 def _readers(description: TopologyDescription) -> dict[str, str]:
-    """Topic -> the subtopology that reads it: all of a topology's readers of a topic are in one."""
+    """Topic -> the subtopology that reads it: one has all readers of a topic."""
     return {topic: name for name, part in description.subtopologies.items() for topic in part.sources}
 
 
 def _starts(description: TopologyDescription) -> dict[str, str]:
-    """Topic that is read -> where a new reader of it begins."""
+    """Source topic -> the start of a new reader."""
     parts = description.subtopologies.values()
-    begun = {each.topic: each.start for part in parts for each in part.starts}
+    begun = {reader.topic: reader.start for part in parts for reader in part.starts}
     return {topic: begun.get(topic, "earliest") for part in parts for topic in part.sources}
 
 
 def _written_by(writer: str | None) -> str:
-    return "fed from outside" if writer is None else f"written by {writer}"
+    return "external" if writer is None else f"written by {writer}"
 
 
 def _fed(topic: UsedTopic) -> bool:
-    """Whether it is fed from outside, and no global table holds it."""
+    """Whether it is external, without a global table."""
     return topic.writer is None and not topic.global_

@@ -1,4 +1,4 @@
-"""Contents of stores, and those that are incomplete."""
+"""Digests of what decides a result, and topics that have lost records of it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,14 @@ from ..records.types import split_columns
 from .model import UNDO, Change, Subject, Verdict, Way, ways_back
 from .moves import INCOMPLETE, Moves
 from .rebuild_groups import from_the_first, writers_of
-from .repartition import fed_topics
+from .repartition import external_topics
 
-# What decides a result that is computed again, so that one which was begun on something else is not gone on with.
-#
-# Only that counts. A result may have taken hours so far, and must not begin again because a step is in another line
-# now, or because of a setting of its runs.
+# A rebuild resumes only if everything that decides its result is the same. It may have taken hours so far, so it must
+# not restart because a step is in another line, or for a setting of its runs.
 
 _DECISIVE = {"flow": frozenset({"on_error", "emit"}), "topic": frozenset({"on_error"}), "store": frozenset({"topic"})}
-"""Of what has settings (see `settings_of`) those that decide a result. The `store` is that of a global table: others
-have no such setting.
+"""Kind of a part with settings (see `settings_of`) -> the settings that decide a result. `store`: of a global table, as
+others have no such setting.
 """
 
 
@@ -36,51 +34,50 @@ _WORDS = re.compile(r"""(?:'[^']*')+|(?:"[^"]*")+|(?:`[^`]*`)+|\w+|[(),\[\]]|[^\
 
 
 def contents_of(group: Sequence[Topology], places: Places, seeds: LogState) -> dict[str, str]:
-    """Application -> a digest of all that decides its result: what it computes, what those compute whose results it
-    reads, as far as they are computed again with it, and in which places all others are that it reads.
+    """Application -> a digest of everything that decides its result: its steps, those of all rebuilt applications that
+    it reads, and the places in the log of all others that it reads.
 
-    A result that was begun on other input than this is worth nothing: its positions count other records. `seeds`: of
-    what is fed from outside.
+    A rebuild with another digest cannot resume: its positions count other records. `seeds`: of external topics.
     """
-    own = {each.application: content_of(each, seeds) for each in group}
-    writers = {each.application: writers_of(each) for each in group}
-    found: dict[str, str] = {}
+    own = {topology.application: content_of(topology, seeds) for topology in group}
+    writers = {topology.application: writers_of(topology) for topology in group}
+    digests: dict[str, str] = {}
     for name in own:
         above = {name}
-        while more := {writer for each in above & own.keys() for writer in writers[each]} - above:
+        while more := {writer for member in above & own.keys() for writer in writers[member]} - above:
             above |= more
-        made_of = {each: own.get(each) or places.of(each) for each in above}
-        found[name] = _digest([own[name], made_of])
-    return found
+        made_of = {member: own.get(member) or places.of(member) for member in above}
+        digests[name] = _digest([own[name], made_of])
+    return digests
 
 
 def content_of(topology: Topology, seeds: LogState) -> str:
-    """A digest of all that decides what a topology computes, and of where records are that were put elsewhere.
+    """A digest of everything that decides what a topology computes, and of repartitioned topics.
 
-    Two topologies with the same have no differences because of which a run would not go on from what is committed
-    (see `Comparison`), and none that would count for new records only.
+    Between two topologies with equal digests every difference is compatible (see `Comparison`), and none applies to new
+    records only.
     """
-    fed = [seeds.topics[name] for name in sorted(fed_topics(topology)) if name in seeds.topics]
-    begun = {each.name: each.since for each in fed if each.moved and each.since is not None}
+    fed = [seeds.topics[name] for name in sorted(external_topics(topology)) if name in seeds.topics]
+    begun = {topic.name: topic.since for topic in fed if topic.moved and topic.since is not None}
     described, own = TopologyDescription.of(topology, begun), topology.application
     return _digest(
         {
-            "subtopologies": {name: _part(each) for name, each in described.subtopologies.items()},
+            "subtopologies": {name: _part(part) for name, part in described.subtopologies.items()},
             "flows": {name: [_words(step) for step in steps] for name, steps in described.flows.items()},
-            "topics": {name: _topic(each, own) for name, each in described.topics.items()},
-            "stores": {name: _store(each) for name, each in described.stores.items()},
+            "topics": {name: _topic(topic, own) for name, topic in described.topics.items()},
+            "stores": {name: _store(store) for name, store in described.stores.items()},
             "settings": _decisive(described.settings),
         }
     )
 
 
 def _words(step: StepText) -> list[str]:
-    """The words of a step as digests have always had them: a finer form would begin what is being rebuilt again."""
-    return [step.text] if any(each in step.text for each in _HARD_TO_READ) else _WORDS.findall(step.text)
+    """The tokens of a step, in the form of all earlier digests: a finer form would restart unfinished rebuilds."""
+    return [step.text] if any(sign in step.text for sign in _HARD_TO_READ) else _WORDS.findall(step.text)
 
 
 def _part(part: SubtopologyDescription) -> dict[str, Any]:
-    """What a subtopology reads, writes and keeps. The order of its flows in the file decides nothing."""
+    """The sources, sinks and stores of a subtopology. The order of its flows in the file has no effect."""
     plain = to_plain(part)
     named = {field: sorted(plain[field]) for field in ("sources", "sinks", "stores")}
     listed = {field: sorted(map(json.dumps, plain.get(field, ()))) for field in ("starts", "fillers")}
@@ -88,69 +85,67 @@ def _part(part: SubtopologyDescription) -> dict[str, Any]:
 
 
 def _topic(topic: UsedTopic, application: str) -> dict[str, Any]:
-    """How its records lie, and the columns of those that the application writes. Those of other topics have the columns
-    with which they came, whatever is declared.
+    """The partitioning of a topic, and the columns of one that the application writes. Records of other topics keep the
+    columns with which they were written, whatever is declared.
     """
     columns = sorted(split_columns(topic.value)) if topic.writer == application else []
     return {**to_plain(topic), "value": columns, "earlier": []}
 
 
 def _store(store: StoreDescription) -> dict[str, Any]:
-    """Its rows, and how they come. A store that has a changelog can be made again, whatever its backend is."""
-    settings = {name: each for name, each in store.settings.items() if name != "backend" or not store.changelog}
+    """The rows of a store, and how they are computed. With a changelog it can be restored in any backend."""
+    settings = {name: value for name, value in store.settings.items() if name != "backend" or not store.changelog}
     return {**to_plain(store), "settings": settings}
 
 
 def _decisive(settings: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    found = {}
-    for name, each in settings.items():
+    decisive_settings = {}
+    for name, values in settings.items():
         decisive = _DECISIVE.get(name.partition(" ")[0], frozenset())
-        found[name] = {setting: value for setting, value in each.items() if setting in decisive}
-    return {name: each for name, each in found.items() if each}
+        decisive_settings[name] = {setting: value for setting, value in values.items() if setting in decisive}
+    return {name: values for name, values in decisive_settings.items() if values}
 
 
 def _digest(plain: object) -> str:
     return hashlib.sha256(json.dumps(plain, sort_keys=True).encode()).hexdigest()[:16]
 
 
-# Whether topics still give all of the records that a result was made of.
-
-READ_ALL = Way("take `start: latest` away: then it is computed of all records that are there")
-"""The way out for a reader that began at the last record."""
+READ_ALL = Way("remove `start: latest`: then it is computed from all records")
+"""The way out for a reader that started at the last record."""
 
 
 def incomplete(topology: Topology, committed: Committed, group: Collection[str], moves: Moves) -> Iterator[Change]:
-    """Topics that do not give all of the records any more that the present result was made of."""
+    """The topics that have lost records from which the present result was computed."""
     if not committed.own.tasks.consumed and topology.application not in moves.takes():
         return  # it has no result yet
     starts = {topic: start for part in topology.subtopologies for topic, start in part.starts.items()}
-    for each in from_the_first(topology, committed):
-        if starts.get(each.topic) == "latest":
+    for read in from_the_first(topology, committed):
+        if starts.get(read.topic) == "latest":
             yield Change(
                 INCOMPLETE,
-                Subject("topic", each.topic, topology.application),
+                Subject("topic", read.topic, topology.application),
                 Verdict.ERROR,
-                "it is read from the last record on (`start: latest`), so a result that is computed again would begin "
-                "with nothing",
+                "it is read from the last record on (`start: latest`), so a rebuilt result would start empty",
                 ways=(UNDO, READ_ALL, *ways_back(topology.application)[1:]),
             )
             continue
-        writer = topic_writer(topology, each.topic)
+        writer = topic_writer(topology, read.topic)
         if writer in group:
             continue
         state = committed.states[writer or committed.seeds]
-        missing = sum(state.end(each.topic, partition) for partition in each.start) - each.records
+        missing = sum(state.end(read.topic, partition) for partition in read.start) - read.records
         if missing > 0:
             yield Change(
                 INCOMPLETE,
-                Subject("topic", each.topic, topology.application),
+                Subject("topic", read.topic, topology.application),
                 Verdict.ERROR,
                 f"{missing:,} of its records are not there any more (retention or compaction has removed them), so a "
-                f"result that is computed again would lack them: {each.records:,} are left",
+                f"rebuilt result would lack them: {read.records:,} are left",
                 ways=ways_back(topology.application),
             )
 
 
 def topic_writer(topology: Topology, topic: str) -> str | None:
-    """The application that writes one of the sources of a topology, None for one that is fed from outside."""
-    return next((each.writer for part in topology.subtopologies for each in part.sources if each.name == topic), None)
+    """The application that writes a source topic of a topology; None for an external topic."""
+    sources = (source for part in topology.subtopologies for source in part.sources)
+    return next((source.writer for source in sources if source.name == topic), None)

@@ -1,4 +1,4 @@
-"""What a part of a topology consists of, for comparisons."""
+"""Comparison of the parts of stores, topics and settings."""
 
 from __future__ import annotations
 
@@ -19,21 +19,19 @@ from ..records.schema import ColumnChanges
 from .model import UNDO, Change, Subject, SubjectKind, Verdict, Way, ways_back
 from .normal_form import normal_form
 
-# The parts of a store and of a topic that are compared, and how their differences read.
-
 TOPIC_KEY = ("partitions", "key")
-"""What decides where a record of a topic lies."""
+"""The parts of a topic that decide the partition of a record."""
 
 TOPIC_VALUE = ("columns", "windowed")
-"""What else decides what a record of a topic is."""
+"""The other parts of a topic."""
 
 _SUPPRESSED = {"window_changes": "that of `suppress` with `until`", "changes": "that of `suppress` with `for`"}
-"""Types of stores that no file can name."""
+"""Types of stores that have no name in the YAML."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """`facet`: which part differs. `what`: a sentence, `lines`: a diff below it."""
+    """A part that differs. `facet`: its name. `what`: a sentence, `lines`: the diff."""
 
     facet: str
     what: str
@@ -41,10 +39,10 @@ class Difference:
 
 
 def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[Difference]:
-    """What differs between a store as it was committed and as it is declared now."""
+    """The differences between a committed store and its present declaration."""
     yield from _counted(was.partitions, is_.partitions)
     if was.type != is_.type:
-        types = (_SUPPRESSED.get(each.type, each.type) for each in (was, is_))
+        types = (_SUPPRESSED.get(store.type, store.type) for store in (was, is_))
         yield Difference("type", "its type was {}, is {}".format(*types))
     yield from _columns("key", "its key", was.key, is_.key)
     yield from _columns("columns", "its columns", was.value, is_.value)
@@ -58,7 +56,7 @@ def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[
     if None not in kept and kept[0] != kept[1]:
         yield Difference("retention", f"its retention was {kept[0]}, is {kept[1]}, and its rows are found by that")
     elif None not in kept and was.given_segment != is_.given_segment:
-        then, now = (duration_text(each.given_segment or 0) for each in (was, is_))
+        then, now = (duration_text(store.given_segment or 0) for store in (was, is_))
         words = f"by {then} of time, this one does by {now}, in Kafka's order"
         yield Difference("layout", f"an earlier version of Headwater kept its rows {words}")
 
@@ -66,7 +64,7 @@ def store_differences(was: StoreDescription, is_: StoreDescription) -> Iterator[
 def topic_differences(
     was: TopicDeclaration, is_: TopicDeclaration, facets: Collection[str] = (*TOPIC_KEY, *TOPIC_VALUE)
 ) -> Iterator[Difference]:
-    """What differs between a topic as it was recorded and as it is declared now, of these facets."""
+    """The differences between a recorded topic and its present declaration, in these facets."""
     if "partitions" in facets:
         yield from _counted(was.partitions, is_.partitions)
     if "key" in facets:
@@ -79,7 +77,7 @@ def topic_differences(
 
 
 def aggregate_lines(was: StoreDescription, is_: StoreDescription) -> tuple[str, ...]:
-    """The diff of two stores' aggregates, in the user's words: `+ worst: max(delay)`."""
+    """The diff of two stores' aggregates, as the user wrote them: `+ worst: max(delay)`."""
     old, new = _aggregates(was), _aggregates(is_)
     lines = (
         *(f"+ {name}: {new[name]}" for name in new if name not in old),
@@ -94,25 +92,26 @@ def aggregate_lines(was: StoreDescription, is_: StoreDescription) -> tuple[str, 
         return lines
     if list(old) != list(new):
         return ("~ the order of aggregates",)
-    # The same words mean something else: of another type.
-    types = {each.name: each.of for each in was.aggregates}
+    # The text is the same, but the types are not.
+    types = {aggregate.name: aggregate.of for aggregate in was.aggregates}
     return tuple(
-        f"~ {each.name}: of {types.get(each.name)} -> of {each.of}"
-        for each in is_.aggregates
-        if types.get(each.name) != each.of
+        f"~ {aggregate.name}: of {types.get(aggregate.name)} -> of {aggregate.of}"
+        for aggregate in is_.aggregates
+        if types.get(aggregate.name) != aggregate.of
     )
 
 
 def other_expressions(was: StoreDescription, is_: StoreDescription) -> tuple[str, ...]:
-    """The diff of aggregates that are computed as before, of another expression; nothing if more than that differs."""
+    """The diff of aggregates in which only the expressions differ; empty if more differs."""
     if was.aggregates != is_.aggregates or not (was.shown and is_.shown):
         return ()
     return aggregate_lines(was, is_)
 
 
 def window_text(window: tuple[int, ...] | None) -> str:
-    """A window in the words of the YAML: `tumbling 1h`, `hopping 1d by 6h`, `session 30m`, `sliding 10s`; `none` for a
-    store without one.
+    """A window as in the YAML: `tumbling 1h`, `hopping 1d by 6h`, `session 30m`, `sliding 10s`; `none` without one.
+
+    `window`: (gap,) of a session, (size, 0) of a sliding window, else (size, advance), in ms.
     """
     if window is None:
         return "none"
@@ -127,7 +126,7 @@ def window_text(window: tuple[int, ...] | None) -> str:
 
 
 def within_text(within: tuple[int, int] | None) -> str:
-    """The times of a join of streams in the words of the YAML: `within 10s`, `before 5s, after 10s`."""
+    """The times of a join of streams as in the YAML: `within 10s`, `before 5s, after 10s`. `within`: in ms."""
     if within is None:
         return "none"
     before, after = map(duration_text, within)
@@ -148,50 +147,50 @@ def _columns(facet: str, subject: str, was: str, is_: str) -> Iterator[Differenc
 def _aggregates(store: StoreDescription) -> dict[str, str]:
     """Column -> its aggregate as the user wrote it; by function and type where the log is of an earlier version."""
     if store.shown:
-        return dict(each.split(": ", 1) for each in store.shown)
-    return {each.name: f"{each.function} of {each.of or 'rows'}" for each in store.aggregates}
+        return dict(aggregate.split(": ", 1) for aggregate in store.shown)
+    return {aggregate.name: f"{aggregate.function} of {aggregate.of or 'rows'}" for aggregate in store.aggregates}
 
 
-# Compares settings that change nothing of what is committed: what they were, what they are, and what comes of it.
+# Settings whose changes leave the committed state as it is.
 
 _FOLLOWS = {
-    "on_error": "it counts for records that fail from now on",
-    "cleanup": "it counts for all records that are there",
-    "retention": "it counts for all records that are there",
-    "timestamp": "it counts for records that come from now on",
-    "emit": "it counts for what is written from now on",
+    "on_error": "it applies to records that fail from now on",
+    "cleanup": "it applies to all records",
+    "retention": "it applies to all records",
+    "timestamp": "it applies to records that are appended from now on",
+    "emit": "it applies to records written from now on",
     "changelog cleanup": "the changelog is cleaned in that way from now on",
     "topic": "the table is loaded again",
-    "backend": "clients make the store again",
+    "backend": "clients restore the store",
     "restore": "stores that are restored from now on are restored in that way",
 }
-"""Setting -> what follows if it changes."""
+"""Setting -> effect of a change."""
 
-_WAITING = "it counts from now on, also for changes that wait already"
-"""The same, of all settings of `suppress`."""
+_WAITING = "it applies from now on, also to changes that wait already"
+"""The effect of all settings of `suppress`."""
 
-_PLACING = "it counts for the next assignment of tasks"
-"""The same, of any other setting of a topology: those of `assignment`."""
+_PLACING = "it applies to the next assignment of tasks"
+"""The effect of all other settings of a topology, those of `assignment`."""
 
-_UNSAID = "none"
+_UNSET = "none"
 
 _OTHER_CODE = (
-    "or one that it imports, has changed: its code counts from the next record on; what is stored and written stays as "
-    "the code of before has made it"
+    "or one that it imports, has changed: its code applies from the next record on; stored rows and written records "
+    "stay"
 )
 
 
-_OF_A_ROW_OF_BEFORE = (
-    "; when a row of a table changes, its group would lose what the new code makes of the row of before, not what was "
-    "added"
+_OF_OLD_ROWS = (
+    "; when a row of a table changes, its group would subtract the new code's value of the old row, not the value that "
+    "was added"
 )
-"""The same, where the code is before an aggregate of a table, or is one."""
+"""The effect of other code in front of an aggregate of a table, or in it."""
 
 
 def setting_changes(
     application: str, committed: TopologyDescription, current: TopologyDescription, places: Mapping[str, str]
 ) -> Iterator[Change]:
-    """The settings that have changed of what was there before and is there now. `places`: of stores."""
+    """The changed settings of parts that existed before and exist now. `places`: store -> `file:line`."""
     old = with_options_apart(committed.settings, committed.stores)
     committed, new = replace(committed, settings=old), current.settings
     for name in new:
@@ -210,9 +209,9 @@ def setting_changes(
             what = _what(committed, current, name, setting)
             yield Change(f"{kind}.{setting.replace(' ', '_')}", subject, Verdict.COMPATIBLE, what, place=place)
         if kind == "store":
-            was, is_ = (each.get(f"{OPTIONS} {called}", {}) for each in (old, new))
+            was, is_ = (settings.get(f"{OPTIONS} {called}", {}) for settings in (old, new))
             for option in _differing(was, is_):
-                then, now = was.get(option, _UNSAID), is_.get(option, _UNSAID)
+                then, now = was.get(option, _UNSET), is_.get(option, _UNSET)
                 what = f"its option {option} was {then}, is {now}; stores are opened with it from now on"
                 yield Change(f"store.option.{option}", subject, Verdict.COMPATIBLE, what, place=place)
     for name in old:
@@ -225,27 +224,27 @@ def setting_changes(
 
 
 def _other_code(subject: Subject, function: str, current: TopologyDescription) -> Change:
-    found = Change("flow.code", subject, Verdict.COMPATIBLE, f"the module of {function}, {_OTHER_CODE}")
-    if not any(function in each.text.split() for each in current.regrouping.get(subject.name, ())):
-        return found
+    change = Change("flow.code", subject, Verdict.COMPATIBLE, f"the module of {function}, {_OTHER_CODE}")
+    if not any(function in step.text.split() for step in current.regrouping.get(subject.name, ())):
+        return change
     _, again = ways_back(subject.application)
     way = replace(again, what=f"if it gives other results, {again.what}")
-    return replace(found, what=f"{found.what}{_OF_A_ROW_OF_BEFORE}", ways=(way,))
+    return replace(change, what=f"{change.what}{_OF_OLD_ROWS}", ways=(way,))
 
 
 def _what(committed: TopologyDescription, current: TopologyDescription, name: str, setting: str) -> str:
-    was, is_ = (_value(each, name, setting) for each in (committed, current))
+    was, is_ = (_value(description, name, setting) for description in (committed, current))
     if setting == "dead letters":
-        kept = f"records of it that fail are kept in {is_} from now on"
-        gone = f"; what {was} has stays" if was != _UNSAID else ""
-        return f"{kept if is_ != _UNSAID else 'records of it that fail are not kept any more'}{gone}"
+        kept = f"its failing records are kept in {is_} from now on"
+        gone = f"; what {was} has stays" if was != _UNSET else ""
+        return f"{kept if is_ != _UNSET else 'its failing records are not kept any more'}{gone}"
     follows = _WAITING if setting.startswith("suppress") else _FOLLOWS.get(setting, _PLACING)
     return f"its {setting} was {was}, is {is_}; {follows}"
 
 
 def _told_otherwise(setting: str, was: Mapping[str, str], is_: Mapping[str, str]) -> bool:
-    """Whether the steps and stores tell of it: that another function is named, that `suppress` is new, gone, or waits
-    for something else, or that a flow has become a table, or is none any more.
+    """Whether the changes of steps and stores report it already: another function, a `suppress` that was added, removed
+    or has another form, or a flow that has become a table or was one.
     """
     only_one = (setting in was) != (setting in is_)
     return setting.startswith(CODE_OF) or (only_one and (setting == "emit" or setting.startswith("suppress")))
@@ -257,15 +256,15 @@ def _code(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _differing(was: Mapping[str, str], is_: Mapping[str, str]) -> list[str]:
-    """The settings whose values differ, those of now first."""
+    """The settings whose values differ, present ones first."""
     return [setting for setting in dict.fromkeys((*is_, *was)) if was.get(setting) != is_.get(setting)]
 
 
 def _value(description: TopologyDescription, name: str, setting: str) -> str:
-    found = description.settings.get(name, {}).get(setting)
-    if found is not None or not (name.startswith("flow ") and setting == "on_error"):
-        return found or _UNSAID
-    # A flow that does not say it does what the topics say that it reads.
+    value = description.settings.get(name, {}).get(setting)
+    if value is not None or not (name.startswith("flow ") and setting == "on_error"):
+        return value or _UNSET
+    # A flow without `on_error` has that of its source topics.
     parts = [part for part in description.subtopologies.values() if name[5:] in {step.flow for step in part.steps}]
     said = {
         description.settings.get(f"topic {topic}", {}).get("on_error", "fail")
@@ -275,20 +274,19 @@ def _value(description: TopologyDescription, name: str, setting: str) -> str:
     return said.pop() if len(said) == 1 else "that of its topic"
 
 
-# What becomes of a topic's records when its value columns change: they stay as they are, and are read as new ones.
-
-UNREADABLE = "its records cannot be read with the columns that it has now"
+UNREADABLE = "its records cannot be read with its present columns"
 COLUMNS_CHANGED = "its columns changed"
 CATCH_UP = Way(
-    "undo the change, let the topology catch up (headwater build), and then change it and go on",
+    "undo the change, let the topology catch up (headwater build), and then change it and continue",
     "headwater run --continue",
 )
 
 
 def columns_change(subject: Subject, was: TopicDeclaration, is_: Topic | TopicDeclaration) -> Change | None:
-    """The change of a topic's value columns since records were committed; None if there is none.
+    """The change of a topic's value columns since records were committed; None without one.
 
-    Refused without a way out but to undo it: what else there is, the caller knows.
+    Committed records are not rewritten, but read with the present columns. An error has only UNDO as a way out: the
+    caller adds others.
     """
     lines = ColumnChanges.between(was.value, is_.value).lines
     then, now = was.obstacles(is_)
@@ -298,11 +296,11 @@ def columns_change(subject: Subject, was: TopicDeclaration, is_: Topic | TopicDe
     if not lines:
         return None
     lacking = was.lacking(is_)
-    said = f"{COLUMNS_CHANGED}; the records so far {_read(lacking)}"
-    return Change("topic.columns", subject, Verdict.COMPATIBLE, said, lines)
+    what = f"{COLUMNS_CHANGED}; the earlier records {_read(lacking)}"
+    return Change("topic.columns", subject, Verdict.COMPATIBLE, what, lines)
 
 
 def _read(lacking: tuple[str, ...]) -> str:
     if not lacking:
-        return "are read with those of now"
+        return "are read with the present ones"
     return f"have no {' and no '.join(lacking)}: null there"

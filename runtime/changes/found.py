@@ -1,4 +1,4 @@
-"""Changes that are found between a project and what is committed."""
+"""Finds the changes of an application since its last commit, and checks full refreshes."""
 
 from __future__ import annotations
 
@@ -19,20 +19,19 @@ from .model import FROM_THE_FIRST, RUN_AGAIN, Change, Subject, SubjectKind, Verd
 from .moves import reset_changes
 from .returned import settled, with_returned
 
-# All that has changed about an application since it was committed: what a plan shows, and a run obeys.
-
 RECORDS_MISSING = "topic.records_missing"
-"""The kind of a change of the log itself: consumed records are not there any more."""
+"""The kind of a change of the log itself: it has lost consumed records."""
 
 
 def changes_of(topology: Topology, committed: Committed, owned: Collection[str] | None = None) -> tuple[Change, ...]:
-    """The changes of an application, and of the topics that it reads and writes. A run refuses to start with some.
+    """The changes of an application, and of the topics that it reads and writes, as a plan shows them and a run obeys
+    them.
 
     In `committed`, writers must be at least as new as the application. `owned`: the applications of the project's
-    topologies, None if they are not known.
+    topologies; None if unknown.
     """
     own = committed.own
-    if not any(committed.version):  # nothing is committed by anybody: the log is new
+    if not any(committed.version):  # the log is new
         return ()
     topology = settled(topology, committed.described(), lambda topic: recorded_declaration(topic, committed.of(topic)))
     current = TopologyDescription.of(topology, committed.begun)
@@ -40,20 +39,20 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
     compared = Comparison.of(topology, committed.described(), current, unread, repartitioned_since(committed))
     differences = tuple(with_returned(compared.changes(own.tasks.consumed), committed, current))
     renamed = tuple(renamed_changes(topology, own.renaming)) if own.number else ()
-    if renamed:  # its files have changed with its name, and that is told
+    if renamed:  # its files have changed with its name, which is reported
         differences = tuple(change for change in differences if change.kind != SOMETHING_ELSE)
-    found: dict[tuple[str, str], Change] = {}
+    changes: dict[tuple[str, str], Change] = {}
     of_topics = topic_changes(topology, committed, owned)
     resets, missing = reset_changes(topology, committed), _missing(topology, committed)
     for change in (*renamed, *of_topics, *differences, *resets, *missing):
-        found.setdefault((change.kind, change.subject.name), change)
-    return tuple(found.values())
+        changes.setdefault((change.kind, change.subject.name), change)
+    return tuple(changes.values())
 
 
 def renamed_changes(topology: Topology, renames: Renames) -> Iterator[Change]:
-    """Other names than before, as `was` says.
+    """The renames by `was`.
 
-    What is behind a step with a name is a subtopology, which nobody has named: its repartition topic is told instead.
+    The subtopology behind a named step has no name of its own: the change is one of its repartition topic.
     """
     prefix, suffix = f"{topology.application}-", "-repartition"
     owners = {new: new.removeprefix(prefix).removesuffix(suffix) for new in renames.topics.values()}
@@ -66,10 +65,10 @@ def renamed_changes(topology: Topology, renames: Renames) -> Iterator[Change]:
     )
     for kind, names in kinds:
         for old, new in names.items():
-            what = f"it was called {old}, and goes on where that was"
+            what = f"it was called {old}, and resumes where that was"
             yield Change(f"{kind}.renamed", Subject(kind, new, topology.application), Verdict.COMPATIBLE, what)
     for old in renames.application:
-        what = f"it was called {old.partition('-')[2]}, and goes on from what that has committed"
+        what = f"it was called {old.partition('-')[2]}, and resumes from its committed state"
         yield Change(
             "topology.renamed",
             Subject.of_topology(topology.application),
@@ -79,7 +78,7 @@ def renamed_changes(topology: Topology, renames: Renames) -> Iterator[Change]:
 
 
 def _missing(topology: Topology, committed: Committed) -> Iterator[Change]:
-    """Records that the application has consumed and that the log has lost."""
+    """The changes for consumed records that the log has lost."""
     name = topology.name
     ways = (
         Way("the log was changed by hand or put back in parts: put all of it back as it was at one moment"),
@@ -90,56 +89,53 @@ def _missing(topology: Topology, committed: Committed) -> Iterator[Change]:
             RECORDS_MISSING,
             Subject("topic", topic, topology.application),
             Verdict.ERROR,
-            "the log does not hold records of it any more that were consumed",
+            "the log has lost records of it that were consumed",
             tuple(lines),
             ways=ways,
         )
 
 
 def lost_records(topology: Topology, committed: Committed) -> Iterator[Gap | OtherCommits]:
-    """Records that the application has consumed and that the log has lost.
+    """Consumed records that the log has lost.
 
-    Positions in a topic that another application has written so far count that one's records: nothing is lost, and the
-    comparison tells of it.
+    Positions in a topic of another former writer count that one's records: they are not lost, and the comparison
+    reports the writer.
     """
     writers = {name: used.writer for name, used in committed.described().topics.items()}
     others = {topic.name for topic in topology.read if writers.get(topic.name, topic.writer) != topic.writer}
     short = [gap for gap in gaps(topology, committed) if gap.topic not in others]
     yield from short
-    others.update(gap.topic for gap in short)  # of which enough is said
-    yield from (each for each in other_commits(topology, committed) if each.topic not in others)
+    others.update(gap.topic for gap in short)  # these are reported already
+    yield from (commits for commits in other_commits(topology, committed) if commits.topic not in others)
 
 
 def _gaps(topology: Topology, committed: Committed) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    lines: dict[str, list[str]] = {}
     for gap in lost_records(topology, committed):
-        found.setdefault(gap.topic, []).append(str(gap))
-    return found
+        lines.setdefault(gap.topic, []).append(str(gap))
+    return lines
 
 
-# What a full refresh comes to: whether applications could begin again with nothing, and where they would begin.
-#
-# It removes results for good. So it is refused, and not offered as a way out, where the run after it would not begin.
+# A full refresh removes results for good. So it is an error, and no way out, if the run after it could not start.
 
 
 class RefreshRefusedError(HeadwaterError):
-    """A run would refuse to begin after a full refresh too: `changes` are why. Nothing was removed."""
+    """A run could not start after a full refresh either: `changes` with the errors. Nothing was removed."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
-        names = ", ".join(sorted({each.subject.application for each in changes}))
+        names = ", ".join(sorted({change.subject.application for change in changes}))
         listed = "".join(f"\n  - {change}" for change in dict.fromkeys(changes))
         ways = dict.fromkeys(way for change in changes for way in change.ways)
         out = "".join(f"\n  - {way}" for way in ways)
         super().__init__(
-            f"nothing was removed, as {names} could not begin again from nothing:{listed}"
-            + (f"\n  ways out:{out}" if out else "")
+            f"nothing was removed, as {names} could not start empty:{listed}" + (f"\n  ways out:{out}" if out else "")
         )
         self.changes = tuple(changes)
 
 
-def as_if_begun_again(log: PlacedLog, applications: Collection[str]) -> PlacedLog:
-    """The log as it would be if these applications had committed nothing; to read only."""
-    return log.beside({each: f"{each}~0" for each in applications})
+def as_if_restarted(log: PlacedLog, applications: Collection[str]) -> PlacedLog:
+    """The log as it would be if these applications had committed nothing; read-only."""
+    return log.beside({application: f"{application}~0" for application in applications})
 
 
 def check_refresh(
@@ -149,21 +145,21 @@ def check_refresh(
     owned: Collection[str] | None = None,
     restarted: Collection[str] = (),
 ) -> None:
-    """Check that topologies could begin again, once all that `applications` have committed is removed.
+    """Check that topologies could start once all commits of `applications` are removed.
 
-    `owned`: the applications of the project's topologies. `restarted`: topics that start again with their seeds then.
-    Raises RefreshRefusedError, LogError.
+    `owned`: the applications of the project's topologies. `restarted`: topics that are seeded again then. Raises
+    RefreshRefusedError, LogError.
     """
     refused = refused_from_nothing(log, topologies, applications, owned)
-    if left := [each for each in refused if each.subject.kind != "topic" or each.subject.name not in restarted]:
+    if left := [change for change in refused if change.subject.kind != "topic" or change.subject.name not in restarted]:
         raise RefreshRefusedError(left)
 
 
 def refused_from_nothing(
     log: PlacedLog, topologies: Sequence[Topology], applications: Collection[str], owned: Collection[str] | None
 ) -> tuple[Change, ...]:
-    """Why a run would refuse topologies if `applications` had committed nothing."""
-    empty = as_if_begun_again(log, applications)
+    """The errors of topologies if `applications` had committed nothing."""
+    empty = as_if_restarted(log, applications)
     return tuple(
         change
         for topology in topologies
@@ -175,15 +171,15 @@ def refused_from_nothing(
 def with_ways_that_help(
     log: PlacedLog, group: Sequence[Topology], changes: Sequence[Change], owned: Collection[str] | None
 ) -> tuple[Change, ...]:
-    """The changes of the first topology of a group, of which the others read. To begin again is a way out only if that
-    would not be refused, and it says where that is.
+    """The changes of the first topology of a group, whose readers are the others. A restart is a way out only if it has
+    no errors, and its sentence has the `start`.
     """
-    if not any(map(_begins_again, (way for each in changes for way in each.ways))):
+    if not any(map(_begins_again, (way for change in changes for way in change.ways))):
         return tuple(changes)
-    stopped = refused_from_nothing(log, group, {each.application for each in group}, owned)
-    helps = all(each.kind == OTHER_WRITER for each in stopped)  # the command is about both writers
+    stopped = refused_from_nothing(log, group, {topology.application for topology in group}, owned)
+    helps = all(change.kind == OTHER_WRITER for change in stopped)  # the command is about both writers
     starts = {topic: start for part in group[0].subtopologies for topic, start in part.starts.items()}
-    return tuple(replace(each, ways=tuple(_ways(each.ways, starts, helps))) for each in changes)
+    return tuple(replace(change, ways=tuple(_ways(change.ways, starts, helps))) for change in changes)
 
 
 def _ways(ways: Sequence[Way], starts: Mapping[str, str], helps: bool) -> Iterator[Way]:

@@ -1,4 +1,4 @@
-"""What a change is."""
+"""Changes of a project since its last commit, their verdicts and ways out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,8 @@ from ..ir.topology import Topic
 from ..log.errors import TopicChangedError, read_to_append
 from ..log.state import LogState
 
-# One change of a project since it was committed last, and what the next run does about it.
-#
-# The plan, the start of a run and the lines of `compile` and `build` speak of changes in this form. So a run does what
-# the plan said.
+# The plan, the start of a run and the lines of `compile` and `build` use the same changes. So a run does what the plan
+# says.
 
 
 class Verdict(StrEnum):
@@ -33,13 +31,13 @@ class Verdict(StrEnum):
 
     @property
     def rank(self) -> int:
-        """Its place in the order, from 0."""
+        """Its index in the order."""
         return tuple(Verdict).index(self)
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict:
-    """The last of these in the order; `NOTHING` if there are none."""
-    return max(verdicts, key=lambda each: each.rank, default=Verdict.NOTHING)
+    """The worst verdict; `NOTHING` if there are none."""
+    return max(verdicts, key=lambda verdict: verdict.rank, default=Verdict.NOTHING)
 
 
 SubjectKind = Literal["topology", "flow", "store", "topic", "seed"]
@@ -47,7 +45,7 @@ SubjectKind = Literal["topology", "flow", "store", "topic", "seed"]
 
 @dataclass(frozen=True)
 class Subject:
-    """What has changed. `application`: whose state it concerns; `<project>-seed` for what is fed from outside."""
+    """A changed part. `application`: that has its state; `<project>-seed` for external topics."""
 
     kind: SubjectKind
     name: str
@@ -64,7 +62,7 @@ class Subject:
 
 @dataclass(frozen=True)
 class Way:
-    """A way out: what to do, in words, and the command that does it, if one does."""
+    """A way out: what to do, and the command that does it; None if no command does."""
 
     what: str
     command: str | None = None
@@ -75,7 +73,7 @@ class Way:
 
 @dataclass(frozen=True)
 class ReadAgain:
-    """Records that the next run reads a second time. `start`: partition -> the offset where it begins."""
+    """Records that the next run reads a second time. `start`: partition -> first offset. `bytes`: of their files."""
 
     topic: str
     start: Mapping[int, int]
@@ -85,11 +83,11 @@ class ReadAgain:
 
 @dataclass(frozen=True)
 class Change:
-    """One difference between the project and what is committed.
+    """One difference between the project and its committed state.
 
-    `kind`: a name for programs, such as `store.window`. `what`: one sentence without its subject. `lines`: a diff below
-    it, such as `+ gate string`. `place`: `file:line` of what changed, where it is known. `ways`: the ways out, the best
-    first. `onward`: from when on the change counts if no result is computed again for it; empty if one has to be.
+    `kind`: a name for programs, such as `store.window`. `what`: one sentence without its subject. `lines`: the diff,
+    such as `+ gate string`. `place`: `file:line` of the changed part; None if unknown. `ways`: the ways out, the best
+    first. `onward`: how the change applies without a rebuild (`--continue`); empty if it needs one.
     """
 
     kind: str
@@ -107,11 +105,8 @@ class Change:
         return "\n      ".join((f"{at}{self.subject}: {self.what}", *self.lines))
 
 
-# The error of a run that changes of the project do not let begin.
-
-
 class IncompatibleStateError(HeadwaterError):
-    """The project no longer fits the committed state; `changes` has each change that is the reason, with its place."""
+    """The project no longer fits the committed state: `application`, `changes` with the errors."""
 
     def __init__(self, application: str, changes: Sequence[Change]) -> None:
         listed = "".join(f"\n  - {change}" for change in changes)
@@ -122,44 +117,42 @@ class IncompatibleStateError(HeadwaterError):
         self.changes = tuple(changes)
 
 
-# The ways out of a change that stops a run.
-
 UNDO = Way("undo the change")
 
 RUN_AGAIN = "headwater run --full-refresh"
-"""How a command begins that has topologies begin again."""
+"""The start of a command that restarts topologies."""
 
-FROM_THE_FIRST = "from the first record that is there"
-"""Where they begin, unless their flows have another `start`."""
+FROM_THE_FIRST = "from the first available record"
+"""Where they start, unless their flows have another `start`."""
 
-CONTINUE = Way("let it count from the next record on, and keep what is there as it is", "headwater run --continue")
-"""For changes that need no result to be computed again (`Change.onward`)."""
+CONTINUE = Way("apply it from the next record on, and keep existing results", "headwater run --continue")
+"""For changes that need no rebuild (`Change.onward`)."""
 
 
 def start_again(what: str, selected: str, command: Literal["run", "build"] = "run") -> Way:
-    """Forget what the selected topologies have committed. `what` says so in words."""
+    """The way to restart the selected topologies with a full refresh. `what`: its sentence."""
     return Way(what, f"headwater {command} --full-refresh --select '{selected}'")
 
 
 def called_before(topology: str, old: str) -> Way:
-    """To say that a topology is another one under a new name."""
-    return Way(f"if {topology} is {old} under a new name, put `was: {old}` into its file: it goes on where that was")
+    """The way to declare that a topology is another one under a new name."""
+    return Way(f"if {topology} is {old} under a new name, put `was: {old}` into its file: it resumes where that was")
 
 
 def ways_back(application: str) -> tuple[Way, Way]:
-    """To undo the change, or to forget what the application and its readers have committed."""
+    """The ways to undo the change, or to restart the application and its readers."""
     selected = f"{application.partition('-')[2]}+"
-    return UNDO, start_again(f"start it and what reads it again {FROM_THE_FIRST}", selected)
+    return UNDO, start_again(f"restart it and its readers {FROM_THE_FIRST}", selected)
 
 
 def ways_onward(application: str) -> tuple[Way, ...]:
-    """The same, and to go on from what is committed."""
+    """The ways of `ways_back`, and to continue."""
     undo, again = ways_back(application)
     return undo, CONTINUE, again
 
 
 def ways_to_declare(error: TopicChangedError, state: LogState, topic: Topic) -> tuple[Way, ...]:
-    """Out of another declaration of a topic than that of its records. `state`: of the application that writes it."""
+    """The ways out of a topic that is declared in another way than its records. `state`: of its writer."""
     back = Way("declare it as it was")
     if error.writer is not None:
         return back, start_again("start its writer again", f"{error.writer.partition('-')[2]}+")
@@ -175,11 +168,11 @@ def ways_to_declare(error: TopicChangedError, state: LogState, topic: Topic) -> 
 
 
 def _kept_otherwise(state: LogState, topic: Topic) -> int:
-    """How many appended records keep a topic from being seeded again; 0 if they can stay."""
+    """The number of appended records that prevent a new seed of a topic; 0 if they can stay."""
     try:
         check_appended(state, topic)
     except AppendedOtherwiseError as error:
         return error.records
-    except AppendedUnknownError:  # `seed` tells it
+    except AppendedUnknownError:  # `seed` reports it
         pass
     return 0

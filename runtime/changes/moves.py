@@ -1,4 +1,4 @@
-"""What moves, goes on, is reset, or has no owner any more when a topology has changed."""
+"""Changes that continue, reset stores, orphaned applications, and flows that move to another topology."""
 
 from __future__ import annotations
 
@@ -18,98 +18,96 @@ from .model import CONTINUE, UNDO, Change, Subject, Verdict, Way, ways_back
 from .plan import Orphan
 from .repartition import STILL_READ
 
-# Changes that need no result to be computed again, if somebody wants it so: they count from the next record on.
-
 INCOMPLETE = "topic.incomplete"
-"""The kind of a change that stops a result from being computed again: records that it would read are not there any
-more.
-"""
+"""The kind of a change that prevents a rebuild: a topic has lost records that it would read."""
 
 
-def going_on(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The changes of an application that goes on from what is committed, as far as they allow it."""
+def continuing(changes: Iterable[Change]) -> tuple[Change, ...]:
+    """The changes of an application that continues, compatible where they may apply to new records only."""
     return tuple(
-        replace(each, verdict=Verdict.COMPATIBLE, what=f"{each.what}; {each.onward}", ways=()) if each.onward else each
-        for each in changes
+        replace(change, verdict=Verdict.COMPATIBLE, what=f"{change.what}; {change.onward}", ways=())
+        if change.onward
+        else change
+        for change in changes
     )
 
 
-def may_go_on(changes: Iterable[Change]) -> bool:
-    """Whether an application could go on with all of its changes."""
-    obstacles = (each for each in changes if each.verdict is Verdict.ERROR)
-    return all(each.onward or each.kind in (STILL_READ, INCOMPLETE) for each in obstacles)
+def may_continue(changes: Iterable[Change]) -> bool:
+    """Whether an application could continue with all of its changes."""
+    obstacles = (change for change in changes if change.verdict is Verdict.ERROR)
+    return all(obstacle.onward or obstacle.kind in (STILL_READ, INCOMPLETE) for obstacle in obstacles)
 
 
 def with_real_ways(changes: Iterable[Change]) -> tuple[Change, ...]:
-    """The changes of an application, to go on as a way out only if none of them stops that."""
-    found = tuple(changes)
-    if may_go_on(found):
-        return found
-    return tuple(replace(each, ways=tuple(way for way in each.ways if way != CONTINUE)) for each in found)
+    """The changes of an application. `--continue` is a way out only if all of them allow it."""
+    kept = tuple(changes)
+    if may_continue(kept):
+        return kept
+    return tuple(replace(change, ways=tuple(way for way in change.ways if way != CONTINUE)) for change in kept)
 
-
-# Stores that are to be computed again because somebody has asked for it: a change like any other, but not one of the
-# project.
 
 RESET = "store.reset"
-"""The kind of the change."""
+"""The kind of a change that is none of the project: a rebuild of a store was requested."""
 
 
 def reset_changes(topology: Topology, committed: Committed) -> Iterator[Change]:
-    """One for each store that the topology still has. Without any records consumed there is nothing to compute."""
+    """A change per requested store that the topology still has. Without consumed records there is nothing
+    to rebuild.
+    """
     if not committed.own.tasks.consumed:
         return
     for part in topology.subtopologies:
         for store in part.stores:
             if store.name in committed.resets:
                 subject = Subject("store", store.name, topology.application)
-                what = "its rows are to be computed again: `headwater reset` has asked for it"
+                what = "`headwater reset` has requested a rebuild of its rows"
                 place, ways = part.places.get(store.name), _ways(topology, store.name)
                 yield Change(RESET, subject, Verdict.ERROR, what, place=place, ways=ways)
 
 
 def _ways(topology: Topology, store: str) -> tuple[Way, ...]:
-    """To withdraw it, which comes first, or to begin again with what is there."""
+    """The ways out of a reset: to withdraw it, or to restart with the available records."""
     _, begin_again = ways_back(topology.application)
     withdraw = f"headwater reset {topology.name} --store {store} --withdraw"
-    return Way(f"let the rows of {store} be as they are", withdraw), begin_again
+    return Way(f"keep the rows of {store} as they are", withdraw), begin_again
 
 
 def with_withdrawal(changes: Iterable[Change], asked: Collection[Change]) -> tuple[Change, ...]:
-    """The changes, with the ways out that fit why results are computed again.
+    """The changes with ways out that fit the cause of a rebuild.
 
-    `asked`: the changes that ask for it. A reset is withdrawn, and only what has changed in the project is undone.
+    `asked`: the changes that need it. A reset can be withdrawn, and changes of the project can be undone.
     """
-    withdraw = tuple(each.ways[0] for each in asked if each.kind == RESET)
+    withdraw = tuple(change.ways[0] for change in asked if change.kind == RESET)
     if not withdraw:
         return tuple(changes)
-    undo = withdraw if all(each.kind == RESET for each in asked) else (UNDO, *withdraw)
+    undo = withdraw if all(change.kind == RESET for change in asked) else (UNDO, *withdraw)
 
     def ways(change: Change) -> Iterator[Way]:
         for way in change.ways:
             yield from undo if way == UNDO else (way,)
 
-    return tuple(replace(each, ways=tuple(dict.fromkeys(ways(each)))) for each in changes)
-
-
-# Applications that are committed and that no topology of the project owns: topologies that were removed or renamed.
+    return tuple(replace(change, ways=tuple(dict.fromkeys(ways(change)))) for change in changes)
 
 
 def orphans(
     log: Log, project: str, owned: Collection[str], new: Iterable[tuple[str, TopologyDescription]] = ()
 ) -> tuple[Orphan, ...]:
-    """The orphans of a project by name. `owned`: the applications of its topologies.
+    """The orphans of a project: committed applications of topologies that were removed or renamed.
 
-    `new`: topologies that have not committed anything, with what they are: one of them may be an orphan's new name.
-    Raises LogError.
+    `owned`: the applications of its topologies. `new`: topologies without commits, with their descriptions: one of them
+    may be an orphan's new name. Raises LogError.
     """
     candidates = list(new)
-    return tuple(_orphan(log, each, candidates) for each in applications_of(log, project) if each not in owned)
+    return tuple(
+        _orphan(log, application, candidates)
+        for application in applications_of(log, project)
+        if application not in owned
+    )
 
 
 def likely_name(old: TopologyDescription, new: Iterable[tuple[str, TopologyDescription]]) -> str | None:
-    """The topology that is most like an earlier one: the same inputs, and an output, a store or a step in common."""
-    scores = {name: _likeness(old, each) for name, each in new}
+    """The topology that is most similar to an earlier one: the same inputs, and an output, store or step in common."""
+    scores = {name: _likeness(old, description) for name, description in new}
     best = max(scores, key=lambda name: scores[name], default=None)
     return best if best is not None and scores[best] else None
 
@@ -139,15 +137,13 @@ def _inputs(description: TopologyDescription) -> set[str]:
 
 
 def _steps(description: TopologyDescription) -> set[str]:
-    """Steps other than those that read and write, which are compared by their topics."""
+    """Steps without reads and writes, which are compared by their topics."""
     texts = (step.text for part in description.subtopologies.values() for step in part.steps)
     return {text for text in texts if not text.startswith(("from ", "to "))}
 
 
-# Flows that have moved to another topology with the topics that they write.
-#
-# A topic's records so far are of its writer of before. The new writer computes all of them again, and takes the topic
-# over with one commit. The writer of before goes on without it.
+# Flows that move to another topology with their topics. The new writer of a topic rebuilds its records, and takes it
+# over with one commit. The old writer resumes without it.
 
 MOVED = "flow.moved"
 """The kind of a change: a flow is in another topology now."""
@@ -155,7 +151,7 @@ MOVED = "flow.moved"
 
 @dataclass(frozen=True)
 class Move:
-    """A topic that application `was` has written so far, and `now` from now on."""
+    """A topic that moves from application `was` to `now`."""
 
     topic: str
     was: str
@@ -164,8 +160,8 @@ class Move:
 
 @dataclass(frozen=True)
 class Moves:
-    """The topics that a run may hand over. `waiting`: those that it could if `was` were selected. `emptied`:
-    applications without a topology that have no other topic, so that nothing is left of them.
+    """The topics that a run may move (`ready`). `waiting`: those that it could move if `was` were selected. `emptied`:
+    applications without a topology that have no other topic, so that nothing remains of them.
     """
 
     ready: tuple[Move, ...] = ()
@@ -173,52 +169,52 @@ class Moves:
     emptied: frozenset[str] = frozenset()
 
     def within(self, names: Collection[str]) -> Moves:
-        """Those to applications of these names."""
-        ready = tuple(each for each in self.ready if each.now in names)
-        others = {each.was for each in self.ready if each not in ready}
+        """The moves to applications of these names."""
+        ready = tuple(move for move in self.ready if move.now in names)
+        others = {move.was for move in self.ready if move not in ready}
         return replace(self, ready=ready, emptied=self.emptied - others)
 
     def handed(self) -> dict[str, tuple[str, ...]]:
-        """Application -> the topics that it hands over."""
-        found: dict[str, tuple[str, ...]] = {}
-        for each in self.ready:
-            found[each.was] = (*found.get(each.was, ()), each.topic)
-        return found
+        """Application -> the topics that it loses."""
+        handed_over: dict[str, tuple[str, ...]] = {}
+        for move in self.ready:
+            handed_over[move.was] = (*handed_over.get(move.was, ()), move.topic)
+        return handed_over
 
     def takes(self) -> dict[str, dict[str, tuple[str, ...]]]:
-        """Application -> that of before -> the topics that it takes over from it."""
-        return {each.now: replace(self, ready=self._to(each.now)).handed() for each in self.ready}
+        """Application -> old writer -> the topics that it takes over."""
+        return {move.now: replace(self, ready=self._to(move.now)).handed() for move in self.ready}
 
     def _to(self, application: str) -> tuple[Move, ...]:
-        return tuple(each for each in self.ready if each.now == application)
+        return tuple(move for move in self.ready if move.now == application)
 
     def gives(self, writer: str | None, topic: str) -> bool:
         """Whether the records of an application in a topic are given up."""
-        return writer in self.emptied or any((each.was, each.topic) == (writer, topic) for each in self.ready)
+        return writer in self.emptied or any((move.was, move.topic) == (writer, topic) for move in self.ready)
 
 
 def moves_of(
     log: PlacedLog,
     topologies: Sequence[Topology],
     committed: Mapping[str, Committed],
-    found: Mapping[str, Sequence[Change]],
+    changes: Mapping[str, Sequence[Change]],
     owned: Collection[str] | None,
     others: Collection[str] = (),
 ) -> Moves:
-    """The topics that change hands. `found`: what has changed about each application. Else see `judge`."""
-    named = {each.application for each in topologies} | {*others}
+    """The topics that change hands. `found`: what has changed about each application. Else see `start_changes`."""
+    named = {topology.application for topology in topologies} | {*others}
     moves = [
-        Move(changed.topic, changed.was, each.application)
-        for each in topologies
-        if any(change.kind == OTHER_WRITER for change in found.get(each.application, ()))
-        for changed in changed_writers(log, each.project, each.written, committed[each.application].states)
+        Move(changed.topic, changed.was, topology.application)
+        for topology in topologies
+        if any(change.kind == OTHER_WRITER for change in changes.get(topology.application, ()))
+        for changed in changed_writers(log, topology.project, topology.written, committed[topology.application].states)
     ]
     if owned is None:
-        return Moves(tuple(each for each in moves if each.was in named))
-    left = {each.was: LogState.load(log.commits(each.was)) for each in moves if each.was not in owned}
+        return Moves(tuple(move for move in moves if move.was in named))
+    left = {move.was: LogState.load(log.commits(move.was)) for move in moves if move.was not in owned}
     renamed = {was for was in left if _is_renamed(was, left[was], topologies, committed, moves)}
-    ready = tuple(each for each in moves if each.was in named or each.was in left.keys() - renamed)
-    waiting = tuple(each for each in moves if each.was not in named and each.was in owned)
+    ready = tuple(move for move in moves if move.was in named or move.was in left.keys() - renamed)
+    waiting = tuple(move for move in moves if move.was not in named and move.was in owned)
     emptied = frozenset(was for was in left.keys() - renamed if not _other_topics(log, left[was], ready))
     return Moves(ready, waiting, emptied)
 
@@ -226,27 +222,29 @@ def moves_of(
 def _is_renamed(
     was: str, state: LogState, topologies: Sequence[Topology], committed: Mapping[str, Committed], moves: Iterable[Move]
 ) -> bool:
-    """Whether an application without a topology looks like a new one under another name: that has to be said then."""
-    mine = [each for each in moves if each.was == was]
-    takers = {each.now for each in mine}
-    if len(takers) > 1 or any(each.now in takers and each.was != was for each in moves):
+    """Whether an application without a topology looks like a new one under another name: then the user has
+    to decide.
+    """
+    mine = [move for move in moves if move.was == was]
+    takers = {move.now for move in mine}
+    if len(takers) > 1 or any(move.now in takers and move.was != was for move in moves):
         return False
     return any(
-        likely_name(state.topology, [(each.name, TopologyDescription.of(each))]) is not None
-        for each in topologies
-        if each.application in takers and not committed[each.application].own.tasks.consumed
+        likely_name(state.topology, [(topology.name, TopologyDescription.of(topology))]) is not None
+        for topology in topologies
+        if topology.application in takers and not committed[topology.application].own.tasks.consumed
     )
 
 
 def _other_topics(log: PlacedLog, state: LogState, moves: Iterable[Move]) -> set[str]:
-    """The topics that an application has written and that nobody takes over, without those for itself alone."""
+    """The topics of an application that no other one takes over, without its internal ones."""
     application = state.application
     own = {topic for topic in state.written() if not topic.startswith(f"{application}-")}
-    return own - handed(log, application) - {each.topic for each in moves if each.was == application}
+    return own - handed(log, application) - {move.topic for move in moves if move.was == application}
 
 
 def readers_left(log: PlacedLog, names: Collection[str], moves: Moves, project: str) -> Iterator[tuple[str, str]]:
-    """Applications that have read a result which is given up, each with a topic. `names`: those computed again."""
+    """(application, topic) for the readers of a replaced result that are not rebuilt. `names`: the rebuilt ones."""
     for other in applications_of(log, project):
         if other in names or other in moves.emptied:
             continue
@@ -260,35 +258,35 @@ def readers_left(log: PlacedLog, names: Collection[str], moves: Moves, project: 
 
 
 def with_waiting(changes: Iterable[Change], moves: Moves) -> Iterator[Change]:
-    """The changes of an application. If the writer of a topic so far is not selected, the way is to select it."""
+    """The changes of an application. If the old writer of a topic is not selected, the way out is to select it."""
     for change in changes:
-        waits = [each for each in moves.waiting if change.kind == OTHER_WRITER and each.topic == change.subject.name]
-        selected = " ".join(f"{each.was.partition('-')[2]} {each.now.partition('-')[2]}+" for each in waits)
-        way = Way("select the topology that has written it too", f"headwater run --select '{selected}'")
+        waits = [move for move in moves.waiting if change.kind == OTHER_WRITER and move.topic == change.subject.name]
+        selected = " ".join(f"{move.was.partition('-')[2]} {move.now.partition('-')[2]}+" for move in waits)
+        way = Way("also select the topology that has written it", f"headwater run --select '{selected}'")
         yield replace(change, ways=(way, *change.ways[:1])) if waits else change
 
 
 def with_moved_flows(
-    found: Mapping[str, tuple[Change, ...]],
+    changes: Mapping[str, tuple[Change, ...]],
     topologies: Sequence[Topology],
     committed: Mapping[str, Committed],
     moves: Moves,
 ) -> dict[str, tuple[Change, ...]]:
-    """The changes of all applications, in which a flow that is in another topology now is told as that."""
-    after = dict(found)
-    now = {each.application: TopologyDescription.of(each) for each in topologies}
-    before = {name: each.own.topology for name, each in committed.items() if each.own.tasks.consumed}
-    for each in moves.ready:
-        if each.was not in before:
-            before[each.was] = LogState.load(committed[each.now].log.commits(each.was)).topology
+    """The changes of all applications, with moved flows instead of removed and added ones."""
+    after = dict(changes)
+    now = {topology.application: TopologyDescription.of(topology) for topology in topologies}
+    before = {name: state.own.topology for name, state in committed.items() if state.own.tasks.consumed}
+    for move in moves.ready:
+        if move.was not in before:
+            before[move.was] = LogState.load(committed[move.now].log.commits(move.was)).topology
     for taker in now.keys() & after.keys():
         for giver in before.keys() - {taker}:
-            told = any((each.was, each.now) == (giver, taker) for each in moves.ready)
-            moved = _moved_flows(before[giver], now.get(giver), before.get(taker), now[taker], told)
+            by_move = any((move.was, move.now) == (giver, taker) for move in moves.ready)
+            moved = _moved_flows(before[giver], now.get(giver), before.get(taker), now[taker], by_move)
             if not moved:
                 continue
             there, here = giver.partition("-")[2], taker.partition("-")[2]
-            again = any(each.verdict is Verdict.REPLACE for each in after[taker])
+            again = any(change.verdict is Verdict.REPLACE for change in after[taker])
             verdict = Verdict.REPLACE if again else Verdict.COMPATIBLE
             after[taker] = _told(after[taker], taker, moved, verdict, f"it moved here from topology {there}")
             if giver in after:
@@ -300,15 +298,17 @@ def with_moved_flows(
 def _told(
     changes: Iterable[Change], application: str, moved: Mapping[str, str | None], verdict: Verdict, what: str
 ) -> tuple[Change, ...]:
-    """The changes, in which those of the moved flows say so. `moved`: flow -> its place."""
-    flows = [each for each in changes if each.kind in ("flow.added", "flow.removed") and each.subject.name in moved]
-    stopped = {each.subject.name for each in flows if each.verdict is Verdict.ERROR}  # that is what matters of it
-    told = [
+    """The changes, with moved flows instead of removed and added ones. `moved`: flow -> `file:line`."""
+    flows = [
+        change for change in changes if change.kind in ("flow.added", "flow.removed") and change.subject.name in moved
+    ]
+    stopped = {change.subject.name for change in flows if change.verdict is Verdict.ERROR}  # their errors stay
+    moved_flows = [
         Change(MOVED, Subject("flow", flow, application), verdict, what, place=at)
         for flow, at in moved.items()
         if flow not in stopped
     ]
-    return (*told, *(each for each in changes if each not in flows or each.subject.name in stopped))
+    return (*moved_flows, *(change for change in changes if change not in flows or change.subject.name in stopped))
 
 
 def _moved_flows(
@@ -318,13 +318,13 @@ def _moved_flows(
     taker_now: TopologyDescription,
     with_topic: bool,
 ) -> dict[str, str | None]:
-    """The flows, each with its place, that one topology has had and another one has now. `with_topic`: whether a topic
-    goes with them; else only those with the same steps are the same.
+    """Flow -> `file:line`, for flows that one topology had and another one has now. `with_topic`: a topic moves with
+    them; else their steps have to be the same.
     """
     had, here = giver.flows, taker_now.flows
     others = {*(giver_now.flows if giver_now else ()), *(taker.flows if taker else ())}
     return {
-        flow: next((each.at for each in here[flow] if each.at), None)
+        flow: next((step.at for step in here[flow] if step.at), None)
         for flow in had.keys() & here.keys() - others
-        if with_topic or [each.text for each in had[flow]] == [each.text for each in here[flow]]
+        if with_topic or [step.text for step in had[flow]] == [step.text for step in here[flow]]
     }

@@ -1,12 +1,12 @@
-"""The normal form of a step's text: two texts with the same one compute the same, so no change is seen between them.
+"""The normal form of a step's text: texts with equal normal forms compute the same, so they are no change.
 
-It is made of the words as they are written and not of a parsed tree: sqlglot's trees lose what Spark tells apart
-(a plus in front of a text, `'it''s'`, `time'10:00'`), and two texts must never share a form that Spark computes
-differently. So what is not known to be needless stays. Needless are:
+It consists of the tokens of the text, not of a parsed tree: sqlglot's trees lose distinctions of Spark (a plus in front
+of a string, `'it''s'`, `time'10:00'`), and texts that Spark computes differently must never share a form. Only
+differences that are known to be redundant are removed:
 
-- the case of SQL's own words and of names of functions; `==` for `=`, `!=` for `<>`
-- double quotes around a text, backticks around a name that needs none
-- parentheses around what binds closer than both neighbours: `(x > 1) and y`, `((x))`, `(a * b) + c`
+- the case of SQL keywords and names of functions; `==` for `=`, `!=` for `<>`
+- double quotes around a string, backticks around a name that needs none
+- parentheses around an expression that binds closer than both neighbours: `(x > 1) and y`, `((x))`, `(a * b) + c`
 
     filter (X is NOT NULL) AND `s` == "a"    ->    filter X is not null and s = 'a'
 """
@@ -20,7 +20,7 @@ from functools import lru_cache
 from ..records.names import is_plain
 
 _HARD_TO_READ = ("\\", "--", "/*")
-"""In SQL: escapes and comments. Where words begin and end is not clear then."""
+"""Escapes and comments of SQL, with which the ends of tokens are unclear."""
 
 _TOKEN = re.compile(
     r"""(?:'[^']*')+|(?:"[^"]*")+|(?:`[^`]*`)+|\ \#[0-9a-f]{8}\b|\w+|<=>|<>|<=|>=|!=|==|\|\||->|=>|::|<<|>>>?|[^\w\s]"""
@@ -39,13 +39,15 @@ _UNITS = "year month week day hour minute second millisecond microsecond quarter
 _FOLDED = frozenset(
     (
         *f"{_OPERATIONS} {_CHOICES} {_LITERALS} {_TYPES} {_OTHERS} {_UNITS}".split(),
-        *(f"{each}s" for each in _UNITS.split()),
+        *(f"{unit}s" for unit in _UNITS.split()),
     )
 )
-"""Words of SQL that are the same in capitals. Others are names, of which topics and flows differ in case alone."""
+"""Keywords, whose case has no meaning. Others are names: topics and flows may differ in case only."""
 
 _BEFORE_GROUPS = frozenset(f"{_CHOICES} and or not like ilike rlike regexp div distinct".split())
-"""Words before parentheses that hold a value; behind all others they hold arguments, a list or the parts of a type."""
+"""Keywords before parentheses around a value. After all other tokens they enclose arguments, a list or
+parts of a type.
+"""
 
 _LEVELS = {
     "or": 1,
@@ -54,33 +56,33 @@ _LEVELS = {
     **dict.fromkeys(("+", "-", "||"), 8),
     **dict.fromkeys(("*", "/", "%", "div"), 9),
 }
-"""How close an operator binds in Spark's grammar. Others are not judged: parentheses beside them stay."""
+"""The precedence of an operator in Spark's grammar. Parentheses next to other operators stay."""
 
 _NOT, _ATOM = 3, 10
 _BEFORE_NOT = frozenset({"and", "or", "not"})
 _CHAINED = frozenset({1, 2, 8, 9})
-"""Levels that Spark reads from left to right."""
+"""Precedences with left associativity."""
 
 _OPEN, _CLOSE = frozenset("(["), frozenset(")]")
 _LEFT_ENDS = frozenset({"", "(", "[", ",", ":", *_CHOICES.split()})
 _RIGHT_ENDS = frozenset({"", ")", "]", ",", *_CHOICES.split()})
 _HEADS = ("filter ",)
-"""How the text of a step begins whose expression has no name in front; `filter` is a function elsewhere."""
+"""Starts of steps with an expression without a name in front; elsewhere `filter` is a function."""
 
 
 @lru_cache(maxsize=4096)
 def normal_form(text: str) -> tuple[str, ...]:
-    """The words of a step's text, or of an aggregate's, in their normal form. Spaces and line breaks mean nothing."""
-    if any(each in text for each in _HARD_TO_READ):
+    """The tokens of the text of a step or an aggregate in their normal form, without whitespace."""
+    if any(sign in text for sign in _HARD_TO_READ):
         return (text,)
-    head = next((each for each in _HEADS if text.startswith(each)), "")
+    head = next((start for start in _HEADS if text.startswith(start)), "")
     written = _TOKEN.findall(text[len(head) :])
-    words = [_word(each, behind) for each, behind in zip(written, [*written[1:], ""], strict=True)]
-    return (*head.split(), *_without_needless([each for each in words if each]))
+    words = [_word(word, behind) for word, behind in zip(written, [*written[1:], ""], strict=True)]
+    return (*head.split(), *_without_needless([word for word in words if word]))
 
 
 def _word(word: str, behind: str) -> str:
-    """A word in its normal form. Nothing for the mark of a column that differs from another in case alone."""
+    """A token in its normal form; empty for the mark of a column that differs from another one in case only."""
     first = word[0]
     if first == " ":
         return ""
@@ -95,7 +97,7 @@ def _word(word: str, behind: str) -> str:
 
 
 def _without_needless(words: list[str]) -> list[str]:
-    """The words without parentheses that change nothing. Inner ones go first, as outer ones may be needless then."""
+    """The tokens without redundant parentheses. Inner ones are removed first, as outer ones may be redundant then."""
     at = 0
     while at < len(words):
         if words[at] == "(":
@@ -114,7 +116,7 @@ def _without_needless(words: list[str]) -> list[str]:
 
 
 def _end(words: Sequence[str], opening: int) -> int | None:
-    """Where the bracket that opens there is closed."""
+    """The index of the closing bracket of an opening one; None if there is none."""
     depth = 0
     for index in range(opening, len(words)):
         depth += (words[index] in _OPEN) - (words[index] in _CLOSE)
@@ -124,7 +126,7 @@ def _end(words: Sequence[str], opening: int) -> int | None:
 
 
 def _is_needless(words: Sequence[str], opening: int, closing: int) -> bool:
-    """Whether the parentheses between these places hold a value that is the same without them."""
+    """Whether the parentheses at these indexes are redundant."""
     before, behind = _at(words, opening - 1), _at(words, closing + 1)
     inner = words[opening + 1 : closing]
     if not inner or (_ends_operand(before) and before not in _BEFORE_GROUPS) or "," in _outermost(inner):
@@ -154,18 +156,18 @@ _NOT_OPERANDS = frozenset(f"{_CHOICES} not between escape as distinct from inter
 
 
 def _outermost(words: Sequence[str]) -> list[str]:
-    """The words outside of brackets, with the opening ones."""
-    found, depth = [], 0
+    """The tokens outside of brackets, with the opening ones."""
+    outermost, depth = [], 0
     for word in words:
         depth -= word in _CLOSE
         if depth == 0:
-            found.append(word)
+            outermost.append(word)
         depth += word in _OPEN
-    return found
+    return outermost
 
 
 def _left_level(words: Sequence[str], opening: int) -> int | None:
-    """How close what stands before parentheses binds; None if that is not known."""
+    """The precedence of the operator before parentheses; None if unknown."""
     before = _at(words, opening - 1)
     if before in _LEFT_ENDS:
         return 0
@@ -186,12 +188,12 @@ def _left_level(words: Sequence[str], opening: int) -> int | None:
 
 
 def _is_closed(word: str) -> bool:
-    """Whether an operand ends with a word."""
+    """Whether a token ends an operand."""
     return word[:1] in (")", "]") or _is_operand(word)
 
 
 def _right_level(words: Sequence[str], closing: int) -> int | None:
-    """How close what stands behind parentheses binds; None if that is not known."""
+    """The precedence of the operator after parentheses; None if unknown."""
     behind = _at(words, closing + 1)
     if behind in _RIGHT_ENDS:
         return 0
@@ -201,7 +203,7 @@ def _right_level(words: Sequence[str], closing: int) -> int | None:
 
 
 def _level(words: Sequence[str]) -> int | None:
-    """How close the loosest operator of an expression binds; None if the expression is not one of those known here."""
+    """The lowest precedence in an expression; None for unknown expressions."""
     level, at = _ATOM, 0
     while True:
         while _at(words, at) == "not":
@@ -225,7 +227,7 @@ def _level(words: Sequence[str]) -> int | None:
 
 
 def _operand(words: Sequence[str], at: int) -> int | None:
-    """The place behind a name, a literal, a call or a group that begins there; None if there is none."""
+    """The index after a name, a literal, a call or a group that starts at `at`; None if there is none."""
     if _at(words, at) == "(":
         end = _end(words, at)
         return None if end is None else end + 1

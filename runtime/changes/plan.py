@@ -1,4 +1,4 @@
-"""A plan, and its JSON."""
+"""A plan, its JSON, and plan files."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from ..log.placed_log import PlacedLog
 from ..state.directory import StateDirectory, rebuild_state_dir
 from .model import Change, Verdict, worst
 
-# How much room results take that are computed again, beside those that are there.
-
 _BLOCK = 512
-"""Bytes of the unit in which systems tell how much of the disk a file takes."""
+"""The unit of `st_blocks`, bytes."""
 
 
 @dataclass(frozen=True)
 class Space:
-    """About so many `bytes` are still to be written at a `place`, as many as the present results take there. `free`: of
-    its file system, None where that is not known. `enough`: False if all that comes to that file system does not fit.
+    """The disk space that rebuilds still need at a `place`, in `bytes`: as much as the present results take there.
+
+    `free`: of its file system, bytes; None if unknown. `enough`: whether everything fits that is written to that file
+    system.
     """
 
     place: str
@@ -36,15 +36,17 @@ class Space:
 
 
 def space_of(log: PlacedLog, applications: Sequence[str], place: str, state_dir: Path | None) -> tuple[Space, ...]:
-    """Of the results of these applications, in the log at a `place` and in the state directory on this machine."""
+    """The space for rebuilds of these applications, in the log at `place` and in the state directory on
+    this machine.
+    """
     if not applications:
         return ()
-    new = log.beside({name: each.place for name, each in log.places().recomputed.items() if name in applications})
+    new = log.beside({name: rebuild.place for name, rebuild in log.places().recomputed.items() if name in applications})
     begun = [name for name in applications if new.place_of(name) != log.place_of(name)]
     in_log = sum(_size(log, name) for name in applications) - sum(_size(new, name) for name in begun)
     folders: list[tuple[str, Path | None, int]] = [(place, Path(place) if Path(place).is_dir() else None, in_log)]
     if state_dir is not None:
-        present, there = (sum(_taken(each, applications)) for each in (state_dir, rebuild_state_dir(state_dir)))
+        present, there = (sum(_taken(folder, applications)) for folder in (state_dir, rebuild_state_dir(state_dir)))
         folders.append((str(state_dir), state_dir if state_dir.is_dir() else None, present - there))
     needed: dict[int, int] = {}
     for _, folder, size in folders:
@@ -66,22 +68,19 @@ def _size(log: PlacedLog, application: str) -> int:
 
 
 def _taken(state_dir: Path, applications: Sequence[str]) -> Iterator[int]:
-    """What the files of stores take on the disk: those of LMDB have holes."""
+    """The sizes of the files of stores on the disk: those of LMDB are sparse."""
     for application in applications:
         for directory in StateDirectory.find_all(state_dir, application):
             for path in directory.path.rglob("*"):
                 yield path.lstat().st_blocks * _BLOCK
 
 
-# A plan: what the next run of a project would do with what is committed. Plain data.
-
-
 @dataclass(frozen=True)
 class Waiting:
-    """Committed records that a topology has not consumed. `topics`: those that have some, each with how many.
+    """Unread records of a topology. `topics`: topic -> their number, without topics that have none.
 
-    `seconds`: about how long a run takes for them, at the rate of the last run; None if no run has left a rate.
-    `passed`: the records of topics that it does not read, as it begins behind them (`start`).
+    `seconds`: how long a run takes for them at the rate of the last run; None if unknown. `passed`: topic -> records
+    that it skips, as it starts behind them (`start`).
     """
 
     records: int = 0
@@ -93,11 +92,11 @@ class Waiting:
 
 @dataclass(frozen=True)
 class ApplicationPlan:
-    """What a run of one topology would do. `begun`: whether it has consumed anything yet.
+    """What a run of one topology would do. `begun`: whether it has consumed a record.
 
-    `changes`: what is different from when it was committed, on any of what it reads, keeps and writes. `waiting`: None
-    where positions are not known. `judged`: False if it has expressions that Spark has not judged, so that nothing can
-    be said. `unknown`: columns (`<store or topic>.<column>`) that have such an expression, if the rest can be said.
+    `changes`: of the topology, its topics and stores since the last commit. `waiting`: None if positions are unknown.
+    `typed`: False if it has expressions without a type, so that it cannot be compared. `unknown`: columns
+    (`<store or topic>.<column>`) of unknown type, if the rest can be compared.
     """
 
     topology: str
@@ -106,13 +105,13 @@ class ApplicationPlan:
     begun: bool = False
     changes: tuple[Change, ...] = ()
     waiting: Waiting | None = None
-    judged: bool = True
+    typed: bool = True
     unknown: tuple[str, ...] = ()
 
     @property
     def undecided(self) -> bool:
-        """Whether what is not known of it may change the answer."""
-        return not self.judged or (self.begun and bool(self.unknown))
+        """Whether unknown types may change the verdict."""
+        return not self.typed or (self.begun and bool(self.unknown))
 
     @property
     def verdict(self) -> Verdict:
@@ -122,11 +121,10 @@ class ApplicationPlan:
 
 @dataclass(frozen=True)
 class Orphan:
-    """An application in the log that no topology of the project owns any more.
+    """An application in the log without a topology in the project.
 
-    `records`, `bytes`: what it has in the log, changelogs included; None where only a manifest is known.
-    `committed_at`: its last commit, ms. `renamed`: the topology of the project that is probably the same under a new
-    name.
+    `records`, `bytes`: its data in the log, changelogs included; None in a plan against a manifest. `committed_at`: its
+    last commit, ms since 1970. `renamed`: the topology of the project that is probably its new name.
     """
 
     application: str
@@ -141,10 +139,9 @@ class Orphan:
 class Plan:
     """What the next `run`, and `seed` and `build`, would do.
 
-    `log`: where it is; None if the project was compared with a manifest, `against`. `seeds`: seeds that are not
-    committed as they are now. `space`: what results that are computed again take beside the present ones.
-    `state`: application -> what was committed when the plan was made. `content`: topology or seed -> a hash of what the
-    project says of it. `go_on`: of a run with `--continue`.
+    `log`: its location; None if the project was compared with a manifest, `against`. `seeds`: changes of seeds.
+    `space`: of rebuilds, besides the present results. `state`: application -> a mark of its committed state. `content`:
+    topology or seed -> content hash. `go_on`: of a run with `--continue`.
     """
 
     project: str
@@ -166,7 +163,7 @@ class Plan:
     @property
     def changes(self) -> tuple[Change, ...]:
         """All changes, of applications and of seeds."""
-        return (*(change for each in self.applications for change in each.changes), *self.seeds)
+        return (*(change for application in self.applications for change in application.changes), *self.seeds)
 
     @property
     def verdict(self) -> Verdict:
@@ -174,22 +171,21 @@ class Plan:
         return worst(change.verdict for change in self.changes)
 
     @property
-    def unjudged(self) -> tuple[str, ...]:
-        """The topologies of which not all is known, as they have expressions that Spark has not judged yet.
+    def untyped(self) -> tuple[str, ...]:
+        """The topologies whose verdict may change, as they have untyped expressions.
 
-        Types that nothing was written with yet need not be known.
+        A topology that has written nothing yet needs no types.
         """
-        return tuple(each.topology for each in self.applications if each.undecided)
+        return tuple(application.topology for application in self.applications if application.undecided)
 
     def needs_decision(self, allowed: Collection[str] = ()) -> bool:
         """Whether a user has to decide before a run. `allowed`: the verdicts of them that need no decision."""
         undecided = {change.verdict for change in self.changes}.intersection({Verdict.REPLACE, Verdict.ERROR})
-        return bool(undecided.difference(allowed) or self.unjudged)
+        return bool(undecided.difference(allowed) or self.untyped)
 
 
-# Reads a JSON file that somebody else may have written, cut off or changed, into a frozen dataclass.
-#
-# Commits have checksums, so `dataclass_json` need not look at each value of theirs. Manifests and plans have none.
+# Reading of JSON files that may be damaged or edited. Commits have checksums, so `dataclass_json` does not check all of
+# their values. Manifests and plans have none.
 
 T = TypeVar("T")
 
@@ -205,7 +201,7 @@ _WORDS: Mapping[type, str] = {
 
 
 class DamagedFileError(Exception):
-    """A file that does not hold what it should; the text says where and why."""
+    """A file with wrong contents; the text has the position and the cause."""
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -217,22 +213,22 @@ def read_object(path: Path) -> dict[str, Any]:
     if not text.strip():
         raise DamagedFileError("it is empty")
     try:
-        found = json.loads(text)
+        value = json.loads(text)
     except json.JSONDecodeError as error:
         raise DamagedFileError(f"line {error.lineno}, column {error.colno} is no JSON ({error.msg})") from error
     except RecursionError as error:
         raise DamagedFileError("its JSON is nested too deeply") from error
     except ValueError as error:  # a number of thousands of digits
         raise DamagedFileError(f"it is no JSON ({error})") from error
-    if not isinstance(found, dict):
-        raise DamagedFileError(f"it holds {_WORDS[type(found)]} and not an object")
-    return found
+    if not isinstance(value, dict):
+        raise DamagedFileError(f"it contains {_WORDS[type(value)]} and not an object")
+    return value
 
 
 def fitting(kind: type[T], plain: Any) -> T:
-    """The instance of a dataclass from plain JSON values, each of which must be of its field's type.
+    """An instance of a dataclass from plain JSON values, all of which must have the types of their fields.
 
-    Raises DamagedFileError, which names the first one that is not.
+    Raises DamagedFileError, which names the first one that has not.
     """
     _require(kind, plain, "")
     return from_plain(kind, plain)
@@ -244,7 +240,7 @@ def _require(kind: Any, plain: Any, at: str) -> None:
         _require_fields(kind, plain, at)
     elif origin is UnionType:
         if plain is not None and plain != {}:
-            (other,) = (each for each in args if each is not NoneType)
+            (other,) = (member for member in args if member is not NoneType)
             _require(other, plain, at)
     elif origin is Mapping:
         for key, value in _of(dict, plain, at).items():
@@ -260,22 +256,22 @@ def _require(kind: Any, plain: Any, at: str) -> None:
 
 
 def _require_fields(kind: Any, plain: Any, at: str) -> None:
-    hints, known = get_type_hints(kind), fields(kind)
+    hints, declared = get_type_hints(kind), fields(kind)
     if getattr(kind, "as_list", False):
         given = _of(list, plain, at)
-        places = [f"{at}[{number}]" for number in range(len(known))]
-        if len(given) > len(known):
-            raise DamagedFileError(f"{at} has {len(given)} items and not {len(known)}")
-        found = dict(zip(places, given, strict=False))
+        places = [f"{at}[{number}]" for number in range(len(declared))]
+        if len(given) > len(declared):
+            raise DamagedFileError(f"{at} has {len(given)} items and not {len(declared)}")
+        values = dict(zip(places, given, strict=False))
     else:
-        names = [each.name.removesuffix("_") for each in known]
+        names = [field.name.removesuffix("_") for field in declared]
         places = [f"{at}.{name}" if at else name for name in names]
         given = _of(dict, plain, at or "it")
-        found = {place: given[name] for place, name in zip(places, names, strict=True) if name in given}
-    for each, place in zip(known, places, strict=True):
-        if place in found:
-            _require(hints[each.name], found[place], place)
-        elif each.default is MISSING and each.default_factory is MISSING:
+        values = {place: given[name] for place, name in zip(places, names, strict=True) if name in given}
+    for declared_field, place in zip(declared, places, strict=True):
+        if place in values:
+            _require(hints[declared_field.name], values[place], place)
+        elif declared_field.default is MISSING and declared_field.default_factory is MISSING:
             raise DamagedFileError(f"{place} is missing")
 
 
@@ -292,18 +288,16 @@ def _of(kind: type, plain: Any, at: str) -> Any:
     if type(plain) is not kind:
         raise DamagedFileError(f"{at} is {_WORDS[type(plain)]} and not {_WORDS[kind]}")
     if isinstance(plain, str) and any("\ud800" <= sign <= "\udfff" for sign in plain):
-        raise DamagedFileError(f"{at} has half of a character")  # that nobody could print
+        raise DamagedFileError(f"{at} has half of a character")  # a lone surrogate, which cannot be printed
     return plain
 
 
-# A plan as plain JSON values, in the form of `schemas/plan.json`.
-
 FORMAT = 2
-"""Of a plan in a file. A version that writes another form raises it, and reads no other."""
+"""Of a plan file. A version with another format raises it, and reads only that one."""
 
 
 class PlanFileError(HeadwaterError):
-    """A file that holds no plan which a run can be held to: `path`."""
+    """A file that is no plan of a run: `path`."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(f"{path}: {cause}", "make one with: headwater plan --out FILE")
@@ -311,16 +305,16 @@ class PlanFileError(HeadwaterError):
 
 
 class PlanOutdatedError(HeadwaterError):
-    """Since a plan was made, the project has changed or something was committed: `reasons` says what."""
+    """The project or the log has changed since a plan was made: `reasons`."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
-        super().__init__(f"this is not what was planned: {'; '.join(reasons)}", "plan again: headwater plan --out FILE")
+        super().__init__(f"the plan is outdated: {'; '.join(reasons)}", "plan again: headwater plan --out FILE")
         self.reasons = reasons
 
 
 @dataclass(frozen=True)
-class Made:
-    """What a plan was made of: see `Plan`."""
+class PlanBasis:
+    """The project and the state that a plan was made of: see `Plan`."""
 
     project: str
     state: Mapping[str, str]
@@ -328,18 +322,18 @@ class Made:
     go_on: bool = False
 
     @classmethod
-    def of(cls, plan: Plan) -> Made:
-        """Of a plan at hand."""
+    def from_plan(cls, plan: Plan) -> PlanBasis:
+        """The basis of a plan."""
         return cls(plan.project, plan.state, plan.content, plan.go_on)
 
     @classmethod
-    def read(cls, path: Path) -> Made:
-        """From a file that `headwater plan --out` wrote. Raises PlanFileError."""
+    def read(cls, path: Path) -> PlanBasis:
+        """The basis of a plan in a file of `headwater plan --out`. Raises PlanFileError."""
         try:
-            found = read_object(path)
-            if (form := fitting(_Form, found).format) != FORMAT:
-                raise PlanFileError(path, f"the plan is of form {form}, this version reads form {FORMAT}")
-            written = fitting(_Written, found)
+            plain = read_object(path)
+            if (form := fitting(_Form, plain).format) != FORMAT:
+                raise PlanFileError(path, f"the plan has format {form}, this version reads format {FORMAT}")
+            written = fitting(_Written, plain)
             if written.against is not None:
                 raise PlanFileError(path, "the plan was made against a manifest, not on the log")
             for application in (*(f"{written.project}-{name}" for name in written.content), f"{written.project}-seed"):
@@ -352,19 +346,21 @@ class Made:
         return cls(written.project, written.state, written.content, written.continue_)
 
     def require(self, now: Plan) -> None:
-        """Raises PlanOutdatedError if the project or the log is another one by now, as far as types are known."""
+        """Raise PlanOutdatedError if the project or the log has changed since, as far as types are known."""
         reasons = []
-        names = [each.topology for each in now.applications]
+        names = [application.topology for application in now.applications]
         if (self.project, set(self.content)) != (now.project, set(names)):
             reasons.append(f"the plan is of {_named(self.content)}, this run is of {_named(names)}")
-        if unknown := [name for name, found in self.content.items() if not found]:
-            reasons.append(f"the plan was made before all expressions of {', '.join(unknown)} were judged")
+        if unknown := [name for name, digest in self.content.items() if not digest]:
+            reasons.append(f"the plan was made before all expressions of {', '.join(unknown)} were typed")
         changed = [
-            name for name, found in now.content.items() if found and self.content.get(name, found) not in ("", found)
+            name
+            for name, digest in now.content.items()
+            if digest and self.content.get(name, digest) not in ("", digest)
         ]
         if changed:
             reasons.append(f"the files of {', '.join(changed)} have changed since")
-        moved = [name for name, found in now.state.items() if self.state.get(name, found) != found]
+        moved = [name for name, mark in now.state.items() if self.state.get(name, mark) != mark]
         if moved:
             reasons.append(f"{', '.join(moved)} {'has' if len(moved) == 1 else 'have'} committed something since")
         if now.go_on and not self.go_on:
@@ -375,14 +371,14 @@ class Made:
 
 @dataclass(frozen=True)
 class _Form:
-    """What every version writes."""
+    """The fields of every version."""
 
     format: int
 
 
 @dataclass(frozen=True)
 class _Written:
-    """What a run needs of the file."""
+    """The fields that a run needs."""
 
     project: str
     against: str | None
@@ -396,7 +392,7 @@ def _named(content: Iterable[str]) -> str:
 
 
 def plan_json(plan: Plan) -> dict[str, Any]:
-    """The whole plan."""
+    """A plan as plain JSON values, in the form of `schemas/plan.json`."""
     return {
         "format": FORMAT,
         "project": plan.project,
@@ -404,25 +400,25 @@ def plan_json(plan: Plan) -> dict[str, Any]:
         "log": plan.log,
         "against": plan.against,
         "continue": plan.go_on,
-        "topologies": [_application(each) for each in plan.applications],
-        "seeds": [_change(each) for each in plan.seeds],
-        "orphans": [asdict(each) for each in plan.orphans],
-        "space": [asdict(each) for each in plan.space],
+        "topologies": [_application(application) for application in plan.applications],
+        "seeds": [_change(change) for change in plan.seeds],
+        "orphans": [asdict(orphan) for orphan in plan.orphans],
+        "space": [asdict(space) for space in plan.space],
         "state": dict(plan.state),
         "content": dict(plan.content),
     }
 
 
-def _application(each: ApplicationPlan) -> dict[str, Any]:
+def _application(plan: ApplicationPlan) -> dict[str, Any]:
     return {
-        "topology": each.topology,
-        "application": each.application,
-        "place": each.place,
-        "verdict": each.verdict.value if each.judged else None,
-        "begun": each.begun,
-        "unknown": list(each.unknown),
-        "waiting": None if each.waiting is None else asdict(each.waiting),
-        "changes": [_change(change) for change in each.changes],
+        "topology": plan.topology,
+        "application": plan.application,
+        "place": plan.place,
+        "verdict": plan.verdict.value if plan.typed else None,
+        "begun": plan.begun,
+        "unknown": list(plan.unknown),
+        "waiting": None if plan.waiting is None else asdict(plan.waiting),
+        "changes": [_change(change) for change in plan.changes],
     }
 
 
@@ -436,7 +432,7 @@ def _change(change: Change) -> dict[str, Any]:
         "place": change.place,
         "ways": [{"what": way.what, "command": way.command} for way in change.ways],
         "reads_again": [
-            {**asdict(each), "start": {str(partition): offset for partition, offset in each.start.items()}}
-            for each in change.reads_again
+            {**asdict(again), "start": {str(partition): offset for partition, offset in again.start.items()}}
+            for again in change.reads_again
         ],
     }

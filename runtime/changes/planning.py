@@ -1,4 +1,4 @@
-"""The plan of an application."""
+"""Makes plans: on a log, against a manifest, and of store resets."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from .comparison import OTHER_READER, OTHER_WRITER, SOMETHING_ELSE, Comparison, 
 from .facets import columns_change
 from .found import renamed_changes
 from .model import FROM_THE_FIRST, Change, ReadAgain, Subject, Verdict, Way, called_before, start_again
-from .moves import RESET, going_on, likely_name, may_go_on, orphans, with_real_ways
+from .moves import RESET, continuing, likely_name, may_continue, orphans, with_real_ways
 from .plan import ApplicationPlan, Orphan, Plan, Space, space_of
-from .rebuild import judge
+from .rebuild import start_changes
 from .rebuild_groups import (
     RECOMPUTED,
+    as_rebuilt,
     beyond,
-    computed_again,
-    evolving_of,
     from_the_first,
+    rebuild_change,
     together,
     waiting,
     with_readers,
@@ -40,24 +40,24 @@ from .rebuild_groups import (
 )
 from .returned import settled, unknown_of
 
-# Makes a plan. It reads commits only: no lock, no Spark, also while the project runs.
+# A plan reads commits only: it needs no lock and no Spark, and works while the project runs.
 
 
 @dataclass(frozen=True)
 class Planned:
     """A project as its files are now.
 
-    `applications`: of all its topologies, planned or not. `unjudged`: planned topologies with expressions that have no
-    type yet. `seeds`: topic -> its declaration and its seed. `places`: `<kind>.<name>`, for what is in a topology
-    `<kind>.<topology>.<name>`, -> `file:line`. `go_on`: see `judge`. `former_names`: application -> what it was called
-    before. `resets`: application -> stores that are taken to be reset, beside those that are.
+    `applications`: of all its topologies, planned or not. `untyped`: planned topologies with expressions that have no
+    type yet. `seeds`: topic -> its declaration and its seed. `places`: `<kind>.<name>`, or `<kind>.<topology>.<name>`
+    for parts of a topology, -> `file:line`. `go_on`: see `start_changes`. `former_names`: application -> its former
+    names. `resets`: application -> stores that count as reset, besides those that are.
     """
 
     project: str
     root: Path
     topologies: Sequence[Topology]
     applications: Collection[str]
-    unjudged: Sequence[str] = ()
+    untyped: Sequence[str] = ()
     seeds: Mapping[str, tuple[Topic, SeedSpec]] = field(default_factory=dict)
     places: Mapping[str, str] = field(default_factory=dict)
     go_on: bool = False
@@ -65,60 +65,63 @@ class Planned:
     resets: Mapping[str, Collection[str]] = field(default_factory=dict)
 
     def placed(self, change: Change) -> Change:
-        """The change with its place, if the files say it and the change does not."""
+        """The change with its location in the files, if it has none of its own."""
         subject = change.subject
         inside = f"{subject.kind}.{subject.application.partition('-')[2]}.{subject.name}"
-        found = self.places.get(inside) or self.places.get(f"{subject.kind}.{subject.name}")
-        return change if change.place or not found else replace(change, place=found)
+        place = self.places.get(inside) or self.places.get(f"{subject.kind}.{subject.name}")
+        return change if change.place or not place else replace(change, place=place)
 
     def content(self) -> dict[str, str]:
-        """Topology -> a hash of what it is; empty where not all types are known."""
+        """Topology -> content hash; empty if not all types are known."""
         return {
-            each.name: "" if any(unknown_of(TopologyDescription.of(each))) else each.content_hash
-            for each in self.topologies
+            topology.name: "" if any(unknown_of(TopologyDescription.of(topology))) else topology.content_hash
+            for topology in self.topologies
         }
 
-    def not_judged(self, *, is_new: bool = False) -> tuple[ApplicationPlan, ...]:
-        """Those of which nothing can be said, unless all of the project `is_new`: then nothing can stand against it."""
+    def untyped_plans(self, *, is_new: bool = False) -> tuple[ApplicationPlan, ...]:
+        """The plans of topologies with untyped expressions. `is_new`: nothing of the project is committed, so that all
+        of them can start.
+        """
         return tuple(
-            ApplicationPlan(name, f"{self.project}-{name}", self.places.get(f"topology.{name}"), judged=is_new)
-            for name in self.unjudged
+            ApplicationPlan(name, f"{self.project}-{name}", self.places.get(f"topology.{name}"), typed=is_new)
+            for name in self.untyped
         )
 
 
 def plan_on(log: PlacedLog, place: str, planned: Planned, state_dir: Path | None = None) -> Plan:
-    """What the next run would do on a log. `state_dir`: of the stores on this machine. Raises LogError."""
+    """The plan of the next run on the log at `place`. `state_dir`: of the stores on this machine. Raises LogError."""
     resets = planned.resets
-    known = {
-        each.application: Committed(log, each, resets=resets.get(each.application, ())) for each in planned.topologies
+    committed = {
+        topology.application: Committed(log, topology, resets=resets.get(topology.application, ()))
+        for topology in planned.topologies
     }
     new = [
-        (each.name, TopologyDescription.of(each))
-        for each in planned.topologies
-        if not known[each.application].own.tasks.consumed
+        (topology.name, TopologyDescription.of(topology))
+        for topology in planned.topologies
+        if not committed[topology.application].own.tasks.consumed
     ]
     left = orphans(log, planned.project, planned.applications, new)
     seeds = LogState.load(log.commits(f"{planned.project}-seed"))
-    not_judged = planned.not_judged(is_new=not seeds.number and not applications_of(log, planned.project))
-    unjudged = [each.application for each in not_judged]
-    judged = judge(log, planned.topologies, known, planned.applications, unjudged, go_on=planned.go_on)
-    moved = {each.was for each in judged.moves.ready}
-    left = tuple(replace(each, renamed=None) if each.application in moved else each for each in left)
+    untyped_plans = planned.untyped_plans(is_new=not seeds.number and not applications_of(log, planned.project))
+    untyped = [plan.application for plan in untyped_plans]
+    start = start_changes(log, planned.topologies, committed, planned.applications, untyped, go_on=planned.go_on)
+    moved = {move.was for move in start.moves.ready}
+    left = tuple(replace(orphan, renamed=None) if orphan.application in moved else orphan for orphan in left)
     former = FormerNames(planned.former_names, applications_of(log, planned.project), "the log")
     applications = []
-    for each in planned.topologies:
-        own = known[each.application].own
-        changes = (*judged.changes[each.application], *former.idle(each, own.topology, own.renaming))
-        applications.append(_application(each, known[each.application], changes, planned, left))
-    found = (seed_change(log, seeds, topic, spec, planned.root) for topic, spec in planned.seeds.values())
+    for topology in planned.topologies:
+        own = committed[topology.application].own
+        changes = (*start.changes[topology.application], *former.idle(topology, own.topology, own.renaming))
+        applications.append(_application(topology, committed[topology.application], changes, planned, left))
+    seed_changes = (seed_change(log, seeds, topic, spec, planned.root) for topic, spec in planned.seeds.values())
     return Plan(
         planned.project,
         place,
-        applications=(*applications, *not_judged),
-        seeds=tuple(planned.placed(each) for each in found if each is not None),
+        applications=(*applications, *untyped_plans),
+        seeds=tuple(planned.placed(change) for change in seed_changes if change is not None),
         orphans=left,
-        space=space_of(log, judged.recomputed, place, state_dir),
-        state=_state(known.values(), seeds),
+        space=space_of(log, start.recomputed, place, state_dir),
+        state=_state(committed.values(), seeds),
         content=planned.content(),
         go_on=planned.go_on,
     )
@@ -128,7 +131,7 @@ def _application(
     topology: Topology, committed: Committed, changes: Sequence[Change], planned: Planned, left: Iterable[Orphan]
 ) -> ApplicationPlan:
     again = from_the_first(topology, committed)
-    renamed = [renaming(topology, each.topology, again) for each in left if each.renamed == topology.name]
+    renamed = [renaming(topology, orphan.topology, again) for orphan in left if orphan.renamed == topology.name]
     return ApplicationPlan(
         topology.name,
         topology.application,
@@ -141,16 +144,16 @@ def _application(
 
 
 def renaming(topology: Topology, old: str, reads_again: tuple[ReadAgain, ...] = ()) -> Change:
-    """A topology that is probably an earlier one under a new name."""
+    """The change of a topology that is probably an earlier one under a new name."""
     return Change(
         "topology.renamed",
         Subject.of_topology(topology.application),
         Verdict.REPLACE,
-        f"topology {old} is gone; is {topology.name} its new name? Then it would begin with nothing, and read again "
-        "what is there",
+        f"topology {old} is gone; is {topology.name} its new name? Then it would start empty, and read all "
+        "records again",
         ways=(
             called_before(topology.name, old),
-            Way(f"call it {old} again: it goes on from what is committed"),
+            Way(f"call it {old} again: it resumes from the committed state"),
             start_again(f"start it {FROM_THE_FIRST}", f"{topology.name}+"),
         ),
         reads_again=reads_again,
@@ -158,34 +161,33 @@ def renaming(topology: Topology, old: str, reads_again: tuple[ReadAgain, ...] = 
 
 
 def with_renaming(renamed: Sequence[Change], changes: Sequence[Change]) -> Iterator[Change]:
-    """All changes. What the topology has written under its earlier name has no way out of its own then."""
+    """All changes. With a renaming, changes of topics that the topology wrote under its earlier name have
+    no ways out.
+    """
     yield from renamed
     for change in changes:
         yield replace(change, ways=()) if renamed and change.kind == OTHER_WRITER else change
 
 
-def _state(known: Iterable[Committed], seeds: LogState) -> dict[str, str]:
-    """What is committed, in short: changes with each commit, but not with records that are appended to a topic."""
-    found = {}
-    for committed in known:
+def _state(applications: Iterable[Committed], seeds: LogState) -> dict[str, str]:
+    """Application -> a mark of its committed state. It changes with every commit, but not with appends to topics."""
+    marks = {}
+    for committed in applications:
         mark = committed.own.mark
-        found[committed.application] = "" if mark is None else f"{mark.number}-{mark.checksum:08x}"
+        marks[committed.application] = "" if mark is None else f"{mark.number}-{mark.checksum:08x}"
     fed = {"topics": {name: to_plain(topic) for name, topic in seeds.topics.items()}}
     fed["seeds"] = {name: source.hash for name, source in seeds.seeds.items()}
     text = json.dumps(fed, sort_keys=True)
-    found[seeds.application] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    return dict(sorted(found.items()))
-
-
-# How far the result of an application is that is computed again beside the one that it has.
+    marks[seeds.application] = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return dict(sorted(marks.items()))
 
 
 @dataclass(frozen=True)
 class Recomputation:
-    """A result of an `application` that is computed again.
+    """The progress of a rebuild of an `application`.
 
-    `records`: those that it has taken so far. `of`: all that are there for it, of topics that it does not write itself;
-    None if no run has begun with it. `status`: what the run that works on it has written last, as text.
+    `records`: consumed so far. `of`: all records of its source topics, except those that it writes itself; None if no
+    run has started it. `status`: the last status of the run that works on it, as JSON.
     """
 
     application: str
@@ -195,9 +197,9 @@ class Recomputation:
 
 
 def recomputations(log: PlacedLog, project: str) -> dict[str, Recomputation]:
-    """All of a project, by application. Raises LogError."""
+    """Application -> its unfinished rebuild, of a project. Raises LogError."""
     places = log.places().recomputed
-    mine = {name: each.place for name, each in places.items() if name.startswith(f"{project}-")}
+    mine = {name: rebuild.place for name, rebuild in places.items() if name.startswith(f"{project}-")}
     beside = log.beside(mine)
     return {name: _of(beside, name, f"{project}-seed") for name in mine}
 
@@ -207,12 +209,12 @@ def _of(log: PlacedLog, application: str, seeds: str) -> Recomputation:
     own = LogState.load(log.commits(application))
     if not own.topology.subtopologies:
         return Recomputation(application, status=status)
-    found = list(_taken(log, own, application, seeds))
-    return Recomputation(application, sum(n for n, _ in found), sum(n for _, n in found), status)
+    counts = list(_taken(log, own, application, seeds))
+    return Recomputation(application, sum(n for n, _ in counts), sum(n for _, n in counts), status)
 
 
 def _taken(log: PlacedLog, own: LogState, application: str, seeds: str) -> Iterator[tuple[int, int]]:
-    """Of each partition that a task reads: records taken, and all that are there."""
+    """(consumed records, all records) of every partition that a task reads."""
     states: dict[str, LogState] = {}
     for name, part in own.topology.subtopologies.items():
         topics = {topic: own.topology.topics[topic] for topic in part.sources if topic in own.topology.topics}
@@ -225,37 +227,35 @@ def _taken(log: PlacedLog, own: LogState, application: str, seeds: str) -> Itera
             state = states[writer]
             for partition in range(used.partitions):
                 positions = own.tasks.of(TaskKey(application, name, partition)).positions.get(topic, {})
-                there = sum(each.records for each in state.ranges(topic, partition))
+                there = sum(segments.records for segments in state.ranges(topic, partition))
                 yield there - beyond(state, topic, partition, positions)[0], there
 
 
-# Makes a plan against a manifest: what would change about a deployed project whose log is not at hand.
-#
-# A manifest says what the topologies were, and nothing of what they have committed. So each counts as one that has
-# consumed records, no position is known, and seeds are not compared.
-
-
 def plan_against(manifest: Manifest, planned: Planned) -> Plan:
-    """What would change. Raises ManifestError if it is of another project."""
+    """The plan against the manifest of a deployed project, without its log.
+
+    A manifest has the topologies, and nothing of their committed state. So all of them count as having consumed
+    records, positions are unknown, and seeds are not compared. Raises ManifestError if it is of another project.
+    """
     if manifest.project != planned.project:
         raise ManifestError(manifest.path, f"it is of project {manifest.project}, and this is {planned.project}")
     new = [
-        (each.name, TopologyDescription.of(each))
-        for each in planned.topologies
-        if each.application not in manifest.topologies
+        (topology.name, TopologyDescription.of(topology))
+        for topology in planned.topologies
+        if topology.application not in manifest.topologies
     ]
     left = tuple(
-        Orphan(application, application.partition("-")[2], renamed=likely_name(found, new))
-        for application, found in manifest.topologies.items()
+        Orphan(application, application.partition("-")[2], renamed=likely_name(description, new))
+        for application, description in manifest.topologies.items()
         if application not in planned.applications
     )
-    applications = _judged(
-        planned, [_compared_application(each, manifest, planned, left) for each in planned.topologies]
+    applications = _with_rebuilds(
+        planned, [_compared_application(topology, manifest, planned, left) for topology in planned.topologies]
     )
     return Plan(
         planned.project,
         against=str(manifest.path),
-        applications=(*applications, *planned.not_judged()),
+        applications=(*applications, *planned.untyped_plans()),
         orphans=left,
         content=planned.content(),
         go_on=planned.go_on,
@@ -268,11 +268,11 @@ def _compared_application(
     before, renames = manifest.topologies.get(topology.application), manifest.renames_in(topology)
     if before is not None:
         before = renamed_description(before, renames)
-    known = manifest.declarations()
+    declarations = manifest.declarations()
     then = before or TopologyDescription()
-    current = TopologyDescription.of(settled(topology, then, lambda topic: known.get(topic.name)))
+    current = TopologyDescription.of(settled(topology, then, lambda topic: declarations.get(topic.name)))
     former = FormerNames(planned.former_names, manifest.topologies, "the manifest")
-    found: dict[tuple[str, str], Change] = {}
+    changes: dict[tuple[str, str], Change] = {}
     compared = () if before is None else Comparison.of(topology, before, current).changes(consumed=True)
     columns = () if before is None else _columns(topology, before, current)
     names = tuple(renamed_changes(topology, renames))
@@ -280,52 +280,58 @@ def _compared_application(
         compared = tuple(change for change in compared if change.kind != SOMETHING_ELSE)
     idle = former.idle(topology, then, renames)
     for change in (*names, *_other_writers(topology, current, manifest, planned), *compared, *columns, *idle):
-        found.setdefault((change.kind, change.subject.name), change)
-    renamed = [renaming(topology, each.topology) for each in left if each.renamed == topology.name]
+        changes.setdefault((change.kind, change.subject.name), change)
+    renamed = [renaming(topology, orphan.topology) for orphan in left if orphan.renamed == topology.name]
     return ApplicationPlan(
         topology.name,
         topology.application,
         planned.places.get(f"topology.{topology.name}"),
         begun=before is not None,
-        changes=tuple(map(planned.placed, with_renaming(renamed, tuple(found.values())))),
+        changes=tuple(map(planned.placed, with_renaming(renamed, tuple(changes.values())))),
         unknown=tuple(unknown_of(TopologyDescription.of(topology))),
     )
 
 
-def _judged(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[ApplicationPlan]:
-    """The plans with what a run would compute again, if the topics still have all of their records."""
-    found = {each.application: each for each in plans}
-    own = {each.application: written_by([each]) for each in planned.topologies}
+def _with_rebuilds(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[ApplicationPlan]:
+    """The plans with the rebuilds of a run, if the topics still have all of their records."""
+    by_name = {plan.application: plan for plan in plans}
+    own = {topology.application: written_by([topology]) for topology in planned.topologies}
     refused = {
-        name: [each for each in plan.changes if each.verdict is Verdict.ERROR and not (planned.go_on and each.onward)]
-        for name, plan in found.items()
+        name: [
+            change
+            for change in plan.changes
+            if change.verdict is Verdict.ERROR and not (planned.go_on and change.onward)
+        ]
+        for name, plan in by_name.items()
     }
     recomputed = set()
     for group in together(planned.topologies, {name for name, changes in refused.items() if changes}):
-        names = [each.application for each in group]
-        if not all(_is_of(each, own[name]) for name in names for each in refused[name]):
+        names = [topology.application for topology in group]
+        if not all(_is_of(change, own[name]) for name in names for change in refused[name]):
             continue
-        onward = all(may_go_on(refused[name]) for name in names)
+        onward = all(may_continue(refused[name]) for name in names)
         for topology in group:
-            plan = found[topology.application]
-            changes = (evolving_of(each, written_by(group)) for each in plan.changes)
+            plan = by_name[topology.application]
+            changes = (as_rebuilt(change, written_by(group)) for change in plan.changes)
             changed = bool(refused[topology.application])
-            made = computed_again(topology, changed, may_go_on=onward, may_begin_again=True)
-            found[topology.application] = replace(plan, changes=(*changes, planned.placed(made)))
+            made = rebuild_change(topology, changed, may_continue=onward, may_restart=True)
+            by_name[topology.application] = replace(plan, changes=(*changes, planned.placed(made)))
             recomputed.add(topology.application)
-    chosen = going_on if planned.go_on else with_real_ways
-    return [each if name in recomputed else replace(each, changes=chosen(each.changes)) for name, each in found.items()]
+    chosen = continuing if planned.go_on else with_real_ways
+    return [
+        plan if name in recomputed else replace(plan, changes=chosen(plan.changes)) for name, plan in by_name.items()
+    ]
 
 
 def _is_of(change: Change, sinks: Collection[str]) -> bool:
-    """Whether a change is of what the topology makes. Records from outside, and those of others, stay as they are."""
+    """Whether a change is about something that the topology computes, and not about records of others."""
     if change.kind in (OTHER_READER, OTHER_WRITER):
         return change.kind == OTHER_READER
     return change.subject.kind != "topic" or change.subject.name in sinks
 
 
 def _columns(topology: Topology, before: TopologyDescription, current: TopologyDescription) -> Iterator[Change]:
-    """The value columns of topics that are fed from outside: those of its records are not known here."""
+    """The changed value columns of external topics, whose records are unknown here."""
     for name, topic in current.topics.items():
         if name in before.topics and topic.writer is None:
             change = columns_change(Subject("topic", name, topology.application), before.topics[name], topic)
@@ -348,11 +354,8 @@ def _other_writers(
             yield written_by_another(topology.application, changed, planned.applications)
 
 
-# What it comes to if stores are computed again: told before it is asked for.
-
-
 class StoreNotResetError(HeadwaterError):
-    """Stores cannot be computed again: `application`, `stores`; `changes` are why. Nothing was changed."""
+    """Stores cannot be rebuilt: `application`, `stores`, `changes` with the causes. Nothing was changed."""
 
     def __init__(self, application: str, stores: Collection[str], changes: Sequence[Change]) -> None:
         names = ", ".join(stores)
@@ -360,7 +363,7 @@ class StoreNotResetError(HeadwaterError):
         ways = dict.fromkeys(way for change in changes for way in change.ways)
         out = "".join(f"\n  - {way}" for way in ways)
         super().__init__(
-            f"{names} of {application} cannot be computed again, and nothing was changed:{listed}"
+            f"{names} of {application} cannot be rebuilt, and nothing was changed:{listed}"
             + (f"\n  ways out:{out}" if out else "")
         )
         self.application = application
@@ -370,11 +373,11 @@ class StoreNotResetError(HeadwaterError):
 
 @dataclass(frozen=True)
 class StoreReset:
-    """`stores` of a `topology` that are to be computed again, or that are left as they are with `withdraw`.
+    """A reset of `stores` of a `topology`, which the next run rebuilds; with `withdraw` its withdrawal.
 
-    `asked`: those of them that were asked for before. `incarnation`: of the application, which this was planned on.
-    `reads`: the applications whose results are computed again with them, its own first -> what these read again.
-    `space`: what that takes beside the present results.
+    `asked`: those of the stores with an earlier request. `incarnation`: of the application, on which this was planned.
+    `reads`: the rebuilt applications, its own first -> records that they read again. `space`: of the rebuilt results,
+    besides the present ones.
     """
 
     topology: Topology
@@ -387,45 +390,45 @@ class StoreReset:
 
     @property
     def application(self) -> str:
-        """Whose stores they are."""
+        """The application of the stores."""
         return self.topology.application
 
     @property
     def is_done(self) -> bool:
-        """Whether it is so already."""
+        """Whether there is nothing to do."""
         return not self.asked if self.withdraw else self.asked == self.stores
 
     @property
     def records(self) -> int:
-        """Of all topics that are read again."""
-        return sum(each.records for read in self.reads.values() for each in read)
+        """Records of all topics that are read again."""
+        return sum(again.records for read in self.reads.values() for again in read)
 
     @property
     def bytes(self) -> int:
-        """About so many bytes these take in files."""
-        return sum(each.bytes for read in self.reads.values() for each in read)
+        """The approximate size of these records in files."""
+        return sum(again.bytes for read in self.reads.values() for again in read)
 
 
 def read_again(
     plan: Plan, topologies: Sequence[Topology], topology: Topology, stores: Collection[str]
 ) -> dict[str, tuple[ReadAgain, ...]]:
-    """The applications that a run computes again with stores of a topology, see `StoreReset.reads`. `plan`: of the run.
+    """The applications that a run rebuilds for stores of a topology, see `StoreReset.reads`. `plan`: of the run.
 
-    Raises StoreNotResetError if it would refuse to.
+    Raises StoreNotResetError if it cannot.
     """
     application = topology.application
-    changes = {each.application: each.changes for each in plan.applications}
-    group = [each.application for each in with_readers(topologies, application)]
-    if not any(each.kind == RECOMPUTED for each in changes[application]):
+    changes = {application.application: application.changes for application in plan.applications}
+    group = [topology.application for topology in with_readers(topologies, application)]
+    if not any(change.kind == RECOMPUTED for change in changes[application]):
         refused = (change for name in group for change in changes[name] if change.verdict is Verdict.ERROR)
         raise StoreNotResetError(application, stores, list(_reasons(list(refused))))
-    recomputed = {name: each for name in group for each in changes[name] if each.kind == RECOMPUTED}
-    return {name: each.reads_again for name, each in recomputed.items()}
+    recomputed = {name: change for name in group for change in changes[name] if change.kind == RECOMPUTED}
+    return {name: change.reads_again for name, change in recomputed.items()}
 
 
 def _reasons(refused: Sequence[Change]) -> Iterator[Change]:
-    """Why stores are not computed again, without what was only assumed: that somebody has asked for it."""
-    assumed = {way for each in refused if each.kind == RESET for way in each.ways[:1]}
-    for each in refused:
-        if each.kind != RESET:
-            yield replace(each, ways=tuple(way for way in each.ways if way not in assumed))
+    """The causes for which stores cannot be rebuilt, without the request itself, which the plan has only assumed."""
+    assumed = {way for change in refused if change.kind == RESET for way in change.ways[:1]}
+    for change in refused:
+        if change.kind != RESET:
+            yield replace(change, ways=tuple(way for way in change.ways if way not in assumed))

@@ -1,9 +1,9 @@
-"""Which changes a run carries out by computing results again, beside those that are there, and for which topologies.
+"""Decides which changes a run carries out by rebuilds, and of which topologies.
 
-What a topology has written is of one piece with its stores and positions. So all of it is computed again, and so is
-what reads it. It is possible if a start from nothing would be: then the next run has no other reason to refuse.
+The topics, stores and positions of a topology belong together. So all of them are rebuilt, and so are its readers. A
+rebuild is possible if a start from nothing would be: then no other change stops it.
 
-Some changes may count from the next record on instead (`Change.onward`). They do where that was chosen.
+Some changes may apply from the next record on instead (`Change.onward`), if the run continues (`--continue`).
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from .model import Change, Subject, Verdict
 from .moves import (
     RESET,
     Moves,
-    going_on,
-    may_go_on,
+    continuing,
+    may_continue,
     moves_of,
     readers_left,
     with_moved_flows,
@@ -33,10 +33,10 @@ from .moves import (
     with_waiting,
     with_withdrawal,
 )
-from .rebuild_groups import RECOMPUTED, computed_again, evolving_of, from_the_first, together, with_readers, written_by
+from .rebuild_groups import RECOMPUTED, as_rebuilt, from_the_first, rebuild_change, together, with_readers, written_by
 from .repartition import (
     Repartition,
-    fed_topics,
+    external_topics,
     obstacles,
     possible_repartitions,
     repartitioned,
@@ -50,10 +50,12 @@ _NEVER = frozenset({RECORDS_MISSING, REFRESHED})
 
 
 @dataclass(frozen=True)
-class Judged:
-    """`changes`: application -> all that has changed, as a run takes it. `recomputed`: applications whose results are
-    computed again, in the order of the topologies. `moves`: the topics that these take over from others.
-    `repartitions`: topics that are fed from outside, and whose records are put elsewhere before anything runs.
+class StartChanges:
+    """The changes that a run finds at its start, and what it does about them.
+
+    `changes`: application -> its changes, with the verdicts of this run. `recomputed`: rebuilt applications, in the
+    order of the topologies. `moves`: topics that these take over from others. `repartitions`: external topics that are
+    repartitioned before anything runs.
     """
 
     changes: Mapping[str, tuple[Change, ...]] = field(default_factory=dict)
@@ -61,23 +63,21 @@ class Judged:
     moves: Moves = field(default_factory=Moves)
     repartitions: Mapping[str, Repartition] = field(default_factory=dict)
 
-    def known(self, application: str) -> tuple[Change, ...]:
-        """Why it cannot start, or why its result cannot be computed again; and changes with which it goes on."""
+    def decided(self, application: str) -> tuple[Change, ...]:
+        """The changes for which the application cannot start or be rebuilt, and those with which it may continue."""
         changes = self.changes.get(application, ())
-        return tuple(each for each in changes if each.verdict is Verdict.ERROR or each.onward)
+        return tuple(change for change in changes if change.verdict is Verdict.ERROR or change.onward)
 
     def goes_on(self, application: str) -> bool:
-        """Whether it goes on with the result that it has: it is neither computed again nor refused, and all about it
-        is known.
-        """
-        found = self.changes.get(application)
-        refused = found is None or any(each.verdict is Verdict.ERROR for each in found)
-        return not refused and application not in self.recomputed
+        """Whether the application resumes with its present result: it is not rebuilt, and no change is an error."""
+        changes = self.changes.get(application)
+        stopped = changes is None or any(change.verdict is Verdict.ERROR for change in changes)
+        return not stopped and application not in self.recomputed
 
 
 @dataclass(frozen=True)
 class _Run:
-    """What there is to be judged: see `judge`."""
+    """The arguments of `start_changes`."""
 
     log: PlacedLog
     topologies: Sequence[Topology]
@@ -87,7 +87,7 @@ class _Run:
     go_on: bool
 
 
-def judge(
+def start_changes(
     log: PlacedLog,
     topologies: Sequence[Topology],
     committed: Mapping[str, Committed],
@@ -96,160 +96,160 @@ def judge(
     *,
     go_on: bool = False,
     staying: Mapping[str, HeadwaterError] | None = None,
-) -> Judged:
-    """All that has changed, and what a run makes of it.
+) -> StartChanges:
+    """The changes of the topologies of a run, and what the run does about them.
 
-    `committed`: of each topology; those are left out whose commits cannot be read. `owned`: the applications of the
-    project's topologies, if they are known. `others`: applications that a run has too, of which nothing is known yet.
-    `go_on`: no result is computed again for changes that may count from the next record on. `staying`: topics whose
-    records were to be put elsewhere and could not be, each with the reason. Raises LogError.
+    `committed`: application -> its state, without those whose commits cannot be read. `owned`: the applications of the
+    project's topologies; None if unknown. `others`: further applications of the run, with untyped expressions. `go_on`:
+    changes that may apply from the next record on need no rebuild. `staying`: topic -> error for which it could not be
+    repartitioned. Raises LogError.
     """
     run = _Run(log, topologies, committed, owned, others, go_on)
     possible = possible_repartitions(topologies, committed)
-    against = {name: tuple(obstacles(log, topologies, each, owned, others)) for name, each in possible.items()}
+    against = {name: tuple(obstacles(log, topologies, move, owned, others)) for name, move in possible.items()}
     against |= {name: (stays(name, topologies[0], why),) for name, why in (staying or {}).items() if name in possible}
     stuck: dict[str, str] = {}
     while True:
-        chosen = {name: each for name, each in possible.items() if name not in stuck and not against[name]}
-        judged = _Judging(run, chosen).judged()
-        more = _stuck(topologies, judged.changes, chosen)
+        chosen = {name: move for name, move in possible.items() if name not in stuck and not against[name]}
+        start = _ChangesOfRun(run, chosen).start_changes()
+        more = _stuck(topologies, start.changes, chosen)
         if not more:
             break
         stuck |= more
-    found = dict(judged.changes)
+    changes = dict(start.changes)
     for topology in topologies:
         name = topology.application
-        read = [each for each in fed_topics(topology) if each in possible]
-        waits = [together_with(possible[each], name, stuck[each]) for each in read if stuck.get(each, name) != name]
-        stopped = dict.fromkeys(change for each in read for change in against[each])
-        if name in found:
-            found[name] = (*found[name], *stopped, *waits)
-    return replace(judged, changes=found)
+        read = [topic for topic in external_topics(topology) if topic in possible]
+        waits = [together_with(possible[topic], name, stuck[topic]) for topic in read if stuck.get(topic, name) != name]
+        stopped = dict.fromkeys(change for topic in read for change in against[topic])
+        if name in changes:
+            changes[name] = (*changes[name], *stopped, *waits)
+    return replace(start, changes=changes)
 
 
 def _stuck(
-    topologies: Iterable[Topology], found: Mapping[str, Sequence[Change]], topics: Collection[str]
+    topologies: Iterable[Topology], changes: Mapping[str, Sequence[Change]], topics: Collection[str]
 ) -> dict[str, str]:
-    """Those of the `topics` that must stay as they are, each with a reader that is refused."""
+    """Topic -> a reader that cannot start, for which the topic must stay as it is. Of `topics`."""
     stuck: dict[str, str] = {}
     for topology in topologies:
         name = topology.application
-        if name not in found or any(each.verdict is Verdict.ERROR for each in found[name]):
-            stuck |= {topic: name for topic in fed_topics(topology) if topic in topics}
+        if name not in changes or any(change.verdict is Verdict.ERROR for change in changes[name]):
+            stuck |= {topic: name for topic in external_topics(topology) if topic in topics}
     return stuck
 
 
-class _Judging:
-    """What has changed in a run, if the records of some topics (`repartitions`) are put elsewhere first."""
+class _ChangesOfRun:
+    """The changes of a run if some topics (`repartitions`) are repartitioned first."""
 
     def __init__(self, run: _Run, repartitions: Mapping[str, Repartition]) -> None:
         self._run = run
         self._repartitions = repartitions
-        found = {
-            each.application: changes_of(each, run.committed[each.application], run.owned)
-            for each in run.topologies
-            if each.application in run.committed
+        changes_by_name = {
+            topology.application: changes_of(topology, run.committed[topology.application], run.owned)
+            for topology in run.topologies
+            if topology.application in run.committed
         }
-        for name, changes in found.items():
-            if not run.committed[name].own.tasks.consumed:  # it has no result that would have to be computed again
-                found[name] = tuple(repartitioned(changes, repartitions))
-        self._found = found
-        self._changed = {name for name, changes in found.items() if any(map(self._asks_for_it, changes))}
-        self._moves = moves_of(run.log, run.topologies, run.committed, found, run.owned, run.others)
+        for name, changes in changes_by_name.items():
+            if not run.committed[name].own.tasks.consumed:  # it has no result to rebuild
+                changes_by_name[name] = tuple(repartitioned(changes, repartitions))
+        self._changes = changes_by_name
+        self._changed = {name for name, changes in changes_by_name.items() if any(map(self._asks_for_it, changes))}
+        self._moves = moves_of(run.log, run.topologies, run.committed, changes_by_name, run.owned, run.others)
 
-    def judged(self) -> Judged:
-        """All changes, as the run takes them."""
-        run, found = self._run, self._found
+    def start_changes(self) -> StartChanges:
+        """All changes with the verdicts of the run."""
+        run, found = self._run, self._changes
         before = {
-            name: {*filter(None, read_by(run.log, name, each.own).values())} for name, each in run.committed.items()
+            name: {*filter(None, read_by(run.log, name, state.own).values())} for name, state in run.committed.items()
         }
         for group in together(run.topologies, self._changed, self._moves, before):
-            self._judge_group(group)
+            self._change_group(group)
         recomputed = tuple(
-            each.application
-            for each in run.topologies
-            if any(change.kind == RECOMPUTED for change in found.get(each.application, ()))
+            topology.application
+            for topology in run.topologies
+            if any(change.kind == RECOMPUTED for change in found.get(topology.application, ()))
         )
         if run.go_on:
-            found = {name: changes if name in recomputed else going_on(changes) for name, changes in found.items()}
-        found = {name: tuple(with_waiting(changes, self._moves)) for name, changes in found.items()}
+            found = {name: own if name in recomputed else continuing(own) for name, own in found.items()}
+        found = {name: tuple(with_waiting(own, self._moves)) for name, own in found.items()}
         for first, *readers in (with_readers(run.topologies, name) for name in found):
-            changes = found[first.application]
-            found[first.application] = with_ways_that_help(run.log, [first, *readers], changes, run.owned)
+            own = found[first.application]
+            found[first.application] = with_ways_that_help(run.log, [first, *readers], own, run.owned)
         moves = self._moves.within(recomputed)
-        told = with_moved_flows(found, run.topologies, run.committed, moves)
-        return Judged(told, recomputed, moves, self._repartitions)
+        with_moved = with_moved_flows(found, run.topologies, run.committed, moves)
+        return StartChanges(with_moved, recomputed, moves, self._repartitions)
 
-    def _judge_group(self, group: Sequence[Topology]) -> None:
-        """Put what the run makes of the changes of topologies that are computed again together in place of these."""
-        run, found = self._run, self._found
-        names = [each.application for each in group]
-        if any(name not in run.committed or any(map(self._is_never, found[name])) for name in names):
+    def _change_group(self, group: Sequence[Topology]) -> None:
+        """Replace the changes of topologies that are rebuilt together by those with the verdicts of the run."""
+        run, changes = self._run, self._changes
+        names = [topology.application for topology in group]
+        if any(name not in run.committed or any(map(self._is_never, changes[name])) for name in names):
             return
         moves = self._moves.within(names)
         refused = self._refused_from_nothing(group, moves)
-        stopped = [each for each in self._still_read(group, moves) if each.subject.application not in run.others]
-        lacking = [each for one in group for each in incomplete(one, run.committed[one.application], names, moves)]
+        stopped = [change for change in self._still_read(group, moves) if change.subject.application not in run.others]
+        lacking = [change for one in group for change in incomplete(one, run.committed[one.application], names, moves)]
         changed = self._changed.intersection(names)
-        asked = [each for name in changed for each in found[name] if self._asks_for_it(each)]
+        asked = [change for name in changed for change in changes[name] if self._asks_for_it(change)]
         if stopped or refused or lacking:
             for name in changed:
                 why = self._stopped(name, refused.get(name, []), stopped, lacking)
-                found[name] = with_withdrawal(why, asked)
+                changes[name] = with_withdrawal(why, asked)
             return
         written = written_by(group)
-        onward = all(may_go_on(found[name]) for name in changed)
+        onward = all(may_continue(changes[name]) for name in changed)
         for topology in group:
             name = topology.application
-            evolving = (evolving_of(each, written) for each in repartitioned(found[name], self._repartitions))
+            evolving = (as_rebuilt(change, written) for change in repartitioned(changes[name], self._repartitions))
             first = from_the_first(topology, run.committed[name])
-            again = (each for each in first if topic_writer(topology, each.topic) not in names)
-            # A topic that moves has two writers, which would have to begin again together.
-            alone = not moves.handed() and any(each.kind != RESET for each in asked)
-            told = computed_again(topology, name in changed, again, may_go_on=onward, may_begin_again=alone)
-            found[name] = with_withdrawal((*evolving, told), asked)
+            again = (read for read in first if topic_writer(topology, read.topic) not in names)
+            # A topic that moves has two writers, which would have to restart together.
+            alone = not moves.handed() and any(change.kind != RESET for change in asked)
+            rebuilt = rebuild_change(topology, name in changed, again, may_continue=onward, may_restart=alone)
+            changes[name] = with_withdrawal((*evolving, rebuilt), asked)
 
     def _stopped(
         self, name: str, refused: Sequence[Change], stopped: Iterable[Change], lacking: Iterable[Change]
     ) -> tuple[Change, ...]:
-        """The changes of an application whose result would be computed again, and cannot be. `refused`: why it could
-        not begin with nothing. `stopped`: readers that stand against it. `lacking`: records that are gone.
+        """The changes of an application that needs a rebuild and cannot have one. `refused`: errors of a start from
+        nothing. `stopped`: readers that prevent it. `lacking`: topics with lost records.
         """
-        own = self._found[name]
-        more = [each for each in refused if each not in own]
-        if all(each in refused for each in own if self._asks_for_it(each)):
-            return with_real_ways((*own, *more))  # no other change asks for its result to be computed again
-        told = (replace(each, subject=Subject.of_topology(name)) for each in stopped)
-        return with_real_ways((*own, *more, *told, *lacking))
+        own = self._changes[name]
+        more = [change for change in refused if change not in own]
+        if all(change in refused for change in own if self._asks_for_it(change)):
+            return with_real_ways((*own, *more))  # no other change needs a rebuild
+        readers = (replace(change, subject=Subject.of_topology(name)) for change in stopped)
+        return with_real_ways((*own, *more, *readers, *lacking))
 
     def _asks_for_it(self, change: Change) -> bool:
-        """Whether a change has the result computed again, if that can be."""
+        """Whether a change needs a rebuild."""
         asked = change.verdict is Verdict.ERROR and not (self._run.go_on and change.onward)
         return asked and not self._is_never(change)
 
     def _is_never(self, change: Change) -> bool:
-        """Whether it is one of the log, or needs no more than that the topology catches up first."""
+        """Whether a rebuild does not help: it is a change of the log, or the topology has to catch up first."""
         return change.kind in _NEVER or (self._run.go_on and CATCH_UP in change.ways)
 
     def _refused_from_nothing(self, group: Sequence[Topology], moves: Moves) -> dict[str, list[Change]]:
-        """Why topologies could not even start from nothing, beside what is there."""
+        """Application -> errors that would stop it even if it started from nothing, in new places of the log."""
         run = self._run
-        now, known = run.log.places(), run.committed[group[0].application]
-        places = now.recomputing(contents_of(group, now, known.states[known.seeds]), 0)
-        results = {each.application: places.recomputed[each.application].place for each in group}
+        now, state = run.log.places(), run.committed[group[0].application]
+        places = now.recomputing(contents_of(group, now, state.states[state.seeds]), 0)
+        results = {topology.application: places.recomputed[topology.application].place for topology in group}
         beside = run.log.beside(results, moves.handed())
-        found: dict[str, list[Change]] = {}
+        errors: dict[str, list[Change]] = {}
         for topology in group:
             changes = changes_of(topology, Committed(beside, topology), run.owned)
             for change in repartitioned(changes, self._repartitions):
                 if change.verdict is Verdict.ERROR:
-                    found.setdefault(topology.application, []).append(change)
-        return found
+                    errors.setdefault(topology.application, []).append(change)
+        return errors
 
     def _still_read(self, group: Sequence[Topology], moves: Moves) -> Iterator[Change]:
-        """Applications that have read from these topologies, or a topic that these take over, and that would not be
-        computed again with them.
-        """
-        selected = " ".join(f"{each.name}+" for each in group)
-        for other, topic in readers_left(self._run.log, {each.application for each in group}, moves, group[0].project):
+        """Applications that have read from these topologies, or a topic that these take over, and are not rebuilt."""
+        selected = " ".join(f"{topology.name}+" for topology in group)
+        for other, topic in readers_left(
+            self._run.log, {topology.application for topology in group}, moves, group[0].project
+        ):
             yield still_read(other, topic, selected, self._run.owned)

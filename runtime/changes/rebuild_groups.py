@@ -1,4 +1,4 @@
-"""What is rebuilt together, evolves, or waits."""
+"""Groups of topologies that are rebuilt together, changes of rebuilds, and unread records."""
 
 from __future__ import annotations
 
@@ -14,28 +14,26 @@ from .model import CONTINUE, FROM_THE_FIRST, UNDO, Change, ReadAgain, Subject, V
 from .moves import Moves
 from .plan import Waiting
 
-# How changes read where the result is computed again.
-
 RECOMPUTED = "topology.recomputed"
-"""The kind of a change of a topology whose result is computed again."""
+"""The kind of the change of a rebuilt topology."""
 
 _FROM_NOW_ON = {
     "flow.added": "it is new",
     "flow.removed": "it is gone",
     "topic.columns": "its columns changed",
 }
-"""Changes that are told in other words where nothing is computed again: then they count for new records only."""
+"""Kinds of changes with another sentence in a rebuild: without one they apply to new records only."""
 
 
 def written_by(group: Iterable[Topology]) -> frozenset[str]:
     """The topics that topologies write."""
-    return frozenset(topic.name for each in group for topic in each.written)
+    return frozenset(topic.name for topology in group for topic in topology.written)
 
 
-def evolving_of(change: Change, written: Collection[str]) -> Change:
-    """What a change means where the result is computed again: none is refused, and each counts for all records.
+def as_rebuilt(change: Change, written: Collection[str]) -> Change:
+    """A change as it is in a rebuild: no error any more, and applied to all records.
 
-    `written`: the topics that are computed again. Others stay as they are.
+    `written`: the rebuilt topics. Others stay as they are.
     """
     if change.kind in _FROM_NOW_ON and (change.subject.kind == "flow" or change.subject.name in written):
         what = f"{_FROM_NOW_ON[change.kind]}, for all records"
@@ -47,34 +45,32 @@ def evolving_of(change: Change, written: Collection[str]) -> Change:
     return change
 
 
-def computed_again(
+def rebuild_change(
     topology: Topology,
     changed: bool,
     again: Iterable[ReadAgain] = (),
     *,
-    may_go_on: bool = False,
-    may_begin_again: bool = False,
+    may_continue: bool = False,
+    may_restart: bool = False,
 ) -> Change:
-    """That a topology's result is computed again. `changed`: because it has changed itself. `again`: what it reads.
+    """The change of a rebuilt topology. `changed`: it has changed itself; else a topology that it reads. `again`:
+    records that it reads again.
 
-    `may_go_on`: whether the changes may count from the next record on instead. `may_begin_again`: whether the topology
-    may begin with nothing instead, without a result until that has caught up.
+    `may_continue`: its changes may apply from the next record on instead. `may_restart`: it may start from nothing
+    instead, without a result until it has caught up.
     """
-    ways = [UNDO, CONTINUE] if may_go_on else [UNDO]
-    if changed and may_begin_again:
-        ways.append(start_again(f"give up the present result first, and start {FROM_THE_FIRST}", f"{topology.name}+"))
-    why = "" if changed else "it reads what is computed again: "
+    ways = [UNDO, CONTINUE] if may_continue else [UNDO]
+    if changed and may_restart:
+        ways.append(start_again(f"drop the present result first, and start {FROM_THE_FIRST}", f"{topology.name}+"))
+    cause = "" if changed else "it reads a rebuilt result: "
     return Change(
         RECOMPUTED,
         Subject.of_topology(topology.application),
         Verdict.REPLACE,
-        f"{why}its result is computed again beside the one that is there, which stays until the new one has caught up",
+        f"{cause}its result is rebuilt; the present one stays until the rebuild has caught up",
         ways=tuple(ways),
         reads_again=tuple(again),
     )
-
-
-# Which topologies are computed again together: changed ones, with all that have read from them.
 
 
 def together(
@@ -83,17 +79,17 @@ def together(
     moves: Moves | None = None,
     before: Mapping[str, Collection[str]] | None = None,
 ) -> Iterator[list[Topology]]:
-    """The topologies that are computed again together: changed ones with all that read from them, or take over what
-    these have written, in given order.
+    """The groups of topologies that are rebuilt together, in the given order: changed ones with their readers, and
+    those that take topics over from them.
 
-    `before`: application -> those whose results it has read so far. One that reads another topic by now still has what
-    it made of them, until its own new result takes over: so both do at once.
+    `before`: application -> those whose results it has read so far. Its present result depends on them, even if it
+    reads other topics now. So both are replaced by one commit.
     """
     reached: dict[str, set[str]] = {name: {name} for name in changed}
     taken = {} if moves is None else moves.takes()
     writers = {
         name: {*writers_of(each), *taken.get(name, ()), *(before or {}).get(name, ())}
-        for name, each in ((each.application, each) for each in topologies)
+        for name, each in ((topology.application, topology) for topology in topologies)
     }
     for members in reached.values():
         while more := {name for name, read in writers.items() if name not in members and read & members}:
@@ -101,16 +97,16 @@ def together(
     left = list(reached.values())
     while left:
         group = left.pop()
-        while joined := [each for each in left if each & group]:
+        while joined := [other for other in left if other & group]:
             group = group.union(*joined)
-            left = [each for each in left if each not in joined]
-        yield [each for each in topologies if each.application in group]
+            left = [other for other in left if other not in joined]
+        yield [topology for topology in topologies if topology.application in group]
 
 
 def with_readers(topologies: Sequence[Topology], application: str) -> list[Topology]:
-    """A topology, then all that read from it."""
+    """A topology, then its readers."""
     (group,) = together(topologies, {application})
-    return sorted(group, key=lambda each: each.application != application)
+    return sorted(group, key=lambda topology: topology.application != application)
 
 
 def writers_of(topology: Topology) -> set[str]:
@@ -118,13 +114,10 @@ def writers_of(topology: Topology) -> set[str]:
     return {topic.writer for topic in topology.read if topic.writer is not None}
 
 
-# How much an application has not consumed yet, and about how long a run takes for it.
-
-
 def waiting(topology: Topology, committed: Committed) -> Waiting:
-    """What is committed to its topics and not consumed; of topics that it writes for itself nothing is told.
+    """The unread records of a topology, without those of topics that it writes itself.
 
-    Tasks work side by side, so the slowest one decides how long it takes.
+    Tasks run in parallel, so the slowest one decides the time.
     """
     topics: dict[str, int] = {}
     passed: dict[str, int] = {}
@@ -132,9 +125,9 @@ def waiting(topology: Topology, committed: Committed) -> Waiting:
     for part in topology.subtopologies:
         sources = [topic for topic in part.sources if topic.writer != topology.application]
         begins = {
-            topic.name: found
+            topic.name: start
             for topic in sources
-            if topic.name in part.starts and (found := first_positions(part, topic, committed)) is not None
+            if topic.name in part.starts and (start := first_positions(part, topic, committed)) is not None
         }
         for partition in range(part.partitions):
             task = TaskKey(topology.application, part.name, partition)
@@ -156,7 +149,7 @@ def waiting(topology: Topology, committed: Committed) -> Waiting:
 
 
 def from_the_first(topology: Topology, committed: Committed) -> tuple[ReadAgain, ...]:
-    """All records that are there of the topics that an application reads, without those that it writes itself."""
+    """All available records of the topics that an application reads, without those that it writes itself."""
     topics: dict[str, Topic] = {
         topic.name: topic
         for part in topology.subtopologies
@@ -169,12 +162,12 @@ def from_the_first(topology: Topology, committed: Committed) -> tuple[ReadAgain,
 def _whole(state: LogState, topic: Topic) -> ReadAgain:
     start: dict[int, int] = {}
     records = size = 0
-    known = state.topics.get(topic.name)  # its records may lie in other partitions than it is declared to have now
-    for partition in range(topic.partitions if known is None else known.partitions):
+    committed = state.topics.get(topic.name)  # the declaration may have other partitions
+    for partition in range(topic.partitions if committed is None else committed.partitions):
         ranges = state.ranges(topic.name, partition)
-        start[partition] = min((each.start_offset for each in ranges), default=state.end(topic.name, partition))
-        records += sum(each.records for each in ranges)
-        size += sum(each.size for each in ranges)
+        start[partition] = min((segments.start_offset for segments in ranges), default=state.end(topic.name, partition))
+        records += sum(segments.records for segments in ranges)
+        size += sum(segments.size for segments in ranges)
     return ReadAgain(topic.name, start, records, size)
 
 
@@ -183,7 +176,7 @@ def beyond(state: LogState, topic: str, partition: int, positions: Mapping[int, 
     records = size = 0.0
     for lane in state.lane_ends(topic, partition):
         start = positions.get(lane, 0)
-        for each in state.lane_ranges(topic, partition, lane, start):
-            part = each.part_from(start)
-            records, size = records + each.records * part, size + each.size * part
+        for segments in state.lane_ranges(topic, partition, lane, start):
+            part = segments.part_from(start)
+            records, size = records + segments.records * part, size + segments.size * part
     return round(records), round(size)

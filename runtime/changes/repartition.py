@@ -1,7 +1,6 @@
-"""Topics that are fed from outside and declared with another partition count or key than their records have: a run puts
-the records where they are declared to be.
+"""External topics whose declared partition count or key differs from that of their records: a run repartitions them.
 
-All that has read such a topic is computed again. So nothing is moved unless all of it can be.
+All readers of such a topic are rebuilt. So it is repartitioned only if all of them can be.
 """
 
 from __future__ import annotations
@@ -19,39 +18,39 @@ from ..progress.committed import Committed
 from .model import Change, Subject, Verdict, Way
 
 STILL_READ = "topology.still_read"
-"""The kind of a change that stops what is computed again: an application reads it that would not be."""
+"""The kind of a change that prevents a rebuild: a reader would not be rebuilt with it."""
 
 PAUSED = "topology.paused"
-"""The kind of a change that stops it: a reader is paused, and would not catch up."""
+"""The kind of a change that prevents a repartitioning: a reader is paused, and would not catch up."""
 
 STAYS = "topic.stays"
-"""The kind of a change that stops it: the records could not be put elsewhere."""
+"""The kind of a change that prevents a repartitioning: the records could not be repartitioned."""
 
 TOGETHER = "topic.together"
-"""The kind of a change that stops it: another reader of the topic cannot be computed again."""
+"""The kind of a change that prevents a repartitioning: another reader of the topic cannot be rebuilt."""
 
 REPARTITIONED = "topic.repartitioned"
-"""The kind of a change: the records of a topic lie elsewhere than where they were read, or will."""
+"""The kind of a change: a topic was repartitioned after it was read, or will be."""
 
-_LIES_ELSEWHERE = ("topic.partitions", "topic.key", REPARTITIONED)
-"""The kinds of changes that moving the records settles."""
+_SETTLED = ("topic.partitions", "topic.key", REPARTITIONED)
+"""The kinds of changes that a repartitioning settles."""
 
 
 @dataclass(frozen=True)
 class Repartition:
-    """A topic whose records are to be put elsewhere. `was`: as it is committed."""
+    """A topic to repartition. `was`: as it is committed. `records`: their number."""
 
     topic: Topic
     was: FedTopic
     records: int
 
     def settles(self, change: Change) -> bool:
-        """Whether a change is that the records lie elsewhere."""
-        return change.kind in _LIES_ELSEWHERE and change.subject.name == self.topic.name
+        """Whether a change is settled by this repartitioning."""
+        return change.kind in _SETTLED and change.subject.name == self.topic.name
 
     @property
     def what(self) -> str:
-        """What a run does, in words."""
+        """What a run does, as a sentence."""
         now, was = self.topic, self.was
         parts = "partition" if now.partitions == 1 else "partitions"
         where = f"into {now.partitions:,} {parts} instead of {was.partitions:,}"
@@ -62,35 +61,39 @@ class Repartition:
         return f"its {self.records:,} records are put {placed}"
 
 
-def fed_topics(topology: Topology) -> dict[str, Topic]:
-    """The topics that a topology reads and nobody in the project writes."""
+def external_topics(topology: Topology) -> dict[str, Topic]:
+    """The external topics that a topology reads, by name."""
     return {topic.name: topic for topic in topology.read if topic.writer is None}
 
 
 def possible_repartitions(topologies: Iterable[Topology], committed: Mapping[str, Committed]) -> dict[str, Repartition]:
-    """The topics that could be moved, if nothing else stands against it."""
-    found: dict[str, Repartition] = {}
+    """The topics that could be repartitioned, obstacles aside."""
+    possible: dict[str, Repartition] = {}
     for topology in topologies:
         if topology.application not in committed:
             continue
         seeds = committed[topology.application].states[committed[topology.application].seeds]
-        for name, topic in fed_topics(topology).items():
-            known = seeds.topics.get(name)
-            if known is not None and known.can_move_to(topic):
-                records = (each.records for part in range(known.partitions) for each in seeds.ranges(name, part))
-                found[name] = Repartition(topic, known, sum(records))
-    return found
+        for name, topic in external_topics(topology).items():
+            committed_topic = seeds.topics.get(name)
+            if committed_topic is not None and committed_topic.can_move_to(topic):
+                records = (
+                    segments.records
+                    for part in range(committed_topic.partitions)
+                    for segments in seeds.ranges(name, part)
+                )
+                possible[name] = Repartition(topic, committed_topic, sum(records))
+    return possible
 
 
 def repartitioned(changes: Sequence[Change], repartitions: Mapping[str, Repartition]) -> Iterator[Change]:
-    """Changes as they are once records lie where they belong: each topic is told once."""
-    told: set[str] = set()
+    """Changes as they are after repartitioning, with one change per topic."""
+    reported: set[str] = set()
     for change in changes:
         move = repartitions.get(change.subject.name)
         if move is None or not move.settles(change):
             yield change
-        elif move.topic.name not in told:
-            told.add(move.topic.name)
+        elif move.topic.name not in reported:
+            reported.add(move.topic.name)
             subject = Subject("topic", move.topic.name, change.subject.application)
             yield Change(REPARTITIONED, subject, Verdict.REPLACE, move.what, place=change.place)
 
@@ -100,60 +103,62 @@ def obstacles(
     topologies: Sequence[Topology],
     move: Repartition,
     owned: Collection[str] | None,
-    unjudged: Collection[str],
+    untyped: Collection[str],
 ) -> Iterator[Change]:
-    """Why records must not be moved, whatever has changed about the topologies of a run that read them.
+    """The obstacles to a repartitioning, apart from the changes of the run's topologies that read the topic.
 
-    `owned`, `unjudged`: see `judge`.
+    `owned`, `untyped`: see `start_changes` (there `others`).
     """
     name = move.topic.name
     for topology in topologies:
-        if name in fed_topics(topology) and log.paused_since(topology.application) is not None:
+        if name in external_topics(topology) and log.paused_since(topology.application) is not None:
             yield Change(
                 PAUSED,
                 Subject.of_topology(topology.application),
                 Verdict.ERROR,
-                f"it is paused, and has to be computed again as the records of {name} are put elsewhere",
+                f"it is paused, and has to be rebuilt as the records of {name} are repartitioned",
                 ways=(Way("end the pause", f"headwater resume --select {topology.name}"),),
             )
-    known = {*unjudged, *(each.application for each in topologies)}
+    of_the_run = {*untyped, *(topology.application for topology in topologies)}
     for other in applications_of(log, topologies[0].project):
-        if other in known or name not in _fed(reads(log, other, lenient=True)):
+        if other in of_the_run or name not in _fed(reads(log, other, lenient=True)):
             continue
         if LogState.load(log.commits(other)).tasks.consumed:
             yield still_read(other, name, f"{name}+", owned)
 
 
 def still_read(application: str, topic: str, select: str, owned: Collection[str] | None) -> Change:
-    """That an application has read a topic, and would not be computed again with what changes. `select`: what does."""
+    """The change for an application that has read a topic and would not be rebuilt with it. `select`: what
+    selects it.
+    """
     topology = application.partition("-")[2]
     gone = owned is not None and application not in owned
     return Change(
         STILL_READ,
         Subject.of_topology(application),
         Verdict.ERROR,
-        f"topology {topology} has read {topic}, and would have to be computed again with it, but it is "
+        f"topology {topology} has read {topic}, and would have to be rebuilt with it, but it is "
         f"{'not in the project any more' if gone else 'not selected'}",
-        ways=(Way("forget what it has committed", f"headwater remove {application}"),)
+        ways=(Way("remove its committed state", f"headwater remove {application}"),)
         if gone
         else (Way("select it too", f"headwater run --select '{select}'"),),
     )
 
 
 def stays(topic: str, reader: Topology, why: HeadwaterError) -> Change:
-    """That the records of a topic could not be put elsewhere. `reader`: any topology of the project."""
+    """The change for a topic that could not be repartitioned. `reader`: any topology of the project."""
     subject = Subject("topic", topic, f"{reader.project}-seed")
     return Change(STAYS, subject, Verdict.ERROR, why.message, ways=(Way(why.hint),) if why.hint else ())
 
 
 def together_with(move: Repartition, application: str, reader: str) -> Change:
-    """That an application has to wait with a topic for another `reader` that is refused."""
+    """The change for an application whose topic is not repartitioned because another `reader` cannot start."""
     return Change(
         TOGETHER,
         Subject("topic", move.topic.name, application),
         Verdict.ERROR,
-        f"its records are not put elsewhere, because topology {reader.partition('-')[2]} reads it too and is refused: "
-        "the reason is told there",
+        f"its records are not repartitioned, because topology {reader.partition('-')[2]} reads it too and cannot "
+        "start; its own changes have the reason",
     )
 
 

@@ -14,7 +14,7 @@ from typing import Generic, Protocol, TypeVar
 
 from ...errors import HeadwaterError
 from ..changes.contents import contents_of
-from ..changes.rebuild import Judged
+from ..changes.rebuild import StartChanges
 from ..changes.rebuild_groups import RECOMPUTED
 from ..chosen_plugins import log_of
 from ..ir.topology import Settings, Topology
@@ -112,7 +112,7 @@ class Rebuild:
         topologies: Sequence[Topology],
         settings: Settings,
         state_dir: Path | None,
-        judged: Judged,
+        start: StartChanges,
         observer: Observer,
         owned: Collection[str] | None = None,
     ) -> None:
@@ -120,13 +120,13 @@ class Rebuild:
         self._topologies = topologies
         self._settings = settings
         self._state_dir = state_dir
-        self._judged = judged
+        self._start = start
         self._observer = observer
         self._log: PlacedLog = log_of(settings)
         self._places: dict[str, str] = {}
         self._old: list[tuple[LogState, Committer]] = []
-        self._emptied = sorted(judged.moves.emptied)
-        self.members = [topology for topology in topologies if topology.application in judged.recomputed]
+        self._emptied = sorted(start.moves.emptied)
+        self.members = [topology for topology in topologies if topology.application in start.recomputed]
 
     def begin(self) -> Settings:
         """Commit the start of the rebuilds, and drop those that are not needed any more. Returns the settings of their
@@ -135,7 +135,7 @@ class Rebuild:
         names = [topology.application for topology in self.members]
         before = self._log.places()
         # The rebuild of an application with an error stays: the next run may resume it.
-        unwanted = [topology.application for topology in self._topologies if self._judged.goes_on(topology.application)]
+        unwanted = [topology.application for topology in self._topologies if self._start.goes_on(topology.application)]
         unwanted += [name for name in before.recomputed if self._is_gone(name)]
         for name in (*names, *self._emptied):
             self._log.settle(name)
@@ -144,7 +144,7 @@ class Rebuild:
         self._drop_given_up()
         if names or any(name in before.recomputed for name in unwanted):
             now = _now()
-            takes = self._judged.moves.takes()
+            takes = self._start.moves.takes()
             seeds = LogState.load(self._log.commits(f"{self._topologies[0].project}-seed"))
             after = self._log.change(
                 lambda places: places.abandoned(unwanted, now).recomputing(
@@ -277,7 +277,7 @@ class Rebuild:
     def _tell(self, topology: Topology) -> None:
         again = [
             read
-            for change in self._judged.changes[topology.application]
+            for change in self._start.changes[topology.application]
             if change.kind == RECOMPUTED
             for read in change.reads_again
         ]

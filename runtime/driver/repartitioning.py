@@ -8,8 +8,8 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 
 from ...errors import HeadwaterError
-from ..changes.rebuild import Judged, judge
-from ..changes.repartition import fed_topics
+from ..changes.rebuild import StartChanges, start_changes
+from ..changes.repartition import external_topics
 from ..chosen_plugins import log_of
 from ..ingest.repartition_switch import TOPIC_ERRORS, repartition
 from ..ir.topology import Settings, Topology
@@ -17,23 +17,23 @@ from ..progress.committed import Committed
 from .events import Observer, TopicRepartitioned
 
 
-def judged_start(
+def changes_at_start(
     topologies: Sequence[Topology],
     settings: Settings,
     owned: Collection[str] | None = None,
     staying: Mapping[str, HeadwaterError] | None = None,
-) -> Judged:
+) -> StartChanges:
     """The changes of a run's applications. Applications with unreadable commits have none: their own start reports why.
 
-    `owned`: the applications of the project's topologies; None if unknown. `staying`: see `judge`.
+    `owned`: the applications of the project's topologies; None if unknown. `staying`: see `start_changes`.
     """
     committed: dict[str, Committed] = {}
     for topology in topologies:
         with suppress(HeadwaterError, OSError):
             committed[topology.application] = Committed(log_of(settings), topology)
     with suppress(HeadwaterError, OSError):
-        return judge(log_of(settings), topologies, committed, owned, go_on=settings.go_on, staying=staying)
-    return Judged()
+        return start_changes(log_of(settings), topologies, committed, owned, go_on=settings.go_on, staying=staying)
+    return StartChanges()
 
 
 class StoppedError(HeadwaterError):
@@ -49,33 +49,33 @@ def start_with_topics_in_place(
     observer: Observer,
     stop: threading.Event,
     owned: Collection[str] | None = None,
-) -> Judged:
+) -> StartChanges:
     """Repartition external topics whose partitions or keys have changed, and return the changes of the applications;
-    see `judged_start`.
+    see `changes_at_start`.
 
     A topic that cannot be repartitioned stays as it is, and so do all if `stop` is set: only their readers do not
     start. Raises errors of the log that are not about one topic.
     """
     staying: dict[str, HeadwaterError] = {}
     while True:
-        judged = judged_start(topologies, settings, owned, staying)
+        start = changes_at_start(topologies, settings, owned, staying)
         try:
-            _repartition(topologies, settings, judged, observer, stop)
-            return judged
+            _repartition(topologies, settings, start, observer, stop)
+            return start
         except StoppedError as stopped:
-            staying |= dict.fromkeys(judged.repartitions, stopped)
+            staying |= dict.fromkeys(start.repartitions, stopped)
         except TOPIC_ERRORS as error:
             staying[error.topic] = error
 
 
 def _repartition(
-    topologies: Sequence[Topology], settings: Settings, judged: Judged, observer: Observer, stop: threading.Event
+    topologies: Sequence[Topology], settings: Settings, start: StartChanges, observer: Observer, stop: threading.Event
 ) -> None:
     """Repartition all topics in one commit. A topic whose readers are rebuilt must still have all of its records.
 
     Raises StoppedError, and the errors of `repartition`.
     """
-    if not judged.repartitions:
+    if not start.repartitions:
         return
 
     def go_on() -> None:
@@ -85,9 +85,12 @@ def _repartition(
     begun = time.monotonic()
     log, application = log_of(settings), f"{topologies[0].project}-seed"
     whole = {
-        name for topology in topologies if topology.application in judged.recomputed for name in fed_topics(topology)
+        name
+        for topology in topologies
+        if topology.application in start.recomputed
+        for name in external_topics(topology)
     }
-    topics = [move.topic for move in judged.repartitions.values()]
+    topics = [move.topic for move in start.repartitions.values()]
     delay = settings.file_delete_delay_ms
     for moved in repartition(log, application, topics, whole=whole, delay_ms=delay, go_on=go_on):
         seconds, was, now = time.monotonic() - begun, moved.was, moved.topic

@@ -22,7 +22,7 @@ from .events import ApplicationStopped, Observer, Silent
 from .failures import user_error
 from .loop import RunContext
 from .rebuild import Passes, Rebuild, together
-from .repartitioning import judged_start, start_with_topics_in_place
+from .repartitioning import changes_at_start, start_with_topics_in_place
 from .results import ApplicationResult, RunResults
 from .stopping import check_not_paused
 from .upkeep import ExternalTopicsCleaning
@@ -54,7 +54,7 @@ def run_topologies(
       depend on the failed one continue.
     - In a run until caught up they continue, unless another run has taken one of them over.
 
-    `owned`: see `judged_start`. `feed`: gives records to a run of one application until caught up. Raises
+    `owned`: see `changes_at_start`. `feed`: gives records to a run of one application until caught up. Raises
     OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
@@ -63,12 +63,12 @@ def run_topologies(
     try:
         check_log(topologies, settings, cluster.state_dir(settings))
         context = RunContext(cluster, topologies, not until_caught_up, observer, held, feed)
-        judged = start_with_topics_in_place(topologies, settings, observer, stop, owned)
+        start = start_with_topics_in_place(topologies, settings, observer, stop, owned)
 
         def run_of(topology: Topology, settings: Settings) -> ApplicationRun:
-            return ApplicationRun(context, topology, settings, judged.known(topology.application))
+            return ApplicationRun(context, topology, settings, start.decided(topology.application))
 
-        rebuild = Rebuild(topologies, settings, cluster.state_dir(settings), judged, observer, owned)
+        rebuild = Rebuild(topologies, settings, cluster.state_dir(settings), start, observer, owned)
         beside = rebuild.begin()
         runs = [run_of(topology, settings) for topology in topologies if topology not in rebuild.members]
         # All of them before the first claim: a run must see all claims up to its start.
@@ -164,15 +164,15 @@ def refused(
     """The results of a run in which no application can start, because of their state in the log; None if one can.
 
     Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`; `owned`: see
-    `judged_start`. Raises OtherLogError.
+    `changes_at_start`. Raises OtherLogError.
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     check_log(topologies, settings, state_dir)
-    judged = judged_start(topologies, settings, owned)
-    if judged.recomputed or judged.repartitions:
+    start = changes_at_start(topologies, settings, owned)
+    if start.recomputed or start.repartitions:
         return None
     errors = [
-        _refusal(topology, settings, until_caught_up, judged.known(topology.application)) for topology in topologies
+        _refusal(topology, settings, until_caught_up, start.decided(topology.application)) for topology in topologies
     ]
     results = tuple(
         ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error), raised=error)

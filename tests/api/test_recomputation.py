@@ -82,7 +82,7 @@ def test_result_that_is_computed_again_survives_kills_and_is_that_of_a_fresh_pro
     project().compile()
     planned = told("plan")
     assert planned.startswith("2 "), planned
-    assert "its result is computed again beside the one that is there" in planned
+    assert "its result is rebuilt; the present one stays" in planned
 
     killed(root, COMPUTING, 2)
     assert last_values(project().query("sales_by_day")) == DAILY

@@ -163,7 +163,7 @@ def test_groups_of_a_table_do_not_go_on_where_they_would_lose_what_they_were_not
     assert results == [("caught_up", None)] * 2
     assert result(shop) == result(fresh)
     assert onward.verdict is Verdict.REPLACE
-    assert any("take something else out of its group than was added" in each.what for each in plan.changes)
+    assert any("subtract another value from its group than was added" in each.what for each in plan.changes)
     assert CONTINUE not in {way for each in plan.changes for way in each.ways}
 
 
@@ -187,5 +187,5 @@ def test_plan_says_that_groups_lose_what_other_code_makes_of_a_row(built: Shop, 
     told = {each.subject.name: each for each in changes if "large" in each.what or "Sold" in each.what}
     assert {each.verdict for each in changes} == {Verdict.COMPATIBLE}
     assert set(told) == {"groups", "classed"}
-    assert all("would lose what the new code makes of the row of before" in each.what for each in told.values())
+    assert all("would subtract the new code's value of the old row" in each.what for each in told.values())
     assert all("run --full-refresh --select 'stock+'" in str(each.ways) for each in told.values())

@@ -190,7 +190,7 @@ def test_changed_join_does_not_go_on_with_what_it_would_mistake(built: Shop, tmp
     (changed,) = [each for each in shop.project().plan(go_on=True).changes if each.kind == "flow.steps"]
 
     assert changed.verdict is Verdict.REPLACE
-    assert "would still answer them" in changed.what or "would be taken for its own" in changed.what
+    assert "would still get responses" in changed.what or "would be matched as its own" in changed.what
     assert "topology.recomputed" in {each.kind for each in shop.project().plan(go_on=True).changes}
     assert CONTINUE not in {way for each in shop.project().plan().changes for way in each.ways}
 

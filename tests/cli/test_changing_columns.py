@@ -112,7 +112,7 @@ def test_seed_with_values_in_an_added_column_is_refused_and_seeded_again_keeps_w
 
     planned = shop.judge().headwater("plan")
     assert planned.exit_code == 2
-    assert "it is not what was committed (other values of note)" in " ".join(planned.output.split())
+    assert "it is not the committed one (other values of note)" in " ".join(planned.output.split())
     refused = shop.headwater("seed")
     assert refused.exit_code == 1
     assert "has changed since it was committed: seeds/orders.csv: other values of note" in refused.output
@@ -138,7 +138,7 @@ def test_narrower_column_is_refused_with_each_column_that_is_in_the_way(tmp_path
     planned = shop.judge().headwater("plan", "--select", "copy")
 
     assert planned.exit_code == 2
-    assert "its records cannot be read with the columns that it has now" in " ".join(planned.output.split())
+    assert "its records cannot be read with its present columns" in " ".join(planned.output.split())
     assert "~ price double -> float" in planned.output
     (failed,) = shop.run("copy")
     assert "~ price double -> float" in str(failed.error)

@@ -14,7 +14,7 @@ from planned import Shop
 
 from headwater.cli.printing.plans import show
 from headwater.runtime.changes.baseline import ManifestError
-from headwater.runtime.changes.plan import Made, PlanFileError
+from headwater.runtime.changes.plan import PlanBasis, PlanFileError
 
 ODD: list[Any] = [None, True, 0, -1, 10**30, 1.5, "", "a", "\ud800", [], ["a"], {}, {"a": 1}, [[[]]]]
 
@@ -82,7 +82,7 @@ def test_plan_that_was_changed_says_what_it_said_or_is_refused_by_its_name(
     path.write_text(data.draw(damaged(text)))
     refused: PlanFileError | None = None
     try:
-        made = Made.read(path)
+        made = PlanBasis.read(path)
     except PlanFileError as error:
         refused = error
     if refused is not None:
@@ -97,8 +97,8 @@ def test_plan_that_was_changed_says_what_it_said_or_is_refused_by_its_name(
 
 DAMAGES: list[tuple[Callable[[str], str | bytes], str]] = [
     (lambda _: "", "it is empty"),
-    (lambda _: "[]", "it holds a list and not an object"),
-    (lambda _: "null", "it holds null and not an object"),
+    (lambda _: "[]", "it contains a list and not an object"),
+    (lambda _: "null", "it contains null and not an object"),
     (lambda _: "{", "line 1, column 2 is no JSON (Expecting property name enclosed in double quotes)"),
     (lambda text: f"{text[:-2]},\n", "is no JSON ("),
     (lambda _: "[" * 100_000, "its JSON is nested too deeply"),

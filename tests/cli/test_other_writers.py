@@ -84,10 +84,9 @@ def test_topic_with_appended_records_is_not_written_before_they_are_somewhere_el
     assert plan.verdict is Verdict.ERROR
     (fed,) = [each for each in plan.changes if each.kind == "topic.fed"]
     assert fed.what == (
-        "it was fed from outside so far, and is written by shop-back now: nobody would read the records any more that "
-        "were appended to it"
+        "it was external so far, and is written by shop-back now: its appended records would have no readers any more"
     )
-    assert "nobody would read the records any more" in str([each.error for each in shop.run()])
+    assert "its appended records would have no readers any more" in str([each.error for each in shop.run()])
     assert orders(shop, "returns") == list(range(6))
 
     followed(shop, fed.ways[-1].command.replace("OTHER", "others"))
@@ -105,7 +104,7 @@ def test_topic_of_a_removed_topology_goes_on_with_its_records_as_fed_ones(shop: 
     with pytest.raises(WriterChangedError):
         shop.judge().project().append("back_orders", records(range(6, 8)))
     refused = shop.run()
-    assert "it was written by shop-back so far, and is fed from outside now" in str(refused[0].error)
+    assert "it was written by shop-back so far, and is external now" in str(refused[0].error)
 
     keep, _ = commands(shop)
     followed(shop, keep.replace("back_orders.jsonl", str(shop.root / "kept.jsonl")))

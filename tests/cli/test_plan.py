@@ -13,7 +13,7 @@ from jsonschema import Draft7Validator
 from planned import Shop
 from terminal import on_terminal
 
-from headwater.runtime.changes.plan import Made
+from headwater.runtime.changes.plan import PlanBasis
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.version import MANIFEST_SCHEMA
 
@@ -62,7 +62,7 @@ def test_changed_step_is_told_with_its_place_and_goes_on_where_that_is_chosen(sh
         "- filter quantity >= 1",
         "+ filter quantity >= 2",
     ]
-    assert lines[lines.index("let it count from the next record on, and keep what is there as it is:") + 1] == (
+    assert lines[lines.index("apply it from the next record on, and keep existing results:") + 1] == (
         "headwater run --continue"
     )
 
@@ -73,7 +73,7 @@ def test_changed_step_is_told_with_its_place_and_goes_on_where_that_is_chosen(sh
         [
             "└── sales  goes on  topologies/sales.yml:1",
             "    └── flow wanted  goes on  topologies/sales.yml:8",
-            "        its steps changed; they count from the next record on; what is there stays as it is",
+            "        its steps changed; they apply from the next record on; existing results stay",
             "        - filter quantity >= 1",
             "        + filter quantity >= 2",
             "run goes on from what is committed",
@@ -93,10 +93,10 @@ def test_refused_change_is_told_with_its_ways_out_and_ends_with_2(shop: Shop) ->
             "    ├── store totals  error  topologies/sales.yml:11",
             "    │   its window was tumbling 1d, is tumbling 2d",
             "    ├── topology sales  error  topologies/sales.yml:1",
-            "    │   topology best has read daily, and would have to be computed again with it, but it is not selected",
+            "    │   topology best has read daily, and would have to be rebuilt with it, but it is not selected",
             "    └── ways out",
             "        ├── undo the change",
-            "        ├── start it and what reads it again from the first record that is there:",
+            "        ├── restart it and its readers from the first available record:",
             "        │   headwater run --full-refresh --select 'sales+'",
             "        └── select it too:",
             "            headwater run --select 'sales+'",
@@ -115,11 +115,9 @@ def test_change_that_is_computed_again_is_told_with_what_is_read_and_needs_a_dec
     lines = [line.strip("│├└─ ") for line in shown.output.splitlines()]
     assert (shown.exit_code, lines[-1]) == (2, "run would do more than go on with best, sales")
     computed, read = lines[lines.index("topology sales  replace  topologies/sales.yml:1") + 1 :][:2]
-    assert computed == (
-        "its result is computed again beside the one that is there, which stays until the new one has caught up"
-    )
+    assert computed == ("its result is rebuilt; the present one stays until the rebuild has caught up")
     assert read.startswith("reads orders again: 5 records (")
-    assert "it reads what is computed again: its result is computed again" in shown.output
+    assert "it reads a rebuilt result: its result is rebuilt" in shown.output
     assert shop.headwater("plan", "--allow", "replace").exit_code == 0
 
 
@@ -219,21 +217,21 @@ def test_manifest_of_a_newer_form_is_refused_by_name(shop: Shop, manifest: Path)
     shown = shop.headwater("plan", "--against", "deployed.json")
 
     assert shown.exit_code == 1
-    assert "deployed.json: the manifest is of form 2, this version reads forms up to 1" in shown.output
-    assert "plan with the version of Headwater that has made it: 9.0" in shown.output
+    assert "deployed.json: the manifest has format 2, this version reads formats up to 1" in shown.output
+    assert "plan with the version of Headwater that has written it: 9.0" in shown.output
 
 
 def test_run_is_held_to_its_plan(shop: Shop) -> None:
     assert shop.headwater("plan", "--out", "plan.json").exit_code == 0
-    Made.read(Path("plan.json")).require(shop.project().plan())  # nothing has moved
+    PlanBasis.read(Path("plan.json")).require(shop.project().plan())  # nothing has moved
     order = {"order_id": 9, "product": "tea", "quantity": 3, "price": 1.0, "ordered_at": "2024-05-04T00:00:00Z"}
     shop.project().append("orders", [order])
-    Made.read(Path("plan.json")).require(shop.project().plan())  # records that wait are no other state
+    PlanBasis.read(Path("plan.json")).require(shop.project().plan())  # records that wait are no other state
     shop.run()
 
     shown = shop.headwater("run", "--plan", "plan.json")
     assert shown.exit_code == 1
-    assert "this is not what was planned: shop-best, shop-sales have committed something since" in shown.output
+    assert "the plan is outdated: shop-best, shop-sales have committed something since" in shown.output
 
     shop.headwater("plan", "--out", "plan.json")
     assert "the plan was made without --continue" in shop.headwater("run", "--plan", "plan.json", "--continue").output
@@ -267,7 +265,7 @@ def test_run_takes_no_other_file_for_a_plan(shop: Shop, manifest: Path) -> None:
     for file, said in [
         ("deployed.json", "it is no plan"),
         ("against.json", "the plan was made against a manifest, not on the log"),
-        ("old.json", "the plan is of form 99"),
+        ("old.json", "the plan has format 99"),
     ]:
         shown = shop.headwater("run", "--plan", file)
         assert (shown.exit_code, said in shown.output) == (1, True)
@@ -347,7 +345,7 @@ def test_topology_renamed_without_a_word_is_asked_about_and_goes_on_with_one(sho
     assert asked.exit_code == 2
     assert "topology best is gone; is finest its new name?" in asked.output
     assert (
-        "if finest is best under a new name, put `was: best` into its file: it goes on where that was" in asked.output
+        "if finest is best under a new name, put `was: best` into its file: it resumes where that was" in asked.output
     )
 
     shop.edit("topologies/best.yml", "topology: finest", "topology: finest\nwas: best")
@@ -358,7 +356,7 @@ def test_topology_renamed_without_a_word_is_asked_about_and_goes_on_with_one(sho
         [
             "├── finest  goes on  topologies/best.yml:1",
             "│   └── topology finest  goes on  topologies/best.yml:1",
-            "│       it was called best, and goes on from what that has committed",
+            "│       it was called best, and resumes from its committed state",
             "└── sales  no change",
             "run goes on from what is committed",
         ],
@@ -374,8 +372,8 @@ def test_flow_and_store_that_say_what_they_were_go_on(shop: Shop) -> None:
 
     assert shown.exit_code == 0, shown.output
     assert "store books" in shown.output
-    assert "it was called totals, and goes on where that was" in shown.output
-    assert "it was called wanted, and goes on where that was" in shown.output
+    assert "it was called totals, and resumes where that was" in shown.output
+    assert "it was called wanted, and resumes where that was" in shown.output
     assert [(each.status, each.error, each.records) for each in shop.run()] == [("caught_up", None, 0)] * 2
     done = shop.headwater("plan")
     assert (done.exit_code, done.output.splitlines()[2:]) == (
@@ -383,10 +381,10 @@ def test_flow_and_store_that_say_what_they_were_go_on(shop: Shop) -> None:
         [
             "└── sales  no change  topologies/sales.yml:1",
             "    ├── store books  no change  topologies/sales.yml:3",
-            "    │   `was: totals` changes nothing any more: the log has it as books. Once every copy of the log has, "
+            "    │   `was: totals` has no effect any more: the log has it as books. Once every copy of the log has, "
             "`was` can go",
             "    └── flow chosen  no change  topologies/sales.yml:5",
-            "        `was: wanted` changes nothing any more: the log has it as chosen. Once every copy of the log has, "
+            "        `was: wanted` has no effect any more: the log has it as chosen. Once every copy of the log has, "
             "`was` can go",
             "nothing has changed",
         ],
@@ -410,12 +408,12 @@ def test_former_name_that_nobody_had_is_told_and_refuses_nothing(shop: Shop, man
     assert idle == {
         "finest": (
             "nothing",
-            f"`was: bset` names nothing that {where} has, so finest counts as new; did you mean 'best'?",
+            f"`was: bset` names nothing in {where}, so finest counts as new; did you mean 'best'?",
             "topologies/best.yml:1",
         ),
         "chosen": (
             "nothing",
-            f"`was: wantd` names nothing that {where} has, so chosen counts as new; did you mean 'wanted'?",
+            f"`was: wantd` names nothing in {where}, so chosen counts as new; did you mean 'wanted'?",
             "topologies/sales.yml:5",
         ),
     }

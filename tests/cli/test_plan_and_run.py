@@ -168,19 +168,19 @@ def test_new_expression_is_planned_without_spark(shop: Shop) -> None:
     shop.edit(SALES, "quantity >= 1", "quantity >= 2 and price > 1")
     again = "topology.recomputed"
     assert [each.kind for each in shop.project().plan().changes] == [again, "flow.steps", again]
-    assert shop.project().plan().unjudged == ()
+    assert shop.project().plan().untyped == ()
 
     shop.edit(SALES, "sold: sum(quantity)", "sold: sum(quantity * 2)")  # of a type that its form tells
     assert [each.kind for each in shop.project().plan().changes] == [again, "store.expressions", "flow.steps", again]
-    assert shop.project().plan().unjudged == ()
+    assert shop.project().plan().untyped == ()
 
     shop.edit(SALES, "sold: sum(quantity * 2)", "sold: sum(round(quantity * 1.5))")
     plan = shop.project().plan()
-    assert plan.unjudged == ("best", "sales")  # one reads what the other writes
+    assert plan.untyped == ("best", "sales")  # one reads what the other writes
     assert plan.needs_decision(["error", "replace"])
     (aggregates,) = [each for each in plan.changes if each.kind == "store.expressions"]
     assert aggregates.lines == ("~ sold: sum(quantity) -> sum(round(quantity * 1.5))",)
-    assert shop.judge().project().plan().unjudged == ()
+    assert shop.judge().project().plan().untyped == ()
 
 
 def test_plan_of_a_project_of_which_nothing_ran_or_was_compiled_needs_no_decision(tmp_path: Path) -> None:

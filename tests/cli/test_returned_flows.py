@@ -12,7 +12,7 @@ SALES = "topologies/sales.yml"
 BIG = "  big:\n    from: returns\n    steps:\n      - filter: quantity >= 3\n    to: big_returns\n"
 LAST = "    to: daily\n"
 KEPT = "big_returns keeps its 5 records of before"
-ON = "was there before, and goes on where it was, behind 8 records of returns"
+ON = "was there before, and resumes at its old position, behind 8 records of returns"
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def told(plan: Plan) -> list[str]:
         (BIG.replace(">= 3", ">= 9"), [f"it {ON}; {KEPT}"], [3, 4, 5, 6, 7, 9, 10]),
         (
             BIG.replace("  big:", "  large:").replace(">= 3", ">= 9"),
-            [f"it begins with the first record that is there; {KEPT}"],
+            [f"it starts at the first available record; {KEPT}"],
             [3, 4, 5, 6, 7, 9, 10],
         ),
         (BIG.replace("to: big_returns", "to: larger"), [f"it {ON}"], [8, 9, 10]),
@@ -60,7 +60,7 @@ def told(plan: Plan) -> list[str]:
         ),
         (
             BIG.replace("  big:", "  large:").replace("to: big_returns", "to: larger"),
-            ["it is new, and begins with the first record that is there"],
+            ["it is new, and starts at the first available record"],
             list(range(3, 11)),
         ),
     ],

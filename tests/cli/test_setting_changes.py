@@ -20,39 +20,39 @@ CHANGES: dict[str, tuple[str, str, str, list[str]]] = {
         "    from: orders\n",
         "    from: orders\n    on_error: dead_letter\n",
         [
-            "flow wanted: its on_error was fail, is dead_letter; it counts for records that fail from now on",
-            "topic orders: records of it that fail are kept in sales_orders_dead_letter from now on",
+            "flow wanted: its on_error was fail, is dead_letter; it applies to records that fail from now on",
+            "topic orders: its failing records are kept in sales_orders_dead_letter from now on",
         ],
     ),
     "a topic's on_error": (
         TOPICS,
         "  orders:\n",
         "  orders:\n    on_error: skip\n",
-        ["topic orders: its on_error was fail, is skip; it counts for records that fail from now on"],
+        ["topic orders: its on_error was fail, is skip; it applies to records that fail from now on"],
     ),
     "a topic's retention": (
         TOPICS,
         "  orders:\n",
         "  orders:\n    retention: 7d\n",
-        ["topic orders: its retention was forever, is 7d; it counts for all records that are there"],
+        ["topic orders: its retention was forever, is 7d; it applies to all records"],
     ),
     "a topic's timestamp, without its seed": (
         TOPICS,
         "timestamp}\n    timestamp: ordered_at\n    seed: {path: seeds/orders.csv}\n",
         "timestamp}\n",
-        ["topic orders: its timestamp was ordered_at, is none; it counts for records that come from now on"],
+        ["topic orders: its timestamp was ordered_at, is none; it applies to records that are appended from now on"],
     ),
     "emit": (
         SALES,
         "          store: totals\n",
         "          store: totals\n          emit: each_update\n",
-        ["flow wanted: its emit was per_epoch, is each_update; it counts for what is written from now on"],
+        ["flow wanted: its emit was per_epoch, is each_update; it applies to records written from now on"],
     ),
     "an assignor": (
         SALES,
         "topology: sales\n",
         "topology: sales\nassignment: {assignor: sticky}\n",
-        ["topology sales: its assignor was high_availability, is sticky; it counts for the next assignment of tasks"],
+        ["topology sales: its assignor was high_availability, is sticky; it applies to the next assignment of tasks"],
     ),
     "the cleanup of a changelog": (
         SALES,
@@ -115,8 +115,8 @@ def test_names_of_before_are_told_against_a_manifest_too(shop: Shop) -> None:
     plan = shop.project().plan(against=deployed)
 
     assert sorted(told(plan.changes)) == [
-        "store sums: it was called totals, and goes on where that was",
-        "topology finest: it was called best, and goes on from what that has committed",
+        "store sums: it was called totals, and resumes where that was",
+        "topology finest: it was called best, and resumes from its committed state",
     ]
     assert sorted(told(shop.project().plan().changes)) == sorted(told(plan.changes))
 

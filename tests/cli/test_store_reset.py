@@ -63,7 +63,7 @@ def test_reset_says_what_is_read_again_and_the_next_run_does_it_once(shop: Shop)
     (asked,) = [each for each in shop.project().plan().changes if each.kind == "store.reset"]
     assert (asked.place, asked.what) == (
         f"{SALES}:11",
-        "its rows are to be computed again: `headwater reset` has asked for it",
+        "`headwater reset` has requested a rebuild of its rows",
     )
     assert {way.command for each in shop.project().plan().changes for way in each.ways} == {f"{RESET} --withdraw"}
     assert rows(shop) == before
@@ -108,7 +108,7 @@ def test_records_that_are_gone_stop_it_before_it_is_asked_for_and_after(shop: Sh
     refused = shop.headwater(*RESET.split()[1:], "--yes")
 
     assert refused.exit_code == 1
-    assert "totals of shop-sales cannot be computed again, and nothing was changed" in refused.stderr
+    assert "totals of shop-sales cannot be rebuilt, and nothing was changed" in refused.stderr
     assert f"{lost} (retention or compaction has removed them)" in refused.stderr
     assert "headwater run --full-refresh --select 'sales+'" in refused.stderr
     assert "--withdraw" not in refused.stderr

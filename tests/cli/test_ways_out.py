@@ -61,7 +61,7 @@ def without_a_reader(shop: Shop) -> None:
 
 
 def fed_by_hand(shop: Shop) -> None:
-    """What `sales` has written is fed from outside now."""
+    """What `sales` has written is external now."""
     (shop.root / SALES).unlink()
     shop.edit(
         TOPICS,
@@ -187,7 +187,7 @@ def test_way_out_of_a_reader_of_the_last_records_says_where_it_begins(shop: Shop
 
     said = " ".join(shop.judge().headwater("plan", "--select", "recent").output.split())
 
-    assert "start it and what reads it again at its `start` (orders: latest)" in said
+    assert "restart it and its readers at its `start` (orders: latest)" in said
     assert "from the first record" not in said
 
 

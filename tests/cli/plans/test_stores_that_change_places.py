@@ -52,7 +52,7 @@ def test_stores_that_change_places_are_computed_again(shop: Shop) -> None:
 
     shown = shop.judge().headwater("plan")
     assert shown.exit_code == 2
-    told = "every wrote its rows, and large does now: what is in it was made of other records"
+    told = "every wrote its rows, and large does now: its rows were made of other records"
     assert told in " ".join(shown.output.replace("│", "").split())
 
     assert [each.status for each in shop.run()] == ["caught_up"]

@@ -10,7 +10,7 @@ from commits import part, topic, topology
 
 from headwater.runtime.changes.comparison import Comparison
 from headwater.runtime.changes.model import CONTINUE, Change, Subject, Verdict, ways_onward
-from headwater.runtime.changes.moves import going_on, with_real_ways
+from headwater.runtime.changes.moves import continuing, with_real_ways
 from headwater.runtime.ir.topology import Agg, GlobalTable, StepText, Store, Topic
 from headwater.runtime.ir.windows import JoinWindow, SlidingWindow, Window
 from headwater.runtime.log.commit.descriptions import StoreDescription, TopologyDescription
@@ -128,8 +128,8 @@ def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_
 @pytest.mark.parametrize(
     ("change", "sentence", "onward"),
     [
-        ({"window": Window(10, 10, 9)}, "its grace was 5ms, is 9ms", "it counts from the next record on"),
-        ({"retention_ms": 99}, "its retention was 15ms, is 99ms", "it counts from now on, and rows that are gone do"),
+        ({"window": Window(10, 10, 9)}, "its grace was 5ms, is 9ms", "it applies from the next record on"),
+        ({"retention_ms": 99}, "its retention was 15ms, is 99ms", "it applies from now on, and expired rows do"),
     ],
 )
 def test_setting_that_decides_what_rows_are_counts_for_all_records_or_from_the_next_one_on(
@@ -138,14 +138,14 @@ def test_setting_that_decides_what_rows_are_counts_for_all_records_or_from_the_n
     (only,) = changes(described(FED, MADE, replace(TOTALS, **change)))
     assert (only.verdict, str(only.subject), only.what) == (Verdict.ERROR, "store totals", sentence)
     assert only.onward.startswith(onward)
-    (gone_on,) = going_on([only])
+    (gone_on,) = continuing([only])
     assert (gone_on.verdict, gone_on.what, gone_on.ways) == (Verdict.COMPATIBLE, f"{sentence}; {only.onward}", ())
 
 
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({"backend": "memory"}, "its backend was lmdb, is memory; clients make the store again from its changelog"),
+        ({"backend": "memory"}, "its backend was lmdb, is memory; clients restore the store from its changelog"),
         ({"changelog": False}, "its changelog is not kept any more"),
     ],
 )
@@ -163,8 +163,8 @@ def test_aggregate_of_another_expression_may_go_on_with_the_rows_that_are_there(
         Verdict.ERROR,
         ("~ n: sum(x) -> sum(2 * x)",),
     )
-    (gone_on,) = going_on([only])
-    assert gone_on.what.endswith("they count from the next record on, and rows go on from what they hold")
+    (gone_on,) = continuing([only])
+    assert gone_on.what.endswith("they apply from the next record on, and rows resume from their present values")
 
 
 def test_aggregate_that_is_written_in_another_way_is_no_change() -> None:
@@ -208,7 +208,7 @@ def test_changed_step_is_shown_with_its_place_and_its_ways() -> None:
         ("- filter delay > 15", "+ filter delay > 30"),
         "topologies/t.yml:7",
         ways_onward("p-t"),
-        onward="they count from the next record on; what is there stays as it is",
+        onward="they apply from the next record on; existing results stay",
     )
     assert CONTINUE in only.ways
     window = replace(only, kind="store.window", onward="")
@@ -271,7 +271,7 @@ def test_flows_that_come_and_go_are_named() -> None:
 def test_new_flow_counts_for_all_records_where_its_subtopology_has_read_some() -> None:
     other = replace(READ, flow="early")
     (added,) = changes(with_steps(READ, other), with_steps(READ))
-    assert (added.verdict, added.onward.partition(";")[0]) == (Verdict.ERROR, "it begins with the next record")
+    assert (added.verdict, added.onward.partition(";")[0]) == (Verdict.ERROR, "it starts at the next record")
 
     def with_part(sink: Topic) -> TopologyDescription:
         one = replace(part("reads", (FED,), (MADE,), (TOTALS,)), steps=(READ,))
@@ -290,7 +290,7 @@ def test_flow_that_is_gone_counts_for_all_records_where_others_write_its_topic()
     assert (shared.verdict, shared.what) == (Verdict.ERROR, "it is gone, and made is still written")
     alone = replace(other, text="to alone")
     (only,) = changes(with_steps(READ, WRITE), with_steps(READ, WRITE, alone))
-    assert (only.verdict, only.what) == (Verdict.COMPATIBLE, "it is gone; what is there stays as it is")
+    assert (only.verdict, only.what) == (Verdict.COMPATIBLE, "it is gone; existing results stay")
 
 
 def test_flow_that_reads_another_flow_is_changed_where_the_log_says_what_it_has_read() -> None:
@@ -399,7 +399,7 @@ def test_all_stores_that_come_and_go_are_named() -> None:
         ({"key": "j string"}, "topic made: its key changed | + j string | - k string"),
         (
             {"value": "v int, w int"},
-            "topic made: its records cannot be read with the columns that it has now | ~ v bigint -> int",
+            "topic made: its records cannot be read with its present columns | ~ v bigint -> int",
         ),
         ({"windowed": True}, "topic made: it has a window in its key now"),
     ],
@@ -438,7 +438,7 @@ def moved(read: str, kept: str) -> TopologyDescription:
 def test_store_in_another_subtopology_would_keep_what_was_made_of_other_records() -> None:
     sentence = (
         "store totals: it was in subtopology reads (reads fed), and is in rekeyed (reads again) now: its rows were "
-        "made of the records and keys there, and would stay as they are"
+        "computed from the records and keys there, and would stay"
     )
     now = moved("reads", "rekeyed")
     assert found(now) == [sentence]
@@ -466,7 +466,7 @@ def with_table(raw: Topic, begun: dict[str, int] | None = None) -> TopologyDescr
 def test_columns_of_a_global_tables_topic_are_those_of_its_store() -> None:
     assert found(with_table(topic("raw")), with_table(topic("raw"))) == []
     assert found(with_table(replace(topic("raw"), value="v int")), with_table(topic("raw"))) == [
-        "topic raw: its records cannot be read with the columns that it has now | ~ v bigint -> int"
+        "topic raw: its records cannot be read with its present columns | ~ v bigint -> int"
     ]
     (change,) = changes(with_table(replace(topic("raw"), value="w int, v bigint")), with_table(topic("raw")))
     assert (change.verdict, change.lines) == (Verdict.COMPATIBLE, ("+ w int",))
@@ -481,12 +481,12 @@ def test_written_topic_with_a_new_column_may_go_on_with_records_that_lack_it(
 ) -> None:
     (change,) = changes(described(FED, replace(MADE, value=value)))
     assert (change.kind, change.verdict, change.what) == ("topic.columns", Verdict.ERROR, "its columns changed")
-    assert (change.onward, change.lines) == ("the records so far have no w: null there", lines)
+    assert (change.onward, change.lines) == ("the earlier records have no w: null there", lines)
 
 
 def test_written_topic_with_a_wider_or_without_a_column_goes_on() -> None:
     (wider,) = changes(described(FED, replace(MADE, value="v decimal(20,1)")))
-    assert wider.what == "its columns changed; the records so far are read with those of now"
+    assert wider.what == "its columns changed; the earlier records are read with the present ones"
     (fewer,) = changes(described(FED, MADE), described(FED, replace(MADE, value="v bigint, w int")))
     assert [(each.verdict, each.lines) for each in (wider, fewer)] == [
         (Verdict.COMPATIBLE, ("~ v bigint -> decimal(20,1)",)),
@@ -499,9 +499,9 @@ def test_column_that_comes_back_to_a_written_topic_as_another_type_is_refused() 
     without = TopologyDescription.of(topology("t", part("reads", (FED,), (MADE,), (TOTALS,))), before=first)
     assert without.topics["made"].earlier == ("v bigint, w int",)
     (back,) = changes(described(FED, replace(MADE, value="v bigint, w bigint")), without)
-    assert back.onward == "the records so far have no w: null there"
+    assert back.onward == "the earlier records have no w: null there"
     assert found(described(FED, replace(MADE, value="v bigint, w string")), without) == [
-        "topic made: its records cannot be read with the columns that it has now | ~ w int -> string"
+        "topic made: its records cannot be read with its present columns | ~ w int -> string"
     ]
 
 
@@ -529,4 +529,4 @@ def test_topic_that_another_application_writes_by_now_is_a_difference() -> None:
     assert found(described(replace(FED, writer="p-b")), committed) == [
         "topic fed: it was written by p-a so far, and is written by p-b now"
     ]
-    assert found(described(), committed) == ["topic fed: it was written by p-a so far, and is fed from outside now"]
+    assert found(described(), committed) == ["topic fed: it was written by p-a so far, and is external now"]

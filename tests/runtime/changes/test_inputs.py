@@ -97,7 +97,7 @@ def test_topic_that_is_fed_from_outside_by_now_is_refused(log: EmbeddedLog, appl
     applications.commit("old", "makes", 0, {"raw": {0: 1}}, segment("made", 1))
 
     (only,) = found(log, topology("reader", part("reads", (replace(MADE, writer=None),))))
-    assert only.what == "it was written by p-old so far, and is fed from outside now"
+    assert only.what == "it was written by p-old so far, and is external now"
     assert commands(only)[-1] == "headwater remove made"
 
 
@@ -109,9 +109,9 @@ def test_topic_that_is_fed_from_outside_by_now_is_refused(log: EmbeddedLog, appl
         ({"windowed": True}, "it has a window in its key now"),
         (
             {"value": "v bigint, u string"},
-            "its records cannot be read with the columns that it has now | ~ u int -> string",
+            "its records cannot be read with its present columns | ~ u int -> string",
         ),
-        ({"value": "w int, v int"}, "its records cannot be read with the columns that it has now | ~ v bigint -> int"),
+        ({"value": "w int, v int"}, "its records cannot be read with its present columns | ~ v bigint -> int"),
     ],
 )
 @pytest.mark.parametrize("seeded", [True, False])
@@ -133,10 +133,10 @@ def test_topic_declared_otherwise_than_its_records_is_refused_with_a_way_out(
 @pytest.mark.parametrize(
     ("value", "sentence"),
     [
-        ("u int", "are read with those of now | - v bigint"),
-        ("u int, v bigint", "are read with those of now | ~ the order of columns"),
+        ("u int", "are read with the present ones | - v bigint"),
+        ("u int, v bigint", "are read with the present ones | ~ the order of columns"),
         ("w string, v bigint, u int", "have no w: null there | + w string"),
-        ("v decimal(19), u double", "are read with those of now | ~ v bigint -> decimal(19,0) | ~ u int -> double"),
+        ("v decimal(19), u double", "are read with the present ones | ~ v bigint -> decimal(19,0) | ~ u int -> double"),
     ],
 )
 def test_columns_of_a_topic_may_be_left_out_added_and_widened(log: EmbeddedLog, value: str, sentence: str) -> None:
@@ -144,7 +144,7 @@ def test_columns_of_a_topic_may_be_left_out_added_and_widened(log: EmbeddedLog, 
     declared = topology("t", part("reads", (replace(RAW, value=value),)))
     (change,) = topic_changes(declared, Committed(log, declared))
     assert change.verdict is Verdict.COMPATIBLE
-    assert said(change) == f"its columns changed; the records so far {sentence}"
+    assert said(change) == f"its columns changed; the earlier records {sentence}"
 
 
 def test_topic_of_a_writer_that_was_not_fully_refreshed_is_compared_with_what_it_wrote(

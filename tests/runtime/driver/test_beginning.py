@@ -59,7 +59,7 @@ def test_run_that_the_log_refuses_ends_before_a_cluster_is_started(
     (result,) = results.applications
     assert (result.status, results.failed) == ("failed", True)
     assert "topic orders: it was read by sold, and bought would read it again" in str(result.error)
-    assert "topology later has read sold, and would have to be computed again with it" in str(result.error)
+    assert "topology later has read sold, and would have to be rebuilt with it" in str(result.error)
     assert "headwater run --select 'sales+'" in str(result.error)
     assert seen.events == [ApplicationStopped("p-sales", "failed", 0, 0, str(result.error))]
 

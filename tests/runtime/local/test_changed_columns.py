@@ -143,7 +143,7 @@ def test_column_that_comes_back_as_something_else_is_refused_by_all_and_nothing_
         feed(app, replace(WORDS, value=value), rows(4, 1, x=int))
     refused = LocalApplication(app.path, (copied(value),)).attempt()
     assert refused.status == "failed"
-    assert "topic words: its records cannot be read with the columns that it has now\n      ~ " in str(refused.error)
+    assert "topic words: its records cannot be read with its present columns\n      ~ " in str(refused.error)
     assert app.run().records == 4
 
 

@@ -9,7 +9,7 @@ import pytest
 from local_application import Stopping
 from recomputed_project import MAX, Definition, RecomputedProject
 
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.places import Places
 
@@ -35,7 +35,7 @@ def test_run_that_goes_on_drops_the_result_that_another_one_has_begun(tmp_path):
     assert (project.placed.places().recomputed, project.placed.places().names) == ({}, {})
     assert project.result() == before
     topologies = [topology for topology, _ in project.defined.topologies()]
-    assert not any(judged_start(topologies, project.app.settings()).changes.values())  # it is for one run
+    assert not any(changes_at_start(topologies, project.app.settings()).changes.values())  # it is for one run
     project.append(MORE)
     project.went_well()
     assert project.result() != before

@@ -27,7 +27,7 @@ from headwater.runtime.driver.events import (
 )
 from headwater.runtime.driver.loop import RunContext
 from headwater.runtime.driver.rebuild import Passes, Rebuild
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.ir.topology import Settings, Topology
 
@@ -165,11 +165,11 @@ def passes_of(
         project.app.settings(),
         LocalCluster(),
     )
-    judged, observer = judged_start(topologies, settings), Story()
+    judged, observer = changes_at_start(topologies, settings), Story()
     rebuild = Rebuild(topologies, settings, cluster.state_dir(settings), judged, observer)
 
     def made(topology: Topology, settings: Settings) -> ApplicationRun:
-        return ApplicationRun(context, topology, settings, judged.known(topology.application))
+        return ApplicationRun(context, topology, settings, judged.decided(topology.application))
 
     context = RunContext(cluster, topologies, lasting=True, observer=observer)
     return Passes(rebuild, rebuild.begin(), made, turn, context)

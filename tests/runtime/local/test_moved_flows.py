@@ -13,7 +13,7 @@ from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, StoreRestored
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES
 from headwater.runtime.log.places import Places
@@ -87,7 +87,7 @@ def test_topology_that_loses_a_flow_goes_on_and_drops_its_records_later(project)
 def test_plan_names_the_flow_and_both_topologies(project):
     project.laid_out(**MOVED)
     topologies = [topology for topology, _ in project.defined.topologies()]
-    judged = judged_start(topologies, project.app.settings(), project.owned)
+    judged = changes_at_start(topologies, project.app.settings(), project.owned)
     told = {
         name: [(each.kind, each.verdict, each.what) for each in changes] for name, changes in judged.changes.items()
     }

@@ -28,7 +28,7 @@ from headwater.runtime.driver.events import (
     ResultSwitched,
     StoreRestored,
 )
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.inspection.verification import Verification
@@ -172,7 +172,7 @@ def test_result_after_a_change_is_that_of_a_project_that_was_so_from_the_start(p
 def test_reader_that_is_not_selected_stops_the_recomputation(project):
     project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
     _, refused = project.run(select=slice(2)).applications
-    assert "topology late has read sums, and would have to be computed again with it" in str(refused.error)
+    assert "topology late has read sums, and would have to be rebuilt with it" in str(refused.error)
     assert project.placed.places() == Places()
 
 
@@ -311,7 +311,7 @@ def _end(*_: Any) -> None:
 def test_new_column_of_a_result_that_is_computed_again_is_told_for_all_records(project):
     project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
     topologies = [topology for topology, _ in project.defined.topologies()]
-    judged = judged_start(topologies, project.app.settings())
+    judged = changes_at_start(topologies, project.app.settings())
     told = {(each.kind, each.what) for each in judged.changes["test-sums"]}
     assert ("topic.columns", "its columns changed, for all records") in told
     read = {(each.kind, each.subject.name): each.verdict for each in judged.changes["test-late"]}

@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, TopicRepartitioned
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.ingest.repartition_switch import repartition
 from headwater.runtime.ingest.retry import LettersOutdatedError, retry
 from headwater.runtime.ir.topology import Topology, dead_letter_topic
@@ -49,7 +49,7 @@ def topologies(project: FedProject, *names: str) -> list[Topology]:
 
 def changes(project: FedProject, *names: str) -> dict[str, list[tuple[str, Verdict, str]]]:
     """What a run would make of it, without running."""
-    judged = judged_start(topologies(project, *names), project.app.settings())
+    judged = changes_at_start(topologies(project, *names), project.app.settings())
     return {name: [(each.kind, each.verdict, each.what) for each in found] for name, found in judged.changes.items()}
 
 

@@ -78,8 +78,8 @@ def test_position_that_is_there_stays_where_it_is_and_the_plan_says_so(tmp_path:
     (change,) = changes_of(app.topology, Committed(app.log, app.topology))
     assert (change.kind, change.verdict) == ("topic.start", Verdict.COMPATIBLE)
     assert str(change) == (
-        "topic words: its start was earliest, is latest: that is for a reader that has not read it yet, and the "
-        "position of app stays where it is"
+        "topic words: its start was earliest, is latest: that applies to new readers only, and the position of app "
+        "stays"
     )
     assert [way.command for way in change.ways] == ["headwater rewind app --topic words --to latest"]
     app.run()

@@ -12,7 +12,7 @@ from moved_project import MovedProject
 from summing import PARTITIONS
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.progress.rewinding import Whence, plan_rewind, rewind
 
 FIRST, MORE = range(20), range(20, 30)
@@ -137,11 +137,11 @@ def test_moved_flow_that_began_at_the_last_record_is_refused_with_the_way_out(pr
     project.went_well()
     project.defined = replace(project.defined, flows={**ALONE, "reader": (), "new": ("late",)})
     topologies = [topology for topology, _ in project.defined.topologies()]
-    judged = judged_start(topologies, project.app.settings(), project.owned)
+    judged = changes_at_start(topologies, project.app.settings(), project.owned)
     (refused,) = [each for each in judged.changes["test-new"] if each.kind == "topic.incomplete"]
     assert (refused.verdict, refused.ways[1].what) == (
         Verdict.ERROR,
-        "take `start: latest` away: then it is computed of all records that are there",
+        "remove `start: latest`: then it is computed from all records",
     )
     project.defined = replace(project.defined, starts={})
     project.went_well()

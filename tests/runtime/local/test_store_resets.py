@@ -13,7 +13,7 @@ from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, RecomputationBegun
-from headwater.runtime.driver.repartitioning import judged_start
+from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.parts import Snapshot
 from headwater.runtime.progress.resets import CommittedMeanwhileError, ask_for_reset, refresh_fully, withdraw_reset
@@ -52,7 +52,7 @@ def ask(project: RecomputedProject, change=ask_for_reset) -> None:
 
 def recomputed(project: RecomputedProject) -> tuple[str, ...]:
     topologies = [topology for topology, _ in project.defined.topologies()]
-    return judged_start(topologies, project.app.settings()).recomputed
+    return changes_at_start(topologies, project.app.settings()).recomputed
 
 
 def test_store_and_what_reads_it_are_computed_again_beside_the_rows_that_are_there(project):
@@ -119,7 +119,7 @@ def test_reset_of_what_has_begun_again_since_is_refused_and_needs_none(project):
 def test_reset_without_the_reader_is_refused_until_it_is_withdrawn(project):
     ask(project)
     refused = project.run(select=slice(1, 2)).applications[0]
-    assert "topology late has read sums, and would have to be computed again with it" in str(refused.error)
+    assert "topology late has read sums, and would have to be rebuilt with it" in str(refused.error)
     for way in ("headwater reset sums --store totals --withdraw", "headwater run --select 'sums+'"):
         assert str(refused.error).count(way) == 1
     assert "undo the change" not in str(refused.error)
@@ -137,7 +137,7 @@ def test_reset_counts_for_a_store_under_its_new_name(tmp_path, asked):
     project.names = renamed
     if asked == "after":
         ask_for_reset(project.app.log, renamed.topologies()[0], incarnation, ["balances"])
-    changes = judged_start(renamed.topologies(), project.app.settings()).changes["test-app"]
+    changes = changes_at_start(renamed.topologies(), project.app.settings()).changes["test-app"]
     assert [each.subject.name for each in changes if each.kind == "store.reset"] == ["balances"]
     assert LogState.load(project.app.log.commits("test-app")).resets == ("totals",)
     assert {each.verdict for each in changes if each.kind != "store.renamed"} == {Verdict.REPLACE}
