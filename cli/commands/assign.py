@@ -1,4 +1,4 @@
-"""`headwater assign`: reads clusters as JSON, and answers with the tasks that an assignor gives each client."""
+"""`headwater assign`: reads clusters as JSON, and writes the assignments of an assignor."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def command(options: ProjectOptions, file: BinaryIO) -> None:
     FILE, or standard input, has one case a line, as JSON. The output has one answer a line; for an invalid case it says
     what is wrong. Outside a project, only built-in and installed assignors are available.
     """
-    from ...runtime.assignment.cases import answers
+    from ...runtime.assignment.cases import run_cases
 
-    with redirect_stdout(sys.stderr):  # a project's plugins may print; stdout is for answers
+    with redirect_stdout(sys.stderr):  # a project's plugins may print; stdout is for results
         assignors = Assignors(_registry(options))
-    for line in answers(file, assignors):
+    for line in run_cases(file, assignors):
         click.echo(line)
 
 

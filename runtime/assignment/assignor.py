@@ -1,4 +1,4 @@
-"""The protocol of an assignor."""
+"""The protocol of an assignor, and the validation of assignments."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ..task_id import TaskId
 from ..tasks.state import TaskType as TaskType  # a name of KIP-924 too, for projects
 from .cluster import ApplicationState, ProcessId
 
-# What an assignor answers, and how an answer is checked. Names are those of KIP-924.
+# The result of an assignor, and its validation. Names are those of KIP-924.
 
 _IN_ORDER = attrgetter("subtopology", "partition")
 
@@ -31,7 +31,7 @@ class AssignedTask:
 
 
 class AssignmentError(Enum):
-    """What can be wrong with an assignment."""
+    """The possible errors of an assignment."""
 
     NONE = "none"
     UNKNOWN_TASK_ID = "a task that does not exist"
@@ -42,9 +42,8 @@ class AssignmentError(Enum):
 
 
 class TaskAssignmentError(HeadwaterError):
-    """An assignor's answer that cannot be carried out.
-
-    `error`: the first fault. `subject`: the task or client that it is about. `entries`: the answer's entries about it.
+    """An invalid assignment. `error`: its first error. `subject`: the task or client with the error. `entries`: the
+    entries of the assignment with that task or client.
     """
 
     def __init__(self, error: AssignmentError, subject: str, entries: Iterable[ClientAssignment] = ()) -> None:
@@ -55,7 +54,7 @@ class TaskAssignmentError(HeadwaterError):
 
 
 class NotAnAssignmentError(HeadwaterError):
-    """An assignor's answer that is not an assignment at all. `answer`: what it was."""
+    """An assignor returned something that is not an assignment: `answer`."""
 
     def __init__(self, problem: str, answer: Any) -> None:
         super().__init__(f"the assignor {problem}")
@@ -65,7 +64,7 @@ class NotAnAssignmentError(HeadwaterError):
 class ClientAssignment:
     """The tasks of one client (KIP-924: KafkaStreamsAssignment).
 
-    `followup_rebalance_deadline`: when the client asks for another assignment, in ms since 1970; None: never.
+    `followup_rebalance_deadline`: when the client requests another assignment, in ms since 1970; None: never.
     """
 
     def __init__(
@@ -74,7 +73,7 @@ class ClientAssignment:
         tasks: Iterable[AssignedTask] = (),
         followup_rebalance_deadline: int | None = None,
     ) -> None:
-        """Raises ValueError if a task is in `tasks` twice, in any roles."""
+        """Raises ValueError if a task is twice in `tasks`, in any roles."""
         self.process_id = process_id
         self.followup_rebalance_deadline = followup_rebalance_deadline
         all_tasks = list(tasks)
@@ -101,17 +100,17 @@ class ClientAssignment:
         return tuple(task.id for task in self.tasks.values() if task.type is role)
 
     def assign_task(self, task: AssignedTask) -> None:
-        """Add a task, or change the role of a task that is here."""
+        """Add a task, or change its role."""
         self._tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
-        """Remove a task, whatever its role here."""
+        """Remove a task, in any role."""
         self._tasks.pop(task.id, None)
 
 
 @dataclass(frozen=True)
 class TaskAssignment:
-    """An assignor's answer: one ClientAssignment for each client."""
+    """The result of an assignor: one ClientAssignment per client."""
 
     assignment: Collection[ClientAssignment]
 
@@ -129,16 +128,16 @@ class TaskAssignment:
 
 
 class TaskAssignor(Protocol):
-    """Decides which client has which tasks. Plugins of `headwater_register_assignors` make such objects."""
+    """Assigns tasks to clients. Plugins register assignors with `headwater_register_assignors`."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Place all tasks. The same state should give the same answer."""
+        """Assign all tasks. It should be deterministic."""
         ...
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Called with the answer and its first fault, before an error is raised.
+        """Called with the assignment and its first error, before the error is raised.
 
-        An answer with unknown tasks comes empty.
+        If a task is unknown, the assignment is empty.
         """
         ...
 
@@ -146,9 +145,9 @@ class TaskAssignor(Protocol):
 def validate_task_assignment(
     application_state: ApplicationState, assignment: TaskAssignment
 ) -> tuple[AssignmentError, str]:
-    """The first fault of an assignment and what it is about; `(NONE, "")` if there is none.
+    """The first error of an assignment and its task or client; `(NONE, "")` for a valid one.
 
-    Tasks that nobody has are no fault, and neither are other numbers of standbys than configured (as in KIP-924).
+    Unassigned tasks are valid, and so are other numbers of standbys than configured (as in KIP-924).
     """
     tasks, owners = application_state.all_tasks, dict[TaskId, ProcessId]()
     for client in assignment.assignment:
@@ -169,11 +168,14 @@ def validate_task_assignment(
     return AssignmentError.NONE, ""
 
 
-def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[TaskAssignment, AssignmentError, str]:
-    """What `assignor` answers, and its first fault, about which the assignor has been told.
+def run_assignor(
+    assignor: TaskAssignor, application_state: ApplicationState
+) -> tuple[TaskAssignment, AssignmentError, str]:
+    """The assignment of `assignor`, its first error, and the task or client of that. `on_assignment_computed` is
+    called.
 
-    The answer is a copy, so nothing that the assignor does later changes it. Raises NotAnAssignmentError, and whatever
-    the assignor raises.
+    The assignment is a copy, so the assignor cannot change it later. Raises NotAnAssignmentError, and all errors of the
+    assignor.
     """
     for method in ("assign", "on_assignment_computed"):
         if not callable(getattr(assignor, method, None)):
@@ -183,56 +185,60 @@ def ask(assignor: TaskAssignor, application_state: ApplicationState) -> tuple[Ta
         return NotAnAssignmentError(f"wants to end the process: {end!r}", None)
 
     with wrapping_errors(ended, passing=Exception):  # a SystemExit would end this process, and may look like success
-        given = assignor.assign(application_state)
-        answer = _copied(given)
-        error, subject = validate_task_assignment(application_state, answer)
-        # Kafka Streams, too, passes an empty assignment if a task is unknown.
-        told = TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else given
-        assignor.on_assignment_computed(told, error)
-    return answer, error, subject
+        result = assignor.assign(application_state)
+        assignment = _copy(result)
+        error, subject = validate_task_assignment(application_state, assignment)
+        # As Kafka Streams: an empty assignment if a task is unknown.
+        assignor.on_assignment_computed(
+            TaskAssignment(()) if error is AssignmentError.UNKNOWN_TASK_ID else result, error
+        )
+    return assignment, error, subject
 
 
 def assign(assignor: TaskAssignor, application_state: ApplicationState) -> dict[ProcessId, ClientAssignment]:
-    """A valid assignment, by client. Raises TaskAssignmentError, once the assignor has been told."""
-    answer, error, subject = ask(assignor, application_state)
+    """A valid assignment, by client. Raises TaskAssignmentError, after `on_assignment_computed`."""
+    assignment, error, subject = run_assignor(assignor, application_state)
     if error is not AssignmentError.NONE:
-        concerned = (
-            client for client in answer.assignment if subject == client.process_id or subject in map(str, client.tasks)
+        entries = (
+            client
+            for client in assignment.assignment
+            if subject == client.process_id or subject in map(str, client.tasks)
         )
-        raise TaskAssignmentError(error, subject, concerned)
-    return {client.process_id: client for client in answer.assignment}
+        raise TaskAssignmentError(error, subject, entries)
+    return {client.process_id: client for client in assignment.assignment}
 
 
 def earliest_followup(clients: Iterable[ClientAssignment]) -> int | None:
-    """The first time at which a client asks for another assignment, in ms since 1970; None: nobody asks."""
-    return min((at for client in clients if (at := client.followup_rebalance_deadline) is not None), default=None)
+    """The earliest follow-up deadline of all clients, in ms since 1970, or None."""
+    deadlines = (client.followup_rebalance_deadline for client in clients)
+    return min((deadline for deadline in deadlines if deadline is not None), default=None)
 
 
-def _copied(answer: Any) -> TaskAssignment:
-    if not isinstance(answer, TaskAssignment):
-        raise NotAnAssignmentError(f"answered with {type(answer).__name__}, not with a TaskAssignment", answer)
-    return TaskAssignment([_entry(client) for client in answer.assignment])
+def _copy(result: Any) -> TaskAssignment:
+    if not isinstance(result, TaskAssignment):
+        raise NotAnAssignmentError(f"returned {type(result).__name__}, not a TaskAssignment", result)
+    return TaskAssignment([_copy_entry(client) for client in result.assignment])
 
 
-def _entry(client: ClientAssignment) -> ClientAssignment:
+def _copy_entry(client: ClientAssignment) -> ClientAssignment:
     if not isinstance(client.process_id, str):
-        raise NotAnAssignmentError(f"answered for {client.process_id!r}, which is no process id", client)
+        raise NotAnAssignmentError(f"returned an entry for {client.process_id!r}, which is not a process id", client)
     for task in client.placed():
         if not isinstance(task, AssignedTask) or not isinstance(task.id, TaskId) or not isinstance(task.type, TaskType):
             raise NotAnAssignmentError(
-                f"gave {client.process_id} {task!r}, which is no AssignedTask of a TaskId and a TaskType", client
+                f"gave {client.process_id} {task!r}, which is not an AssignedTask of a TaskId and a TaskType", client
             )
     return ClientAssignment(client.process_id, client.placed(), _deadline(client.followup_rebalance_deadline))
 
 
-def _deadline(asked: Any) -> int | None:
+def _deadline(value: Any) -> int | None:
     try:
-        return None if asked is None else index(asked)
+        return None if value is None else index(value)
     except TypeError:
-        raise NotAnAssignmentError(f"asks for a follow-up at {asked!r}, not in whole ms since 1970", asked) from None
+        raise NotAnAssignmentError(f"asks for a follow-up at {value!r}, not in whole ms since 1970", value) from None
 
 
-# Describes an error that an assignor raised, with the line of its own code: a project may bring its own assignor.
+# Errors that an assignor raised, with the line of its own code: it may belong to a project.
 
 _RUNTIME = Path(__file__).parents[1]
 
@@ -242,7 +248,7 @@ class AssignorRaisedError(HeadwaterError):
 
     def __init__(self, assignor: str, application: str, error: Exception) -> None:
         super().__init__(
-            f"assignor {assignor} raised {raised_at(error)} when it was to place the tasks of {application}",
+            f"assignor {assignor} raised {raised_at(error)} when it assigned the tasks of {application}",
             "fix that line; a run would leave tasks where they were and spread new ones evenly",
         )
         self.assignor = assignor
@@ -250,9 +256,7 @@ class AssignorRaisedError(HeadwaterError):
 
 
 def raised_at(error: Exception) -> str:
-    """The error and the last line outside this package.
-
-    A line inside the package would tell the assignor's author little.
-    """
-    own = [each for each in extract_tb(error.__traceback__) if not Path(each.filename).is_relative_to(_RUNTIME)]
+    """The error and its last line outside this package, which is the useful one for the assignor's author."""
+    frames = extract_tb(error.__traceback__)
+    own = [frame for frame in frames if not Path(frame.filename).is_relative_to(_RUNTIME)]
     return error_text(error) + (f" ({own[-1].filename}:{own[-1].lineno})" if own else "")

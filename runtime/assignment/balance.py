@@ -1,4 +1,4 @@
-"""Balance over clients and threads."""
+"""Balances tasks over clients, threads and consumers."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from ..task_id import TaskId
 from .cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
 from .placement import Placement
 
-# Even out loads: move tasks from heavier to lighter clients as long as that brings their loads closer together.
+# Balances loads: moves tasks from heavier to lighter clients while that brings their loads closer together.
 
 
 def balance_actives(placement: Placement) -> None:
-    """Move active tasks until no move helps. Call it before any standby is placed."""
+    """Move active tasks until no move improves the balance. Call it before any standby is placed."""
 
     _balance(placement, placement.active, placement.move_active, None)
 
 
 def balance_standbys(placement: Placement, allowed: Callable[[int, int], bool] | None) -> None:
-    """Move standbys until no move helps.
+    """Move standbys until no move improves the balance.
 
-    `allowed`: whether standbys may go from one client to another; None: always.
+    `allowed`: whether standbys may move from one client to another; None: always.
     """
     _balance(placement, placement.standby, placement.move_standby, allowed)
 
@@ -36,7 +36,7 @@ def _balance(
     move: Callable[[int, int, int], None],
     allowed: Callable[[int, int], bool] | None,
 ) -> None:
-    """Visit each ordered pair of clients, and repeat until a whole round moves nothing."""
+    """Visit all ordered pairs of clients, and repeat until a whole round moves nothing."""
     load = placement.load
     clients = range(len(load))
     moved = True
@@ -44,7 +44,7 @@ def _balance(
         moved = False
         for source in clients:
             for destination in clients:
-                # `_closer` compares loads too. Doing it here first saves most of its calls.
+                # `_closer` compares loads too. The comparison here saves most of its calls.
                 if load[source] <= load[destination] or not _closer(placement, source, destination):
                     continue
                 if allowed is not None and not allowed(source, destination):
@@ -65,15 +65,14 @@ def _closer(placement: Placement, source: int, destination: int) -> bool:
     return skew > 0 and 0 <= after < skew
 
 
-# Which thread of a client runs which of its tasks.
+# Assigns the tasks of a client to its threads and consumers.
 
 
 def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:
     """The tasks of each thread, in the order in which they run.
 
-
-    Tasks are dealt by id, so numbers differ by at most one. The same tasks are always dealt the same way. Partitions of
-    one subtopology go to different threads.
+    Tasks are dealt by id, so the numbers of tasks differ by at most one, and partitions of one subtopology go to
+    different threads. The result is deterministic.
     """
     in_order = sorted(tasks)
     return tuple(tuple(in_order[thread::threads]) for thread in range(threads))
@@ -81,7 +80,7 @@ def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[Task
 
 @dataclass
 class ConsumerTasks:
-    """The tasks of one consumer, in the order in which they were dealt."""
+    """The tasks of one consumer, in the order of their assignment."""
 
     active: list[TaskId] = field(default_factory=list)
     standby: list[TaskId] = field(default_factory=list)
@@ -97,19 +96,19 @@ def deal_to_consumers(
     stateless: Collection[TaskId],
     previous: Mapping[str, Sequence[TaskId]] | None = None,
 ) -> dict[str, ConsumerTasks]:
-    """The tasks of a client by consumer, dealt so that their total numbers differ by at most one.
+    """The tasks of a client by consumer. The total numbers of tasks differ by at most one.
 
-    `previous`: the tasks with state that each consumer had, those with the smallest lag first. A consumer keeps these
-    as far as the numbers allow. Tasks without state go to any consumer.
+    `previous`: the previous stateful tasks of each consumer, by ascending lag. A consumer keeps them as far as the
+    numbers allow. Stateless tasks go to any consumer.
     """
     dealt = {consumer: ConsumerTasks() for consumer in sorted(consumers)}
-    for tasks, previous_of_kind, role in (
+    for tasks, previous_tasks, role in (
         (stateful, previous or {}, "active"),
         (standbys, previous or {}, "standby"),
         (stateless, {}, "active"),
     ):
         before = {consumer: len(own) for consumer, own in dealt.items()}
-        for consumer, own in _deal(tasks, before, previous_of_kind).items():
+        for consumer, own in _deal(tasks, before, previous_tasks).items():
             getattr(dealt[consumer], role).extend(own)
     return dealt
 
@@ -117,50 +116,53 @@ def deal_to_consumers(
 def _deal(
     tasks: Collection[TaskId], before: Mapping[str, int], previous: Mapping[str, Sequence[TaskId]]
 ) -> dict[str, list[TaskId]]:
-    """Deal the tasks of one kind. `before`: how many tasks of other kinds each consumer has.
+    """Deal the tasks of one kind. `before`: the number of tasks of other kinds that each consumer has already.
 
-    First all consumers are filled up to the same number, with tasks they had and then with others in turn. Then some
-    consumers get one more each, their own previous tasks first.
+    First all consumers are filled up to the same number, with their previous tasks and then with others in turn. Then
+    some consumers get one more task, their own previous tasks first.
+
+    Five tasks 0-4 on consumers a (before: 1) and b (0), previous a: 3, 4: the least number is (5 + 1) // 2 = 3, so a
+    keeps 3 and 4, and b gets 0, 1, 2.
     """
     dealt: dict[str, list[TaskId]] = {consumer: [] for consumer in before}
     if not dealt:
         return dealt
-    left = dict.fromkeys(sorted(tasks))
+    remaining = dict.fromkeys(sorted(tasks))
     least = (len(tasks) + sum(before.values())) // len(before)
-    wanted: dict[TaskId, str] = {}
+    previous_consumer: dict[TaskId, str] = {}
     for consumer, own in dealt.items():
         for task in previous.get(consumer, ()):
-            if task in left:
+            if task in remaining:
                 if len(own) < least - before[consumer]:
                     own.append(task)
-                    del left[task]
+                    del remaining[task]
                 else:
-                    wanted[task] = consumer
+                    previous_consumer[task] = consumer
     to_fill = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] < least]
-    rest = deque(left)
+    rest = deque(remaining)
     while to_fill:
         for consumer in to_fill:
             dealt[consumer].append(rest.popleft())
         to_fill = [consumer for consumer in to_fill if len(dealt[consumer]) + before[consumer] < least]
     one_more = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] == least]
     for task in list(rest):
-        if wanted.get(task) in one_more:
-            dealt[wanted[task]].append(task)
-            one_more.remove(wanted[task])
+        if previous_consumer.get(task) in one_more:
+            dealt[previous_consumer[task]].append(task)
+            one_more.remove(previous_consumer[task])
             rest.remove(task)
     for task, consumer in zip(rest, one_more, strict=False):
         dealt[consumer].append(task)
     return dealt
 
 
-# Tasks and settings as assignors see them, made from the topology and from what the log has measured.
+# Tasks and settings for assignors, from the topology and from measurements in the log.
 
 Racks = Callable[[int], frozenset[str] | None]
-"""The racks with replicas of a partition, by its number; None: unknown."""
+"""Number of a partition -> the racks with its replicas; None: unknown."""
 
 
 def tasks_of(topology: Topology) -> dict[TaskId, Subtopology]:
-    """All tasks, each with the subtopology that it runs."""
+    """All tasks with their subtopologies."""
     return {
         TaskId(part.number, partition, part.name): part
         for part in topology.subtopologies
@@ -169,7 +171,7 @@ def tasks_of(topology: Topology) -> dict[TaskId, Subtopology]:
 
 
 def task_info(application: str, task: TaskId, part: Subtopology, racks: Racks = lambda _: None) -> TaskInfo:
-    """A task with its stores, the partitions it reads and the changelogs it writes."""
+    """A task with its stores, its source partitions and its changelogs."""
     sources = [topic.name for topic in part.sources if task.partition < topic.partitions]
     changelogs = [changelog_topic(application, store.name) for store in part.stores if store.changelog]
     replicas = racks(task.partition)
@@ -184,8 +186,8 @@ def task_info(application: str, task: TaskId, part: Subtopology, racks: Racks = 
 
 
 def measured(task: TaskInfo, log: LogState) -> TaskInfo:
-    """The task with the size of its changelogs and the rate at which it took records."""
-    changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
+    """The task with the measured size of its changelogs and rate of its records."""
+    changelogs = [partition.topic for partition in task.topic_partitions if partition.is_changelog]
     return replace(
         task,
         state_bytes=sum(log.size(name, task.id.partition) for name in changelogs) if task.is_stateful else None,
@@ -194,7 +196,7 @@ def measured(task: TaskInfo, log: LogState) -> TaskInfo:
 
 
 def configs_of(assignment: Assignment) -> AssignmentConfigs:
-    """The settings of the `assignment:` section, as assignors see them."""
+    """The `assignment:` section as an assignor's settings."""
     return AssignmentConfigs(
         acceptable_recovery_lag=assignment.acceptable_recovery_lag,
         max_warmup_replicas=assignment.max_warmup_replicas,

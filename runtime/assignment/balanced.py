@@ -1,4 +1,4 @@
-"""The assignors that balance measured load."""
+"""The built-in assignors `balanced_count` and `balanced`."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from .balanced_search import Estimates, Floats, Numbers, Search, estimates, with
 from .cluster import ApplicationState, AssignmentConfigs, ClientState, ProcessId
 from .placement import Placement, followup
 
-# The built-in assignor `balanced_count`: numbers of tasks follow threads, with as few moves as that allows.
+# The built-in assignor `balanced_count`: numbers of tasks in proportion to threads, with as few moves as possible.
 
 
 class BalancedCount:
     """A TaskAssignor without standbys.
 
-    Each client's number of tasks is its share by threads, rounded down or up. A client keeps as many of its tasks as
-    its number allows, those with state first. The other tasks go, sorted by id, to the client that lacks most.
+    The number of tasks of a client is its share by threads, rounded down or up. A client keeps as many of its tasks as
+    that allows, stateful ones first. The other tasks go, sorted by id, to the client with the most missing tasks.
     """
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Assign all tasks as actives. Without clients the answer is empty."""
+        """Assign all tasks as active tasks. Without clients the assignment is empty."""
         clients = application_state.clients
-        # With state first: moving those costs a restore.
+        # Stateful tasks first, because a move costs a restore.
         tasks = sorted(
             application_state.all_tasks, key=lambda task: (not application_state.all_tasks[task].is_stateful, task)
         )
-        room = _numbers(len(tasks), clients)
+        quotas = _quotas(len(tasks), clients)
         placed: dict[ProcessId, list[TaskId]] = {client: [] for client in sorted(clients)}
-        homeless = []
+        unplaced = []
         for task in tasks:
-            home = next((client for client in placed if task in clients[client].previous_active_tasks), None)
-            if home is not None and len(placed[home]) < room[home]:
-                placed[home].append(task)
+            previous = next((client for client in placed if task in clients[client].previous_active_tasks), None)
+            if previous is not None and len(placed[previous]) < quotas[previous]:
+                placed[previous].append(task)
             else:
-                homeless.append(task)
-        for task in homeless if placed else ():
-            placed[max(placed, key=lambda client: room[client] - len(placed[client]))].append(task)
+                unplaced.append(task)
+        for task in unplaced if placed else ():
+            placed[max(placed, key=lambda client: quotas[client] - len(placed[client]))].append(task)
         return TaskAssignment(
             [
                 ClientAssignment(client, [AssignedTask(task, TaskType.ACTIVE) for task in own])
@@ -49,35 +49,35 @@ class BalancedCount:
         )
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
 
-def _numbers(tasks: int, clients: Mapping[ProcessId, ClientState]) -> dict[ProcessId, int]:
-    """How many of `tasks` each client has: shares by threads, rounded so that they add up.
+def _quotas(tasks: int, clients: Mapping[ProcessId, ClientState]) -> dict[ProcessId, int]:
+    """The number of tasks of each client: shares by threads, rounded so that the sum is `tasks`.
 
-    The largest fractions are rounded up. Of equal fractions, clients that would otherwise give a task away come first.
+    The largest fractions are rounded up. Of equal fractions, clients that would otherwise lose a task come first.
     """
     threads = sum(client.num_processing_threads for client in clients.values())
     shares = {name: divmod(tasks * client.num_processing_threads, threads) for name, client in clients.items()}
-    numbers = {name: whole for name, (whole, _) in shares.items()}
+    quotas = {name: whole for name, (whole, _) in shares.items()}
 
-    def claim(name: ProcessId) -> tuple[int, bool, str]:
-        return -shares[name][1], len(clients[name].previous_active_tasks) <= numbers[name], name
+    def priority(name: ProcessId) -> tuple[int, bool, str]:
+        return -shares[name][1], len(clients[name].previous_active_tasks) <= quotas[name], name
 
-    claims = sorted(clients, key=claim)
-    for name in claims[: tasks - sum(numbers.values())]:
-        numbers[name] += 1
-    return numbers
-
-
-# Where `balanced` puts standbys: apart from other copies, within limits, and where state already is.
+    by_priority = sorted(clients, key=priority)
+    for name in by_priority[: tasks - sum(quotas.values())]:
+        quotas[name] += 1
+    return quotas
 
 
-def places_of(clients: Sequence[ClientState], configs: AssignmentConfigs) -> npt.NDArray[np.int64]:
-    """The places that copies of a task should differ in, each value as a number: keys x clients.
+# Standbys of `balanced`: on clients with other tags or racks, within limits, and where the state already is.
 
-    Places are the configured tags, or else the racks, if all clients have one. A client without a tag is a place of its
-    own.
+
+def tag_numbers(clients: Sequence[ClientState], configs: AssignmentConfigs) -> npt.NDArray[np.int64]:
+    """The values in which copies of a task should differ, as numbers: an array of keys x clients.
+
+    Keys are the configured tags; without them the rack, if all clients have one. A client without a tag has a value of
+    its own. Clients with the zones x, y, none, x give [[0, 1, -3, 0]].
     """
     if configs.rack_aware_assignment_tags:
         rows = [[client.client_tags.get(key) for client in clients] for key in configs.rack_aware_assignment_tags]
@@ -92,50 +92,52 @@ def places_of(clients: Sequence[ClientState], configs: AssignmentConfigs) -> npt
 
 
 def place_standbys(
-    found: Estimates, owner: npt.NDArray[np.int64], places: npt.NDArray[np.int64], replicas: int, tolerance: float
+    estimated: Estimates, owner: npt.NDArray[np.int64], tags: npt.NDArray[np.int64], replicas: int, tolerance: float
 ) -> list[list[int]]:
-    """The clients with a standby, by task: as many as configured, but no more than there are other clients.
+    """The clients with a standby, by task. The number of standbys is as configured, or that of the other clients.
 
-    The first choice is a client apart from the other copies, then one below its share of all standbys, then the one
-    with the least state to move. Existing copies are placed first, so that no new copy takes their room. Then large
-    tasks are placed before small ones.
+    The first choice is a client with other `tags` (see `tag_numbers`) than the other copies, then one below its share
+    of all standbys, then the one with the least state to move. Existing copies are placed first, so that no new copy
+    uses up their client's capacity. Then large tasks are placed before small ones. `owner`: client of each active task.
     """
-    tasks = np.flatnonzero(found.replicated)
-    number = min(replicas, len(found.threads) - 1)
+    tasks = np.flatnonzero(estimated.replicated)
+    number = min(replicas, len(estimated.threads) - 1)
     result: list[list[int]] = [[] for _ in owner]
-    share = len(tasks) * number * found.threads / found.threads.sum()
-    room = np.ceil(share * (1 + tolerance) - 1e-9)
-    has = np.zeros(found.bytes_moved.shape, np.bool_)
+    share = len(tasks) * number * estimated.threads / estimated.threads.sum()
+    capacity = np.ceil(share * (1 + tolerance) - 1e-9)
+    has = np.zeros(estimated.bytes_moved.shape, np.bool_)
     has[tasks, owner[tasks]] = True
-    biggest = np.lexsort((-found.bytes_moved[tasks].max(axis=1, initial=0),))
-    for only_ready in (True, False):
-        for task in tasks[biggest]:
+    by_size = np.lexsort((-estimated.bytes_moved[tasks].max(axis=1, initial=0),))
+    for only_caught_up in (True, False):
+        for task in tasks[by_size]:
             while len(result[task]) < number:
-                client = _best(found, places, has[task], task, room)
-                if only_ready and not (found.caught_up[task, client] and room[client] > 0):
+                client = _best(estimated, tags, has[task], task, capacity)
+                if only_caught_up and not (estimated.caught_up[task, client] and capacity[client] > 0):
                     break
                 has[task, client] = True
-                room[client] -= 1
+                capacity[client] -= 1
                 result[task].append(client)
     return result
 
 
-def _best(found: Estimates, places: npt.NDArray[np.int64], has: npt.NDArray[np.bool_], task: int, room: Floats) -> int:
-    alike = np.zeros(len(has))
-    for row in places:
-        alike += np.isin(row, row[has])
-    keys = (-room / found.threads, found.bytes_moved[task], room <= 0, alike, has)
+def _best(
+    estimated: Estimates, tags: npt.NDArray[np.int64], has: npt.NDArray[np.bool_], task: int, capacity: Floats
+) -> int:
+    """The first client by, in this order: without the task, fewest common tags, capacity left, least state to move."""
+    common = np.zeros(len(has))
+    for row in tags:
+        common += np.isin(row, row[has])
+    keys = (-capacity / estimated.threads, estimated.bytes_moved[task], capacity <= 0, common, has)
     return int(np.lexsort(keys)[0])
 
 
 # The built-in assignor `balanced`, which places tasks by measured load and size.
 #
-# It keeps every client's load (records a second) within limits around its share by threads. Within these limits it
-# looks for the placement that costs the fewest seconds. Restoring a task of which no client has a copy costs the time
-# of the restore. With a lower weight count all state that moves and all partitions that are read from other racks.
+# It keeps the load (records a second) of every client within limits around its share by threads. Within these limits it
+# minimises the cost in seconds: the time to restore tasks without a caught-up copy, and with a lower weight all state
+# that moves and all partitions that are read from other racks.
 #
-# As with `high_availability`, a task whose new client has not caught up runs on a client that has, until the new one
-# has caught up too.
+# As in `high_availability`, a task runs on a caught-up client until its new client has caught up.
 
 MOVE_SECONDS = 0.01
 """The cost of closing a task on one client and opening it on another, whatever its state."""
@@ -144,7 +146,7 @@ MOVE_SECONDS = 0.01
 class Balanced:
     """A TaskAssignor that uses lags, sizes, rates and racks, as far as they are known.
 
-    `restore_bytes_per_second`: of one client. `movement_weight`: how much a second of moving state counts against a
+    `restore_bytes_per_second`: of one client. `movement_weight`: the weight of a second of moving state, relative to a
     second of waiting. `allowed_imbalance`: the part of its share by which a client's load may differ.
     `cross_rack_seconds`: the cost of a partition read from another rack, used only with a rack-aware strategy and known
     racks.
@@ -163,67 +165,68 @@ class Balanced:
         self.cross_rack_seconds = cross_rack_seconds
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Place all tasks, with standbys and warm-ups. Raises NoClientsError, and whatever looking up lags raises."""
+        """Assign all tasks, with standbys and warm-ups. Raises NoClientsError, and all errors of looking up lags."""
         clients = with_lags(application_state)
         placement = Placement(application_state.all_tasks, clients)
         if not placement.tasks:
             return placement.to_assignment()
         configs = application_state.assignment_configs
-        found = estimates(application_state, clients)
-        wanted = self._wanted(found, configs.max_warmup_replicas)
-        places = places_of([clients[name] for name in placement.clients], configs)
-        standbys = place_standbys(found, wanted, places, configs.num_standby_replicas, self.allowed_imbalance)
-        waiting = _place(placement, found, wanted, standbys, configs.max_warmup_replicas)
+        estimated = estimates(application_state, clients)
+        targets = self._targets(estimated, configs.max_warmup_replicas)
+        tags = tag_numbers([clients[name] for name in placement.clients], configs)
+        standbys = place_standbys(estimated, targets, tags, configs.num_standby_replicas, self.allowed_imbalance)
+        waiting = _place(placement, estimated, targets, standbys, configs.max_warmup_replicas)
         return placement.to_assignment(followup(application_state) if waiting else None)
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
-    def _wanted(self, found: Estimates, max_warmups: int) -> Numbers:
-        """The client that each task should end up on after this round."""
-        seconds = found.bytes_moved / self.restore_bytes_per_second
-        nobody = ~found.caught_up.any(axis=1, keepdims=True)
-        before = found.previous[:, None]
-        moved = np.logical_and(before >= 0, before != np.arange(len(found.threads)))
-        runs = (found.previous >= 0) & found.caught_up[np.arange(len(found.load)), found.previous]
+    def _targets(self, estimated: Estimates, max_warmups: int) -> Numbers:
+        """The client where each task should run after this round, by task."""
+        seconds = estimated.bytes_moved / self.restore_bytes_per_second
+        no_copy = ~estimated.caught_up.any(axis=1, keepdims=True)
+        before = estimated.previous[:, None]
+        moved = np.logical_and(before >= 0, before != np.arange(len(estimated.threads)))
+        runs = (estimated.previous >= 0) & estimated.caught_up[np.arange(len(estimated.load)), estimated.previous]
         search = Search(
-            load=found.load,
-            threads=found.threads,
-            down=seconds * nobody,
-            cost=self.movement_weight * seconds + self.cross_rack_seconds * found.far + MOVE_SECONDS * moved,
-            late=~found.caught_up & ~nobody,
+            load=estimated.load,
+            threads=estimated.threads,
+            down=seconds * no_copy,
+            cost=self.movement_weight * seconds + self.cross_rack_seconds * estimated.far + MOVE_SECONDS * moved,
+            late=~estimated.caught_up & ~no_copy,
             tolerance=self.allowed_imbalance,
             warmups=max_warmups,
-            running=np.where(runs, found.previous, -1),
+            running=np.where(runs, estimated.previous, -1),
         )
         search.run()
         return search.owner
 
 
 def _place(
-    placement: Placement, found: Estimates, wanted: Numbers, standbys: list[list[int]], max_warmups: int
+    placement: Placement, estimated: Estimates, targets: Numbers, standbys: list[list[int]], max_warmups: int
 ) -> bool:
-    """Put tasks where they can run now, and warm them up where they are wanted. Returns whether some still wait.
+    """Assign tasks to clients that can run them now, and warm-ups to their target clients. Returns whether some wait.
 
-    If a task runs on the client of its standby, that standby goes to the wanted client instead. Every other warm-up
-    counts against `max_warmups`; those that bring most load for their bytes come first.
+    If a task runs on the client of its standby, that standby goes to the target client instead. Every other warm-up
+    counts against `max_warmups`; those with the most load for their bytes come first.
     """
-    loads = np.zeros(len(found.threads))
-    np.add.at(loads, wanted, found.load)
+    loads = np.zeros(len(estimated.threads))
+    np.add.at(loads, targets, estimated.load)
     late = []
-    for task, client in enumerate(wanted.tolist()):
-        ready = np.flatnonzero(found.caught_up[task])
-        runs = client
-        if len(ready) and not found.caught_up[task, client]:
+    for task, target in enumerate(targets.tolist()):
+        ready = np.flatnonzero(estimated.caught_up[task])
+        runs = target
+        if len(ready) and not estimated.caught_up[task, target]:
             late.append(task)
-            running = found.previous[task]
-            runs = int(running) if running in ready else int(ready[(loads[ready] / found.threads[ready]).argmin()])
+            previous = estimated.previous[task]
+            lightest = ready[(loads[ready] / estimated.threads[ready]).argmin()]
+            runs = int(previous) if previous in ready else int(lightest)
         placement.assign_active(runs, task)
         for standby in standbys[task]:
-            placement.assign_standby(client if standby == runs else standby, task)
-    late.sort(key=lambda task: (found.bytes_moved[task, wanted[task]] / found.load[task], task))
+            placement.assign_standby(target if standby == runs else standby, task)
+    late.sort(key=lambda task: (estimated.bytes_moved[task, targets[task]] / estimated.load[task], task))
     for task in late:
-        client = int(wanted[task])
+        client = int(targets[task])
         if max_warmups and not placement.has(client, task):
             placement.assign_standby(client, task)
             max_warmups -= 1

@@ -1,7 +1,7 @@
-"""Parts of the built-in assignors, for writing your own (KIP-924: TaskAssignmentUtils).
+"""Parts of the built-in assignors, for custom assignors (KIP-924: TaskAssignmentUtils).
 
-Each function takes assignments by client, as `identity_assignment` gives them, and changes them in place.
-`validate_task_assignment` is in `assignor`, beside the types it checks.
+Functions take assignments by client, as `identity_assignment` returns them, and change them in place.
+`validate_task_assignment` is in `assignor`, with the types that it checks.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from .racks import RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .standbys import assign_standbys, tags_allow_swap
 
 Assignments = dict[ProcessId, ClientAssignment]
-"""The tasks of each client so far."""
+"""Client -> its assignment so far."""
 
 
 @dataclass(frozen=True)
 class RackAwareOptimizationParams:
-    """What to optimise, and at which costs. None means all tasks that are placed, and the configured costs."""
+    """Parameters of the rack-aware optimisation. None: all placed tasks, and the configured costs."""
 
     application_state: ApplicationState
     tasks: frozenset[TaskId] | None = None
@@ -31,11 +31,11 @@ class RackAwareOptimizationParams:
     non_overlap_cost: int | None = None
 
     def for_stateful_tasks(self) -> RackAwareOptimizationParams:
-        """The same for tasks with a store."""
+        """The same for stateful tasks."""
         return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if info.is_stateful)
 
     def for_stateless_tasks(self) -> RackAwareOptimizationParams:
-        """The same for tasks without a store."""
+        """The same for stateless tasks."""
         return self.for_tasks(task for task, info in self.application_state.all_tasks.items() if not info.is_stateful)
 
     def for_tasks(self, tasks: Iterable[TaskId]) -> RackAwareOptimizationParams:
@@ -43,18 +43,17 @@ class RackAwareOptimizationParams:
         return replace(self, tasks=frozenset(tasks))
 
     def with_traffic_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """The same with another cost for a partition that is read from another rack."""
+        """The same with another cost of a partition that is read from another rack."""
         return replace(self, traffic_cost=cost)
 
     def with_non_overlap_cost_override(self, cost: int) -> RackAwareOptimizationParams:
-        """The same with another cost for a task that moves."""
+        """The same with another cost of a task that moves."""
         return replace(self, non_overlap_cost=cost)
 
     def costs(self) -> RackCosts | None:
-        """The costs to use; None if the topology does not configure both, even if they are overridden (as in Kafka
-        Streams).
+        """The costs. None if the topology does not configure both, even if they are overridden (as in Kafka Streams).
 
-        Nothing is optimised then.
+        Then nothing is optimised.
         """
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
@@ -67,7 +66,7 @@ class RackAwareOptimizationParams:
 
 
 def identity_assignment(application_state: ApplicationState) -> Assignments:
-    """The previous assignment: each client has what it had. Raises ValueError if a client had a task in two roles."""
+    """The previous assignment. Raises ValueError if a client had a task in two roles."""
     return {
         name: ClientAssignment(
             name,
@@ -94,7 +93,7 @@ def default_standby_task_assignment(application_state: ApplicationState, assignm
 
 
 def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
-    """Exchange active tasks between clients where that saves cost. Call it before standbys are added.
+    """Exchange active tasks between clients to save cost. Call it before standbys are added.
 
     A task that moves to a client with its standby replaces that standby. Raises TaskPlacementError if a task to be
     optimised is not active on exactly one client.
@@ -104,17 +103,17 @@ def optimize_rack_aware_active_tasks(params: RackAwareOptimizationParams, assign
         return
     state = params.application_state
     placement = _placement(state, assignments)
-    wanted = [
+    tasks = [
         number
         for number, task in enumerate(placement.tasks)
         if (placement.owner[number] >= 0 if params.tasks is None else task in params.tasks)
     ]
-    optimize_placed_actives(state, placement, wanted, costs, as_utility=True)
+    optimize_placed_actives(state, placement, tasks, costs, as_utility=True)
     _take_over(placement, assignments, TaskType.ACTIVE)
 
 
 def optimize_rack_aware_standby_tasks(params: RackAwareOptimizationParams, assignments: Assignments) -> None:
-    """Exchange standbys where that saves cost and a task's clients differ in no fewer tags afterwards."""
+    """Exchange standbys between clients to save cost, if a task's clients differ in no fewer tags afterwards."""
     costs = params.costs()
     if costs is None:
         return
@@ -140,12 +139,12 @@ def _placement(application_state: ApplicationState, assignments: Assignments) ->
 
 
 def _take_over(placement: Placement, assignments: Assignments, role: TaskType) -> None:
-    """Give each client the tasks that it has in the placement in this role."""
+    """Copy the tasks in this role from the placement to the assignments."""
     sets = placement.active if role is TaskType.ACTIVE else placement.standby
-    now = placement.by_name(sets)
-    for name, own in now.items():
-        for gone in set(assignments[name].of_type(role)) - own:
-            assignments[name].remove_task(AssignedTask(gone, role))
-    for name, own in now.items():
+    placed = placement.by_name(sets)
+    for name, own in placed.items():
+        for removed in set(assignments[name].of_type(role)) - own:
+            assignments[name].remove_task(AssignedTask(removed, role))
+    for name, own in placed.items():
         for task in own:
             assignments[name].assign_task(AssignedTask(task, role))

@@ -1,4 +1,4 @@
-"""Cases of assignments as files."""
+"""Cases for `headwater assign`: states of applications as JSON, and the resulting assignments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO
 from ...errors import HeadwaterError
 from ...plugins.errors import error_text
 from ..task_id import TaskId
-from .assignor import AssignmentError, ClientAssignment, TaskAssignmentError, TaskAssignor, TaskType, ask
+from .assignor import AssignmentError, ClientAssignment, TaskAssignmentError, TaskAssignor, TaskType, run_assignor
 from .cluster import (
     LATEST_OFFSET,
     UNKNOWN_LAG,
@@ -39,9 +39,7 @@ from .strict_json import (
     text,
 )
 
-# Cases for `headwater assign`: the state of an application as JSON in, the assignor's answer as JSON out.
-#
-# The keys and their defaults are described in `docs/assignment.md`.
+# Reads cases and runs assignors on them. `docs/assignment.md` describes the keys and their defaults.
 
 DEFAULT_ASSIGNOR = "high_availability"
 STRATEGIES = ("none", "min_traffic", "balance_subtopology")
@@ -65,7 +63,7 @@ _PARTITION = ("topic", "partition", "source", "changelog", "racks")
 
 @dataclass(frozen=True)
 class Case:
-    """A state and the assignor that is to assign it. `id`: any name of the case; the answer repeats it."""
+    """The state of an application, and an assignor. `id`: any name of the case, which its result repeats."""
 
     id: str | int | None
     assignor: str
@@ -74,8 +72,8 @@ class Case:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """The answer to a case. `line`: where a case stood that could not be read."""
+class CaseResult:
+    """The result of a case. `line`: the line number of an unreadable case."""
 
     id: str | int | None
     clients: tuple[ClientAssignment, ...] = ()
@@ -84,7 +82,7 @@ class Answer:
     line: int | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """The answer as a mapping; clients and tasks are sorted."""
+        """The result as a mapping, with sorted clients and tasks."""
         clients = sorted(self.clients, key=lambda client: client.process_id)
         deadlines = {client.process_id: client.followup_rebalance_deadline for client in clients}
         return {
@@ -104,13 +102,13 @@ class Answer:
 
 
 def case_id(value: Any) -> str | int | None:
-    """The id of a value that may not be a case; None if it has no usable id."""
-    found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    """The id in a JSON value, which may not be a case; None without a usable id."""
+    id_ = value.get("id") if isinstance(value, dict) else None
+    return id_ if isinstance(id_, str | int) and not isinstance(id_, bool) else None
 
 
 def case_from_json(value: Any) -> Case:
-    """The case that a JSON object describes. Raises CaseError, which names the faulty place."""
+    """The case in a JSON object. Raises CaseError with the location of the error."""
     case = Fields(value, "", _CASE)
     name, options = case.get("assignor", _assignor, (DEFAULT_ASSIGNOR, _NOTHING))
     configs = case.get("configs", _configs, AssignmentConfigs())
@@ -122,7 +120,7 @@ def case_from_json(value: Any) -> Case:
     lags = {client.process_id: client.lags or {} for client in clients.values()}
     state = ApplicationState(
         all_tasks=tasks,
-        # An assignor sees no lags but through `client_states(compute_task_lags=True)`, as in a run.
+        # Lags are available through `client_states(compute_task_lags=True)` only, as in a run.
         clients={name: _without_lags(client) for name, client in clients.items()},
         assignment_configs=configs,
         lookup_lags=lambda: lags,
@@ -132,18 +130,18 @@ def case_from_json(value: Any) -> Case:
     return Case(case.get("id", _id, None), name, options, state)
 
 
-def answer(case: Case, assignor: TaskAssignor) -> Answer:
-    """What `assignor` answers, valid or not. Raises whatever the assignor raises."""
-    assignment, error, subject = ask(assignor, case.state)
+def run_case(case: Case, assignor: TaskAssignor) -> CaseResult:
+    """The assignment of `assignor`, valid or not. Raises all errors of the assignor."""
+    assignment, error, subject = run_assignor(assignor, case.state)
     problem = None if error is AssignmentError.NONE else TaskAssignmentError(error, subject).message
-    return Answer(case.id, tuple(assignment.assignment), problem, error)
+    return CaseResult(case.id, tuple(assignment.assignment), problem, error)
 
 
 def _id(value: Any, where: str) -> str | int | None:
-    found = case_id({"id": value})
-    if found is None and value is not None:
+    id_ = case_id({"id": value})
+    if id_ is None and value is not None:
         raise CaseError(where, f"expected a text or a whole number, found {shown(value)}")
-    return found
+    return id_
 
 
 def _assignor(value: Any, where: str) -> tuple[str, Mapping[str, Any]]:
@@ -184,10 +182,10 @@ def _strategy(value: Any, where: str) -> str:
 
 def _clients(value: Any, where: str) -> dict[ProcessId, ClientState]:
     clients: dict[ProcessId, ClientState] = {}
-    for item, place in items(value, where):
-        client = _client(item, place)
+    for item, location in items(value, where):
+        client = _client(item, location)
         if client.process_id in clients:
-            raise CaseError(place, f"the client {shown(client.process_id)} is there twice")
+            raise CaseError(location, f"the client {shown(client.process_id)} is there twice")
         clients[client.process_id] = client
     if not clients:
         raise CaseError(where, "there is no client")
@@ -236,10 +234,10 @@ def _lags(value: Any, where: str) -> Mapping[TaskId, int]:
 
 def _tasks(value: Any, where: str) -> dict[TaskId, TaskInfo]:
     tasks: dict[TaskId, TaskInfo] = {}
-    for item, place in items(value, where):
-        task = _task(item, place)
+    for item, location in items(value, where):
+        task = _task(item, location)
         if task.id in tasks:
-            raise CaseError(place, f"the task {task.id} is there twice")
+            raise CaseError(location, f"the task {task.id} is there twice")
         tasks[task.id] = task
     return tasks
 
@@ -249,11 +247,11 @@ def _task(value: Any, where: str) -> TaskInfo:
     task = fields.read("id", task_id)
     stateful = fields.get("stateful", flag, True)
     partitions = fields.get("partitions", _partitions, None) or frozenset()
-    has_changelog = any(each.is_changelog for each in partitions)
+    has_changelog = any(partition.is_changelog for partition in partitions)
     changelogged = fields.get("changelogged", flag, has_changelog or stateful)
     if has_changelog and not changelogged:
         raise CaseError(where, "a partition is a changelog, but the task is not changelogged")
-    if changelogged and not has_changelog:  # said without being spelled out: where it lies is unknown
+    if changelogged and not has_changelog:  # a changelog on unknown racks
         partitions |= {TaskTopicPartition("changelog", task.partition, is_source=False, is_changelog=True)}
     return TaskInfo(
         id=task,
@@ -265,14 +263,14 @@ def _task(value: Any, where: str) -> TaskInfo:
 
 
 def _partitions(value: Any, where: str) -> frozenset[TaskTopicPartition]:
-    found: dict[tuple[str, int], TaskTopicPartition] = {}
-    for item, place in items(value, where):
-        partition = _partition(item, place)
+    partitions: dict[tuple[str, int], TaskTopicPartition] = {}
+    for item, location in items(value, where):
+        partition = _partition(item, location)
         key = partition.topic, partition.partition
-        if key in found:
-            raise CaseError(place, f"the partition {shown(partition.topic)} {partition.partition} is there twice")
-        found[key] = partition
-    return frozenset(found.values())
+        if key in partitions:
+            raise CaseError(location, f"the partition {shown(partition.topic)} {partition.partition} is there twice")
+        partitions[key] = partition
+    return frozenset(partitions.values())
 
 
 def _partition(value: Any, where: str) -> TaskTopicPartition:
@@ -288,36 +286,36 @@ def _partition(value: Any, where: str) -> TaskTopicPartition:
     )
 
 
-# Answers a stream of cases, one on each line. A case is read, answered and forgotten before the next one.
+# Runs a stream of cases, one per line. Only one case is in memory at a time.
 
 LONGEST_LINE = 256 * 2**20
-"""Bytes. 10,000 stateful tasks on 200 clients, each with its lag, are about 30 MB."""
+"""The most bytes of a line. 10,000 stateful tasks on 200 clients, with all lags, take about 30 MB."""
 
 _BOM = b"\xef\xbb\xbf"
 
 Assignors = Callable[[str, Mapping[str, Any]], TaskAssignor]
-"""Makes an assignor from its name and options."""
+"""Creates an assignor from its name and options."""
 
 
-def answers(lines: BinaryIO, assignors: Assignors, longest: int = LONGEST_LINE) -> Iterator[str]:
-    """Yield a line of JSON for each line that is not blank. Errors of a case are in its answer."""
+def run_cases(lines: BinaryIO, assignors: Assignors, longest: int = LONGEST_LINE) -> Iterator[str]:
+    """Yield a result as a line of JSON for each line that is not blank. Errors of a case are part of its result."""
     for line_number, line in _lines(lines, longest):
-        found = (
-            _bad(line_number, None, f"longer than {longest:,} bytes")
+        result = (
+            _unreadable(line_number, None, f"longer than {longest:,} bytes")
             if line is None
-            else _answer(line_number, line, assignors)
+            else _run_line(line_number, line, assignors)
         )
-        # ASCII, as a case may have texts that no encoding can show.
-        yield json.dumps(found.to_json())
+        # ASCII, because a case may have texts that no encoding can represent.
+        yield json.dumps(result.to_json())
 
 
 def _lines(file: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None]]:
-    """Lines that are not blank, with their numbers from 1 on; None instead of a line that is too long."""
+    """Lines that are not blank, with their numbers from 1 on. A line that is too long is None."""
     line_number = 0
     while line := file.readline(longest + 1):
         line_number += 1
         if len(line) > longest and not line.endswith(b"\n"):
-            # The rest of the line is read in pieces, so that no line can exhaust the memory.
+            # Skip the rest of the line in pieces, so that no line can exhaust the memory.
             while line and not line.endswith(b"\n"):
                 line = file.readline(2**20)
             yield line_number, None
@@ -328,27 +326,23 @@ def _lines(file: BinaryIO, longest: int) -> Iterator[tuple[int, bytes | None]]:
             yield line_number, line
 
 
-def _answer(line_number: int, line: bytes, assignors: Assignors) -> Answer:
+def _run_line(line_number: int, line: bytes, assignors: Assignors) -> CaseResult:
     value = None
     try:
         value = parse(line)
         case = case_from_json(value)
     except CaseError as error:
-        return _bad(line_number, case_id(value), error.message)
+        return _unreadable(line_number, case_id(value), error.message)
     try:
-        return _assigned(case, assignors)
+        with redirect_stdout(sys.stderr):  # standard output has results only
+            return run_case(case, assignors(case.assignor, case.options))
     except HeadwaterError as error:
-        return Answer(case.id, error=str(error))
+        return CaseResult(case.id, error=str(error))
     except UnknownLagError as error:
-        return Answer(case.id, error=str(error))
-    except Exception as error:  # an assignor is anybody's code, and the other cases do not depend on it
-        return Answer(case.id, error=f"the assignor {case.assignor} failed: {error_text(error)}")
+        return CaseResult(case.id, error=str(error))
+    except Exception as error:  # an assignor may raise anything; other cases do not depend on it
+        return CaseResult(case.id, error=f"the assignor {case.assignor} failed: {error_text(error)}")
 
 
-def _assigned(case: Case, assignors: Assignors) -> Answer:
-    with redirect_stdout(sys.stderr):  # what an assignor prints is no answer
-        return answer(case, assignors(case.assignor, case.options))
-
-
-def _bad(line_number: int, name: str | int | None, problem: str) -> Answer:
-    return Answer(name, error=f"line {line_number}: {problem}", line=line_number)
+def _unreadable(line_number: int, name: str | int | None, problem: str) -> CaseResult:
+    return CaseResult(name, error=f"line {line_number}: {problem}", line=line_number)

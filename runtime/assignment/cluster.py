@@ -1,7 +1,6 @@
-"""What an assignor sees: tasks, clients and settings. Names are those of KIP-924.
+"""The input of an assignor: tasks, clients and settings. Names are those of KIP-924.
 
-Everything is plain data that cannot be changed. Mappings and sets iterate in no fixed order, so an assignor that must
-be deterministic sorts them.
+All of it is immutable plain data. Mappings and sets have no fixed order, so a deterministic assignor has to sort them.
 """
 
 from __future__ import annotations
@@ -19,19 +18,19 @@ ProcessId = NewType("ProcessId", str)
 """The name of a client. It belongs to the client's state directory and survives restarts."""
 
 UNKNOWN_LAG = -3
-"""Lag of a copy about which nothing is known."""
+"""An unknown lag."""
 
 UNBOUNDED_LAG = 2**63 - 1
-"""An acceptable recovery lag that every copy meets."""
+"""An acceptable recovery lag with which every copy counts as caught up."""
 
 _Key = TypeVar("_Key")
 _Value = TypeVar("_Value")
 
 
 class UnknownLagError(HeadwaterError, LookupError):
-    """A lag was asked for that was not computed: see `ApplicationState.client_states`.
+    """A requested lag was not computed: see `ApplicationState.client_states`.
 
-    `task`, `process_id`: the task and the client; None if no lag is known at all.
+    `task`, `process_id`: of the lag; None if no lag is known at all.
     """
 
     def __init__(self, problem: str, task: TaskId | None = None, process_id: ProcessId | None = None) -> None:
@@ -59,10 +58,10 @@ class AssignmentConfigError(HeadwaterError):
 
 @dataclass(frozen=True)
 class TaskInfo:
-    """A task to be assigned. `state_store_names`: its local stores; `topic_partitions`: its input and changelogs.
+    """A task to be assigned. `state_store_names`: its local stores. `topic_partitions`: its sources and changelogs.
 
-    Measured values, which KIP-924 does not have; None if unknown: `state_bytes`, the size of its stores;
-    `records_per_second`, how fast it takes records.
+    Measured values, which KIP-924 does not have, None if unknown: `state_bytes`, the size of its stores;
+    `records_per_second`, its input rate.
     """
 
     id: TaskId
@@ -78,13 +77,13 @@ class TaskInfo:
 
     @property
     def is_changelogged(self) -> bool:
-        """Whether one of its stores has a changelog. Only then can it have standbys."""
-        return any(each.is_changelog for each in self.topic_partitions)
+        """Whether one of its stores has a changelog. Only such a task can have standbys."""
+        return any(partition.is_changelog for partition in self.topic_partitions)
 
 
 @dataclass(frozen=True)
 class TaskTopicPartition:
-    """A partition that a task reads, or writes as a changelog. `racks`: where its replicas lie; None: unknown."""
+    """A source or changelog partition of a task. `racks`: the racks with its replicas; None: unknown."""
 
     topic: str
     partition: int
@@ -95,7 +94,7 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True)
 class AssignmentConfigs:
-    """The settings of the topology. A cost of None means the assignor's default. The interval is in ms."""
+    """The settings of the topology. A cost of None: the assignor's default. The interval is in ms."""
 
     acceptable_recovery_lag: int = 10_000
     max_warmup_replicas: int = 2
@@ -117,9 +116,8 @@ class AssignmentConfigs:
 class ClientState:
     """One client (KIP-924: KafkaStreamsState).
 
-    `consumer_ids`: names of its threads, to which tasks are dealt. `lags`: for each stateful task, how many changelog
-    records the client's copy is behind; LATEST_OFFSET (-2) for a running owner, UNKNOWN_LAG (-3) if nothing is known.
-    None: lags were not computed.
+    `consumer_ids`: names of its threads. `lags`: stateful task -> lag of the client's copy, in changelog records;
+    LATEST_OFFSET (-2) for the running owner, UNKNOWN_LAG (-3) for an unknown lag. None: lags were not computed.
     """
 
     process_id: ProcessId
@@ -133,33 +131,33 @@ class ClientState:
     consumer_ids: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Make the mappings read-only: an assignor must not change what it is given."""
+        """Make the mappings read-only, so that an assignor cannot change them."""
         object.__setattr__(self, "client_tags", _read_only(self.client_tags))
         object.__setattr__(self, "lags", None if self.lags is None else _read_only(self.lags))
 
     def lag_for(self, task: TaskId) -> int:
-        """How far this client's copy of a stateful task is behind. Raises UnknownLagError."""
+        """The lag of this client's copy of a stateful task, in changelog records. Raises UnknownLagError."""
         if self.lags is None or task not in self.lags:
             raise UnknownLagError(f"no lag of task {task} on {self.process_id}", task, self.process_id)
         return self.lags[task]
 
     def prev_tasks_by_lag(self) -> list[TaskId]:
-        """The tasks it had, those with the smallest lag first. Raises UnknownLagError."""
+        """The previous tasks by ascending lag. Raises UnknownLagError."""
         return sorted(
             self.previous_active_tasks | self.previous_standby_tasks, key=lambda task: (self.lag_for(task), task)
         )
 
 
 Lags = Mapping[ProcessId, Mapping[TaskId, int]]
-"""Client -> stateful task -> how many records its copy is behind, see `ClientState.lags`."""
+"""Client -> stateful task -> lag, see `ClientState.lags`."""
 
 
 @dataclass(frozen=True)
 class ApplicationState:
     """The tasks to be assigned, and the clients.
 
-    `clients`: without lags. `lookup_lags`: finds the lags of all clients; it is called only if an assignor asks for
-    them. `leader`: the client that asks for follow-up assignments, None: the first by process id. `now_ms`: since 1970.
+    `clients`: without lags. `lookup_lags`: returns the lags of all clients; it is called only if an assignor needs
+    them. `leader`: the client that requests follow-up assignments, None: the first by process id. `now_ms`: since 1970.
     """
 
     all_tasks: Mapping[TaskId, TaskInfo]
@@ -170,25 +168,25 @@ class ApplicationState:
     now_ms: int = 0
 
     def __post_init__(self) -> None:
-        """Make the mappings read-only: an assignor must not change what it is given."""
+        """Make the mappings read-only, so that an assignor cannot change them."""
         object.__setattr__(self, "all_tasks", _read_only(self.all_tasks))
         object.__setattr__(self, "clients", _read_only(self.clients))
 
     def client_states(self, compute_task_lags: bool) -> Mapping[ProcessId, ClientState]:
-        """The clients (KIP-924: kafkaStreamsStates), with lags if asked for.
+        """The clients (KIP-924: kafkaStreamsStates). `compute_task_lags`: with their lags.
 
-        Raises whatever the lookup raises, and UnknownLagError if lags cannot be looked up.
+        Raises all errors of the lookup, and UnknownLagError if lags cannot be looked up.
         """
         if not compute_task_lags:
             return self.clients
         if self.lookup_lags is None:
             if all(client.lags is not None for client in self.clients.values()):
                 return self.clients
-            raise UnknownLagError("nobody knows how far the clients' copies are behind")
+            raise UnknownLagError("the lags of the clients' copies are unknown")
         lags = self.lookup_lags()
         return _read_only({name: replace(client, lags=lags.get(name, {})) for name, client in self.clients.items()})
 
 
 def _read_only(mapping: Mapping[_Key, _Value]) -> Mapping[_Key, _Value]:
-    """The same mapping, without a way to change it."""
+    """A read-only view of a mapping."""
     return mapping if isinstance(mapping, MappingProxyType) else MappingProxyType(mapping)

@@ -1,4 +1,4 @@
-"""Kafka's assignor for high availability: tasks move once a warm-up has caught up."""
+"""The built-in assignor `high_availability` (KIP-441): a task moves after its warm-up has caught up."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ from .placement import ConstrainedPrioritySet, Placement, followup
 from .racks import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 from .standbys import assign_standbys, tags_allow, tags_allow_swap
 
-# The lags of all tasks on all clients as a table, which `high_availability` reads many times.
+# The lags of all tasks on all clients as an array.
 
 _KEY = attrgetter("subtopology", "partition")
 
 
 class LagTable:
-    """Lags of tasks on clients, both by number.
+    """Lags of tasks (rows) on clients (columns), both by number.
 
     `lag[task, client]`; `caught_up[task, client]`: the client runs the task or its lag is acceptable. An unknown lag
-    sorts before all others and yet is not caught up, as in Kafka Streams.
+    sorts before all others and is not caught up, as in Kafka Streams.
+
+    With an acceptable lag of 10, the lags -2 (running), 5, 90 and -3 (unknown) are caught up: True, True, False, False.
+    The most caught-up client is the last one, with -3.
     """
 
     def __init__(
@@ -37,9 +40,9 @@ class LagTable:
         clients: Sequence[ClientState],
         acceptable_recovery_lag: int,
     ) -> None:
-        """`needed`: the numbers of the tasks that are asked for. The rows of other tasks have no meaning.
+        """`needed`: the numbers of the tasks with needed lags. The rows of other tasks have no meaning.
 
-        Raises UnknownLagError if a needed lag is missing, for the first one by task and then by client.
+        Raises UnknownLagError for the first missing lag that is needed, by task and then by client.
         """
         self.lag: npt.NDArray[np.int64] = np.ascontiguousarray(_by_client(tasks, needed, clients).T)
         self.caught_up: npt.NDArray[np.bool_] = (self.lag == LATEST_OFFSET) | (
@@ -51,15 +54,16 @@ class LagTable:
         self._least: npt.NDArray[np.int64] = self.lag.min(axis=1)
 
     def should_move(self, task: int, client: int) -> bool:
-        """Whether the client has not caught up on the task and another client lags less."""
+        """Whether the client has not caught up on the task and another client has a smaller lag."""
         return not self.caught_up[task, client] and bool(self._least[task] < self.lag[task, client])
 
     def most_caught_up(self, task: int) -> int:
-        """The client with the smallest lag; the first of equals."""
+        """The first client with the smallest lag."""
         return int(self.lag[task].argmin())
 
     def most_caught_up_before(self, task: int, client: int, among: npt.NDArray[np.bool_]) -> int | None:
-        """Of the clients `among`, the one with the smallest lag that precedes `client`, by lag and then by number."""
+        """The client with the smallest lag before `client`, by lag and then by number. `among`: candidates by
+        client."""
         lag = self.lag[task]
         before = lag < lag[client]
         before[:client] |= lag[:client] == lag[client]
@@ -68,30 +72,30 @@ class LagTable:
 
 
 def _by_client(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence[ClientState]) -> npt.NDArray[np.int64]:
-    """Lags by client and task.
+    """Lags by client (rows) and task (columns).
 
-    With thousands of tasks the mappings mostly have the same key objects in the same order. Comparing the keys by
-    identity is far cheaper than looking each of them up.
+    The lags of all clients mostly have the same key objects in the same order. With thousands of tasks it is far
+    cheaper to compare the keys by identity than to look them up.
     """
     table = np.zeros((len(clients), len(tasks)), np.int64)
     if not needed:
         return table
     numbers = {_KEY(task): number for number, task in enumerate(tasks)}
     keys: list[TaskId] | None = None
-    places = known = np.empty(0, np.int64)
+    columns = existing = np.empty(0, np.int64)
     for row, client in zip(table, clients, strict=True):
         lags: Mapping[TaskId, int] = client.lags or {}
         own = list(lags)
         if keys is None or len(own) != len(keys) or not all(map(is_, own, keys)):
             keys = own
-            places = np.fromiter((numbers.get(key, -1) for key in map(_KEY, own)), np.int64, len(own))
-            known = np.flatnonzero(places >= 0)
-            places = places[known]
-            there = np.zeros(len(tasks), np.bool_)
-            there[places] = True
-            if not there[needed].all():
+            columns = np.fromiter((numbers.get(key, -1) for key in map(_KEY, own)), np.int64, len(own))
+            existing = np.flatnonzero(columns >= 0)
+            columns = columns[existing]
+            has_lag = np.zeros(len(tasks), np.bool_)
+            has_lag[columns] = True
+            if not has_lag[needed].all():
                 _raise_missing(tasks, needed, clients)
-        row[places] = np.fromiter(lags.values(), np.int64, len(own))[known]
+        row[columns] = np.fromiter(lags.values(), np.int64, len(own))[existing]
     return table
 
 
@@ -102,42 +106,41 @@ def _raise_missing(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequ
 
 
 def clients_in_order(clients: Mapping[ProcessId, ClientState]) -> list[ClientState]:
-    """Clients by process id."""
+    """Clients sorted by process id."""
     return [clients[client] for client in sorted(clients)]
 
 
 # Turns the intended placement into one that can run now (KIP-441).
 #
-# If the intended client of a task has not caught up and another client is further on, the task goes to the other
-# client. The intended client warms up a copy, if the number of warm-ups allows it, so that a later assignment can move
-# the task.
+# If the intended client of a task has not caught up and another client has a smaller lag, the other client gets the
+# task. The intended client gets a warm-up, as far as their number allows, so that a later assignment can move the task.
 
 
 @dataclass
 class Warmups:
-    """The copies that warm up. `budget`: how many more there may be."""
+    """The warm-ups of an assignment: (client, task). `budget`: the number of further ones."""
 
     budget: int
     tasks: set[tuple[int, int]] = field(default_factory=set)
 
     def take(self) -> bool:
-        """Use one warm-up of the budget. Returns whether there was one."""
+        """Use one warm-up of the budget. Returns whether the budget allows it."""
         self.budget -= 1
         return self.budget >= 0
 
 
 def move_actives(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
-    """Move active tasks to clients that are further on. Returns how many were moved.
+    """Move active tasks to clients with smaller lags. Returns the number of moved tasks.
 
-    Tasks with the fewest clients to choose from come first. The preferred client is, in this order: the least loaded
-    one that has caught up and has a standby, as changing roles costs nothing; the least loaded one that has caught up;
-    the most caught-up one.
+    Tasks with the fewest caught-up clients come first. The preferred client is, in this order: the least loaded
+    caught-up one with a standby, because changing roles costs nothing; the least loaded caught-up one; the one with the
+    smallest lag.
     """
     movements = sorted(
         (lags.caught_up_clients[task], task)
-        for wanted, tasks in enumerate(placement.active)
+        for intended, tasks in enumerate(placement.active)
         for task in tasks
-        if lags.should_move(task, wanted)
+        if lags.should_move(task, intended)
     )
     for _, task in movements:
         standbys = [client for client in placement.holders(task) if lags.caught_up[task, client]]
@@ -155,53 +158,54 @@ def move_actives(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
 
 
 def move_standbys(placement: Placement, lags: LagTable, warmups: Warmups) -> int:
-    """Put standbys on clients that are further on. Returns how many were moved.
+    """Move standbys to clients with smaller lags. Returns the number of moved standbys.
 
-    The intended clients keep their standbys as long as the budget of warm-ups lasts. Copies that already warm up stay.
-    Standbys of one task are visited by client.
+    The intended clients keep their standbys as warm-ups while the budget lasts. Warm-ups of active tasks stay. Standbys
+    of one task are visited by client.
     """
     movements = sorted(
-        (lags.caught_up_clients[task], task, wanted)
-        for wanted, tasks in enumerate(placement.standby)
+        (lags.caught_up_clients[task], task, intended)
+        for intended, tasks in enumerate(placement.standby)
         for task in tasks
-        if (wanted, task) not in warmups.tasks and lags.should_move(task, wanted)
+        if (intended, task) not in warmups.tasks and lags.should_move(task, intended)
     )
     moved = 0
-    for _, task, wanted in movements:
+    for _, task, intended in movements:
         free = placement.lacking(task)
         client = placement.lightest(free & lags.caught_up[task])
         if client is None:
-            client = lags.most_caught_up_before(task, wanted, free)
+            client = lags.most_caught_up_before(task, intended, free)
         if client is None:
             continue
         placement.assign_standby(client, task)
         if not warmups.take():
-            placement.unassign_standby(wanted, task)
+            placement.unassign_standby(intended, task)
         moved += 1
     return moved
 
 
 def _move_active(placement: Placement, task: int, client: int, warmups: Warmups) -> None:
-    wanted = placement.owner[task]
-    placement.move_active(wanted, client, task)
+    intended = placement.owner[task]
+    placement.move_active(intended, client, task)
     if warmups.take():
-        placement.assign_standby(wanted, task)
-        warmups.tasks.add((wanted, task))
+        placement.assign_standby(intended, task)
+        warmups.tasks.add((intended, task))
 
 
-# The built-in assignor `high_availability` (KIP-441): balanced, but a task moves only to a client that has caught up.
+# The assignor.
 #
-# First it spreads the tasks with state, then their standbys, as if all clients had caught up. Then it leaves tasks
-# where their state is, and lets the clients that are to have them warm up. Last it spreads the tasks without state.
+# First it spreads the stateful tasks, then their standbys, as if all clients had caught up: the intended placement.
+# Then it keeps tasks on caught-up clients, and adds warm-ups on their intended clients. Last it spreads the stateless
+# tasks.
 
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
 
 
 class HighAvailability:
-    """A TaskAssignor that needs lags. It asks for a follow-up as long as some task is not on its intended client."""
+    """A TaskAssignor that needs lags. It requests follow-ups until all tasks are on their intended clients."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Place all tasks.
+        """Assign all tasks.
 
         Raises NoClientsError, and UnknownLagError if the lag of a task with a changelog is missing.
         """
@@ -230,19 +234,19 @@ class HighAvailability:
         return placement.to_assignment(followup(application_state) if moved else None)
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
 
 def _is_restorable(task: TaskInfo) -> bool:
     """Whether another client can restore the task's state.
 
-    A store without a changelog has no lag and no copies. Kafka Streams, too, places its task as one without state.
+    A store without a changelog has no lag and no copies. As in Kafka Streams, its task is placed like a stateless one.
     """
     return task.is_stateful and task.is_changelogged
 
 
 def _spread(placement: Placement, tasks: Sequence[int]) -> None:
-    """Deal the tasks to the clients in turn."""
+    """Assign the tasks to the clients in turn."""
     for task, client in zip(tasks, cycle(range(len(placement.clients)))):
         placement.assign_active(client, task)
 
@@ -250,7 +254,7 @@ def _spread(placement: Placement, tasks: Sequence[int]) -> None:
 def _move(
     placement: Placement, stateful: Sequence[int], clients: Sequence[ClientState], application_state: ApplicationState
 ) -> int:
-    """Leave tasks where their state is. Returns how many are not on their intended client."""
+    """Move tasks to clients with smaller lags. Returns the number of tasks that are not on their intended client."""
     configs = application_state.assignment_configs
     lags = LagTable(placement.tasks, stateful, clients, configs.acceptable_recovery_lag)
     warmups = Warmups(configs.max_warmup_replicas)
@@ -258,13 +262,13 @@ def _move(
 
 
 def _place_stateless(placement: Placement, tasks: Sequence[int]) -> None:
-    """Give each task to the client with the fewest active tasks for each thread."""
+    """Assign each task to the client with the fewest active tasks per thread."""
     loads = [len(own) / threads for own, threads in zip(placement.active, placement.threads, strict=True)]
     queue = ConstrainedPrioritySet(loads)
     queue.offer_all(range(len(loads)))
     for task in tasks:
         client = queue.poll()
-        assert client is not None  # every client is offered, and there is one
+        assert client is not None  # all clients are offered
         placement.assign_active(client, task)
         loads[client] = len(placement.active[client]) / placement.threads[client]
         queue.offer(client)

@@ -1,4 +1,4 @@
-"""Access to OR-Tools, which solves the placement by racks. OR-Tools is large and few need it, so it is an extra."""
+"""Access to OR-Tools, the solver of placements by racks. OR-Tools is large and rarely needed, so it is an extra."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ WAY_OUT = "pip install 'headwater[racks]'"
 
 
 class SolverMissingError(HeadwaterError):
-    """An assignor has tasks to place by racks, and OR-Tools is not installed."""
+    """An assignor has to place tasks by racks, and OR-Tools is not installed."""
 
     def __init__(self) -> None:
         super().__init__("placing tasks by racks needs OR-Tools, which is not installed", WAY_OUT)
 
 
 def new_solver() -> SimpleMinCostFlow:
-    """A solver; the first one costs a tenth of a second. Raises SolverMissingError."""
+    """A new solver. The first one takes a tenth of a second. Raises SolverMissingError."""
     try:
         from ortools.graph.python.min_cost_flow import SimpleMinCostFlow
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""Assignments with little traffic between racks."""
+"""Rack-aware optimisation of assignments (KIP-925)."""
 
 from __future__ import annotations
 
@@ -11,36 +11,34 @@ from ...errors import HeadwaterError
 from ..task_id import TaskId
 from .cluster import ApplicationState, AssignmentConfigs, ProcessId, TaskTopicPartition
 from .placement import Placement
-from .rack_flow import Counts, RackTraffic, cheapest, rack_traffic, racks_known, subtopology_rooms
+from .rack_flow import Counts, RackTraffic, cheapest, rack_traffic, racks_known, subtopology_capacities
 from .standbys import Swaps
 
-# Rack-aware optimisation (KIP-925): each client keeps its number of tasks and reads less data from other racks.
+# Rack-aware optimisation: clients keep their numbers of tasks and read less data from other racks.
 #
-# A task on a client costs `traffic_cost` for each partition that has no replica on the client's rack. It costs
-# `non_overlap_cost` more if the client did not have it before. Strategy `min_traffic` minimises the sum of these costs.
-# `balance_subtopology` does so too, and spreads each subtopology over the clients. Of placements that cost the same,
-# the
-# one with the fewest moves is taken. Costs are whole numbers. The callers pass them; configured costs are not read
-# here.
+# A task on a client costs `traffic_cost` for each partition without a replica on the client's rack, and
+# `non_overlap_cost` if the client did not have it before. Strategy `min_traffic` minimises the sum of these costs.
+# `balance_subtopology` does so too, and spreads each subtopology over the clients. Of placements with equal costs the
+# one with the fewest moves is taken. Costs are integers. Callers pass them; configured costs are not read here.
 #
-# Nothing moves under strategy `none`, nor if the rack of a client or of a partition that counts is unknown.
+# Nothing moves under strategy `none`, nor if the rack of a client or of a counted partition is unknown.
 
 TasksOfProcesses = Mapping[ProcessId, set[TaskId]]
-"""Client -> the tasks it has in one role."""
+"""Client -> its tasks in one role."""
 
 MayMove = Callable[[ProcessId, ProcessId, TaskId], bool]
-"""Whether a standby may go from a client to another one."""
+"""Whether a standby may move from one client to another."""
 
 Moved = Callable[[ProcessId, ProcessId, TaskId], object]
-"""Called with each standby that went from one client to another."""
+"""Called for each standby that moved from one client to another."""
 
 
 class RackRules(Enum):
-    """What counts. Kafka Streams' own assignor and its utility functions (KIP-924) differ.
+    """The partitions that count. Kafka Streams' own assignor and its utility functions (KIP-924) differ.
 
-    HIGH_AVAILABILITY: an active task pays for its inputs only. Standbys are optimised by `min_traffic` under either
-    strategy. If standbys are configured, the racks of inputs and of changelogs must all be known. UTILITY: an active
-    task pays for its changelogs too. Standbys follow the strategy. Only the racks of what counts must be known.
+    HIGH_AVAILABILITY: for active tasks their sources count. Standbys are optimised by `min_traffic` under either
+    strategy. If standbys are configured, the racks of all sources and changelogs must be known. UTILITY: for active
+    tasks changelogs count too. Standbys follow the strategy. Only the racks of counted partitions must be known.
     """
 
     HIGH_AVAILABILITY = "high_availability"
@@ -48,7 +46,7 @@ class RackRules(Enum):
 
 
 class TaskPlacementError(HeadwaterError, ValueError):
-    """A task to be optimised is not on exactly one client. `clients`: those that have it."""
+    """A task to be optimised is not on exactly one client. `clients`: the clients with the task."""
 
     def __init__(self, task: TaskId, clients: Collection[ProcessId]) -> None:
         where = f"is on {' and '.join(sorted(clients))}" if clients else "is on no client"
@@ -65,7 +63,7 @@ def optimize_actives(
     non_overlap_cost: int,
     rules: RackRules = RackRules.HIGH_AVAILABILITY,
 ) -> dict[ProcessId, set[TaskId]]:
-    """A new placement in which `tasks` cost least in all. Other tasks in `placed` stay.
+    """A new placement with the lowest total cost of `tasks`. Other tasks in `placed` stay.
 
     Raises TaskPlacementError, RackCostError, SolverMissingError.
     """
@@ -75,8 +73,8 @@ def optimize_actives(
     if not tasks or strategy == "none" or traffic is None:
         return result
     owners = _owners(tasks, placed)
-    rooms = subtopology_rooms(owners) if strategy == "balance_subtopology" else None
-    moved = cheapest(owners, traffic, traffic_cost, non_overlap_cost, rooms)
+    capacities = subtopology_capacities(owners) if strategy == "balance_subtopology" else None
+    moved = cheapest(owners, traffic, traffic_cost, non_overlap_cost, capacities)
     for task, owner in owners.items():
         result[owner].remove(task)
     for task, owner in moved.items():
@@ -97,8 +95,9 @@ def optimize_standbys(
 ) -> dict[ProcessId, set[TaskId]]:
     """Swap standbys between clients on different racks, pair by pair, in at most four rounds.
 
-    `allowed` is asked about the placement of that moment. If its answer depends on who has what, `moved` tells the
-    caller about each move. `tasks`: those whose standbys may move, None: all. Raises RackCostError, SolverMissingError.
+    `allowed` is called during the optimisation, for the placement at that time. `moved` is called for each move, for an
+    `allowed` that depends on the placement. `tasks`: tasks with standbys to move, None: all. Raises RackCostError,
+    SolverMissingError.
     """
     result = {client: set(own) for client, own in standbys.items()}
     strategy = application_state.assignment_configs.rack_aware_assignment_strategy
@@ -117,7 +116,7 @@ def active_cost(
     before: TasksOfProcesses | None = None,
     rules: RackRules = RackRules.HIGH_AVAILABILITY,
 ) -> int:
-    """The cost of the active tasks at these prices, including moves since `before`; 0 if racks are unknown."""
+    """The total cost of the active tasks, with moves since `before`; 0 if racks are unknown."""
     return _cost(rack_traffic(application_state, _of_actives(rules)), placed, before, traffic_cost, non_overlap_cost)
 
 
@@ -128,7 +127,7 @@ def standby_cost(
     non_overlap_cost: int,
     before: TasksOfProcesses | None = None,
 ) -> int:
-    """The cost of the standbys at these prices, including moves since `before`; 0 if racks are unknown."""
+    """The total cost of the standbys, with moves since `before`; 0 if racks are unknown."""
     return _cost(rack_traffic(application_state, _is_changelog), placed, before, traffic_cost, non_overlap_cost)
 
 
@@ -163,28 +162,28 @@ def _of_actives(rules: RackRules) -> Counts:
 
 
 def _traffic(application_state: ApplicationState, counts: Counts, rules: RackRules) -> RackTraffic | None:
-    """The racks of clients and data, or None if too few are known."""
+    """The racks of clients and partitions; None if a needed one is unknown."""
     if rules is RackRules.HIGH_AVAILABILITY:
         standbys = application_state.assignment_configs.num_standby_replicas > 0
-        # Kafka Streams decides once for actives and standbys, so an unknown rack of a changelog stops both.
+        # Kafka Streams decides once for active tasks and standbys, so an unknown rack of a changelog stops both.
         if not racks_known(application_state, _any if standbys else _is_input):
             return None
     return rack_traffic(application_state, counts)
 
 
 def _owners(tasks: Iterable[TaskId], placed: TasksOfProcesses) -> dict[TaskId, ProcessId]:
-    """The one client that has each of `tasks`. Raises TaskPlacementError."""
-    wanted = {task: list[ProcessId]() for task in sorted(tasks)}
+    """Task -> its only client. Raises TaskPlacementError."""
+    clients_of = {task: list[ProcessId]() for task in sorted(tasks)}
     for client, own in placed.items():
-        for task in own & wanted.keys():
-            wanted[task].append(client)
-    for task, clients in wanted.items():
+        for task in own & clients_of.keys():
+            clients_of[task].append(client)
+    for task, clients in clients_of.items():
         if len(clients) != 1:
             raise TaskPlacementError(task, clients)
-    return {task: clients[0] for task, clients in wanted.items()}
+    return {task: clients[0] for task, clients in clients_of.items()}
 
 
-# How assignors call the optimisation by racks, and the costs of stateless tasks.
+# The optimisation on a Placement, for assignors.
 
 NO_STRATEGY = "none"
 
@@ -197,7 +196,7 @@ class RackCosts:
     non_overlap: int
 
     def configured(self, configs: AssignmentConfigs) -> Self:
-        """These costs, replaced by those that the topology configures."""
+        """The configured costs of the topology, with these as defaults."""
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         return type(self)(
             self.traffic if traffic is None else traffic, self.non_overlap if non_overlap is None else non_overlap
@@ -205,7 +204,7 @@ class RackCosts:
 
 
 STATELESS_COSTS = RackCosts(traffic=1, non_overlap=0)
-"""Tasks without state move for nothing."""
+"""A move of a stateless task is free."""
 
 
 def optimize_placed_actives(
@@ -215,10 +214,9 @@ def optimize_placed_actives(
     costs: RackCosts,
     as_utility: bool = False,
 ) -> None:
-    """Exchange active tasks between clients where that saves traffic between racks.
+    """Exchange active tasks between clients to save traffic between racks.
 
-    `tasks`: those that may move. `as_utility`: follow the rules of KIP-924's utility functions. Raises
-    TaskPlacementError.
+    `tasks`: tasks that may move. `as_utility`: use the rules of KIP-924's utility functions. Raises TaskPlacementError.
     """
     if not tasks or application_state.assignment_configs.rack_aware_assignment_strategy == NO_STRATEGY:
         return
@@ -242,10 +240,10 @@ def optimize_placed_standbys(
     tasks: Collection[TaskId] | None = None,
     as_utility: bool = False,
 ) -> None:
-    """Exchange standbys between clients where that saves traffic between racks.
+    """Exchange standbys between clients to save traffic between racks.
 
-    `allowed`: whether a standby may go from one client to another in the placement of that moment; None: always.
-    `tasks`: those whose standbys may move, None: all. `as_utility`: follow the rules of KIP-924's utility functions.
+    `allowed`: whether a standby may move from one client to another in the current placement; None: always. `tasks`:
+    tasks with standbys that may move, None: all. `as_utility`: use the rules of KIP-924's utility functions.
     """
     if application_state.assignment_configs.rack_aware_assignment_strategy == NO_STRATEGY:
         return

@@ -1,4 +1,4 @@
-"""Assignors that keep tasks where they are."""
+"""The built-in assignors `sticky` and `fallback`, which keep tasks on their clients."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from ..task_id import TaskId
 from .assignor import AssignmentError, TaskAssignment
 from .cluster import ApplicationState, ClientState, ProcessId
-from .placement import Company, LeastLoaded, Placement, followup
+from .placement import LeastLoaded, Placement, TaskPairs, followup
 from .racks import NO_STRATEGY, STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
 
-# The steps that `sticky` and `fallback` share: tasks stay where they were, as far as quotas allow.
+# The common part of `sticky` and `fallback`: tasks stay on their previous clients, as far as quotas allow.
 
 
 class StickyPlacing:
-    """A placement that grows task by task, first the actives, then the standbys.
+    """A placement that grows task by task, first active tasks, then standbys.
 
-    `preserve`: previously active tasks stay, whatever the quota. `threads_first`: of equally loaded clients, the one
+    `preserve`: previously active tasks stay, regardless of quotas. `threads_first`: of equally loaded clients, the one
     with more threads comes first.
     """
 
@@ -31,10 +31,10 @@ class StickyPlacing:
         self.placement = Placement(tasks, clients)
         self._preserve = preserve
         self._least = LeastLoaded(self.placement, threads_first)
-        self._company: Company | None = None
+        self._pairs: TaskPairs | None = None
         numbers = {task: number for number, task in enumerate(self.placement.tasks)}
         states = [clients[client] for client in self.placement.clients]
-        # Of two clients that say they had a task, the last one is believed.
+        # If two clients report a previous task, the last one counts.
         self._was_active = {
             numbers[task]: client
             for client, state in enumerate(states)
@@ -48,19 +48,19 @@ class StickyPlacing:
                     self._was_standby.setdefault(numbers[task], []).append(client)
 
     def place_actives(self) -> None:
-        """Place each task once: where it was, or where a standby of it was, or on the best client."""
+        """Place each task once: on its previous client, on a client with a previous standby, or on the best client."""
         placement = self.placement
         threads = placement.threads
-        each = len(placement.tasks) // sum(threads)
-        room = [each * own for own in threads]
+        tasks_per_thread = len(placement.tasks) // sum(threads)
+        quotas = [tasks_per_thread * number for number in threads]
         for task in sorted(self._was_active):
             client = self._was_active[task]
-            if self._preserve or len(placement.active[client]) < room[client]:
+            if self._preserve or len(placement.active[client]) < quotas[client]:
                 placement.assign_active(client, task)
         for task in sorted(self._was_standby):
             if placement.owner[task] < 0:
                 for client in self._was_standby[task]:
-                    if len(placement.active[client]) < room[client]:
+                    if len(placement.active[client]) < quotas[client]:
                         placement.assign_active(client, task)
                         break
         for task, owner in enumerate(placement.owner):
@@ -69,49 +69,47 @@ class StickyPlacing:
                 placement.assign_active(self._least.for_active() if best is None else best, task)
 
     def optimize(self, step: Callable[[Placement], None]) -> None:
-        """Let `step` exchange active tasks between clients once they are placed."""
-        self._company = Company(self.placement)
+        """Let `step` exchange active tasks between clients after they are placed."""
+        self._pairs = TaskPairs(self.placement)
         step(self.placement)
-        self._company.actives_moved()
+        self._pairs.actives_moved()
 
     def place_standbys(self, tasks: Sequence[int], replicas: int) -> None:
-        """Place `replicas` standbys of each task, or fewer if no more clients are left."""
-        company = self._company = self._company or Company(self.placement)
+        """Place `replicas` standbys of each task, or fewer if there are not enough clients."""
+        pairs = self._pairs = self._pairs or TaskPairs(self.placement)
         for task in tasks if replicas else ():
             for _ in range(replicas):
                 best = self._previous(task)
                 if best is None:
-                    best = self._least.for_standby(task, company)
+                    best = self._least.for_standby(task, pairs)
                 if best is None:
                     break
                 self.placement.assign_standby(best, task)
-                company.standby_added(task, best)
+                pairs.standby_added(task, best)
 
     def _previous(self, task: int) -> int | None:
-        """A client that had the task and is not overloaded: its owner, or else the lightest that had a standby; None if
-        none.
-        """
+        """The previous client of a task, else the lightest one with a previous standby, if not overloaded; or None."""
         owner = self._was_active.get(task)
         standbys = self._was_standby.get(task, ())
         if owner is not None and not self.placement.has(owner, task) and not self._least.overloaded(owner):
             return owner
-        client = self._least.among(task, standbys, self._company) if standbys else None
+        client = self._least.among(task, standbys, self._pairs) if standbys else None
         return None if client is None or self._least.overloaded(client) else client
 
 
-# The built-in assignor `sticky`: as few moves as quotas by threads allow. It needs no lags.
+# The built-in assignor `sticky`: as few moves as quotas by threads allow, without lags.
 
 STICKY_COSTS = RackCosts(traffic=1, non_overlap=10)
 
 
 class Sticky:
-    """A TaskAssignor: tasks stay, or go to their standbys, or to the lightest client.
+    """A TaskAssignor: tasks stay, or move to a client with a standby, or to the lightest client.
 
     It uses racks only if both costs are configured, like the utility functions of KIP-924.
     """
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Place all tasks. Raises NoClientsError."""
+        """Assign all tasks. Raises NoClientsError."""
         clients = application_state.client_states(compute_task_lags=False)
         configs = application_state.assignment_configs
         placing = StickyPlacing(application_state.all_tasks, clients)
@@ -126,9 +124,9 @@ class Sticky:
         if by_racks:
 
             def optimize(placement: Placement) -> None:
-                for stateful, of_kind in ((True, costs), (False, STATELESS_COSTS)):
+                for stateful, kind_costs in ((True, costs), (False, STATELESS_COSTS)):
                     tasks = [task for task, info in enumerate(infos) if info.is_stateful is stateful]
-                    optimize_placed_actives(application_state, placement, tasks, of_kind, as_utility=True)
+                    optimize_placed_actives(application_state, placement, tasks, kind_costs, as_utility=True)
 
             placing.optimize(optimize)
         if configs.num_standby_replicas:
@@ -139,19 +137,19 @@ class Sticky:
         return placing.placement.to_assignment()
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Nothing to remember."""
+        """Do nothing."""
 
 
-# The built-in assignor `fallback`, for when it is not known how far copies are behind.
+# The built-in assignor `fallback`, for unknown lags.
 #
-# Tasks stay where they were. The leader always asks for a follow-up, which may have lags.
+# Tasks stay on their previous clients. The leader always requests a follow-up, which may have lags.
 
 
 class Fallback:
-    """A TaskAssignor that keeps previously active tasks whatever the balance, and needs no lags."""
+    """A TaskAssignor that keeps previously active tasks, regardless of the balance, and needs no lags."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Keep tasks where they were and place the others. Raises NoClientsError."""
+        """Keep tasks on their previous clients and assign the others. Raises NoClientsError."""
         tasks, configs = application_state.all_tasks, application_state.assignment_configs
         clients = application_state.client_states(compute_task_lags=False)
         placing = StickyPlacing(tasks, clients, preserve=True, threads_first=True)
@@ -161,4 +159,4 @@ class Fallback:
         return placing.placement.to_assignment(followup(application_state))
 
     def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Nothing to remember."""
+        """Do nothing."""

@@ -1,7 +1,7 @@
-"""Reads JSON strictly. Everything that a case must not contain is refused with a sentence.
+"""Strict reading of JSON. Invalid values raise an error with their location.
 
-Refused are unknown and repeated keys, NaN and infinities, fractions where a count belongs, booleans as numbers, and
-numbers beyond 64 bits.
+Invalid are unknown and repeated keys, NaN and infinities, fractions for counts, booleans for numbers, and numbers
+beyond 64 bits.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _Default = TypeVar("_Default")
 
 
 class CaseError(HeadwaterError):
-    """A case that cannot be read. `where`: the place in it, such as `clients[0].threads`; "" for the whole case."""
+    """An unreadable case. `where`: the location in it, such as `clients[0].threads`; "" for the whole case."""
 
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}" if where else problem)
@@ -32,7 +32,7 @@ class CaseError(HeadwaterError):
 
 
 def parse(line: bytes) -> Any:
-    """The value of a line of JSON. Raises CaseError."""
+    """The value in a line of JSON. Raises CaseError."""
     try:
         return _DECODER.decode(line.decode("utf-8"))
     except UnicodeDecodeError as error:
@@ -41,7 +41,7 @@ def parse(line: bytes) -> Any:
         raise CaseError("", f"not JSON: {error.msg.removesuffix(' at')} at column {error.colno}") from None
     except RecursionError:
         raise CaseError("", "nested too deeply") from None
-    except ValueError:  # Python's own limit to the digits of a number
+    except ValueError:  # Python's limit of the digits of a number
         raise CaseError("", "a number that does not fit into 64 bits") from None
 
 
@@ -54,7 +54,7 @@ def task_id(value: Any, where: str) -> TaskId:
 
 
 def text(value: Any, where: str) -> str:
-    """A text that is not empty. Raises CaseError."""
+    """A non-empty text. Raises CaseError."""
     if not isinstance(value, str) or not value:
         raise CaseError(where, f"expected a text, found {shown(value)}")
     return value
@@ -68,7 +68,7 @@ def flag(value: Any, where: str) -> bool:
 
 
 def integer(least: int) -> Callable[[Any, str], int]:
-    """Reads a whole number from `least` on that fits into 64 bits."""
+    """A reader of 64-bit integers of at least `least`."""
 
     def read(value: Any, where: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= LONGEST:
@@ -86,34 +86,34 @@ def number(value: Any, where: str) -> float:
 
 
 def optional(read: Callable[[Any, str], _Read]) -> Callable[[Any, str], _Read | None]:
-    """Reads what `read` reads, or null."""
+    """A reader of null, or of what `read` reads."""
     return lambda value, where: None if value is None else read(value, where)
 
 
 def items(value: Any, where: str) -> Iterator[tuple[Any, str]]:
-    """The items of a list, each with its place. Raises CaseError."""
+    """The items of a list with their locations. Raises CaseError."""
     if not isinstance(value, list):
         raise CaseError(where, f"expected a list, found {shown(value)}")
     return ((item, f"{where}[{number}]") for number, item in enumerate(value))
 
 
 def distinct(read: Callable[[Any, str], _Read]) -> Callable[[Any, str], tuple[_Read, ...]]:
-    """Reads a list whose items `read` reads, none of them twice."""
+    """A reader of a list of distinct items, each read by `read`."""
 
     def read_all(value: Any, where: str) -> tuple[_Read, ...]:
-        found: dict[_Read, None] = {}
-        for item, place in items(value, where):
-            each = read(item, place)
-            if each in found:
-                raise CaseError(place, f"{shown(item)} is there twice")
-            found[each] = None
-        return tuple(found)
+        distinct_items: dict[_Read, None] = {}
+        for json_item, location in items(value, where):
+            item = read(json_item, location)
+            if item in distinct_items:
+                raise CaseError(location, f"{shown(json_item)} is there twice")
+            distinct_items[item] = None
+        return tuple(distinct_items)
 
     return read_all
 
 
 class Fields:
-    """The fields of an object, whose keys must be among `known`. `where`: its place in the case."""
+    """The fields of an object. `known`: the valid keys. `where`: its location in the case."""
 
     def __init__(self, value: Any, where: str, known: Iterable[str]) -> None:
         """Raises CaseError."""
@@ -128,22 +128,22 @@ class Fields:
                 raise CaseError(where, f"unknown key {shown(key)}, {hint}")
 
     def read(self, key: str, read: Callable[[Any, str], _Read]) -> _Read:
-        """A field that must be there. Raises CaseError."""
+        """A required field. Raises CaseError."""
         if key not in self._value:
             raise CaseError(self.where, f"{key!r} is missing")
-        return read(self._value[key], self.place(key))
+        return read(self._value[key], self.location(key))
 
     def get(self, key: str, read: Callable[[Any, str], _Read], default: _Default) -> _Read | _Default:
-        """A field, or `default` where it is not there. Raises CaseError."""
-        return read(self._value[key], self.place(key)) if key in self._value else default
+        """An optional field, or `default`. Raises CaseError."""
+        return read(self._value[key], self.location(key)) if key in self._value else default
 
-    def place(self, key: str) -> str:
-        """Where a field is."""
+    def location(self, key: str) -> str:
+        """The location of a field."""
         return f"{self.where}.{key}" if self.where else key
 
 
 def shown(value: Any) -> str:
-    """A value in a message: short ones as JSON, lists and objects by what they are."""
+    """A value in a message: as JSON, shortened; lists and objects by their type."""
     if isinstance(value, list | dict):
         return "a list" if isinstance(value, list) else "an object"
     if isinstance(value, int | float) and not isinstance(value, bool) and abs(value) > LONGEST:
@@ -154,19 +154,19 @@ def shown(value: Any) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    value = dict(pairs)
+    if len(value) < len(pairs):
         seen: set[str] = set()
         for key, _ in pairs:
             if key in seen:
                 raise CaseError("", f"the key {shown(key)} is there twice in one object")
             seen.add(key)
-    return found
+    return value
 
 
 def _no_constant(name: str) -> NoReturn:
     raise CaseError("", f"not JSON: {name} is no number")
 
 
-# One for all lines: each decoder is a cycle that only a collection frees.
+# One decoder for all lines: it is a reference cycle that only a garbage collection frees.
 _DECODER = json.JSONDecoder(object_pairs_hook=_once, parse_constant=_no_constant)

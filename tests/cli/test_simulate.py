@@ -178,4 +178,4 @@ def test_assignor_that_raises_is_told_with_its_line(headwater: Headwater, shop: 
     assert result.exit_code == 1
     assert "Traceback" not in result.output
     assert "error: assignor broken raised IndexError: list index out of range (" in result.stderr
-    assert "broken.py:8) when it was to place the tasks of sales" in result.stderr
+    assert "broken.py:8) when it assigned the tasks of sales" in result.stderr

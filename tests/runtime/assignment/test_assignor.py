@@ -124,8 +124,8 @@ def test_answer_is_that_which_was_validated_whatever_the_assignor_does_to_it_lat
 @pytest.mark.parametrize(
     ("answer", "problem"),
     [
-        (None, "answered with NoneType, not with a TaskAssignment"),
-        ({A: [T00]}, "answered with dict, not with a TaskAssignment"),
+        (None, "returned NoneType, not a TaskAssignment"),
+        ({A: [T00]}, "returned dict, not a TaskAssignment"),
         (
             TaskAssignment([ClientAssignment(A, (), "soon"), ClientAssignment(B)]),  # type: ignore[arg-type]
             "asks for a follow-up at 'soon', not in whole ms since 1970",

@@ -14,7 +14,7 @@ from headwater.runtime.assignment.assignor import (
     NotAnAssignmentError,
     TaskAssignment,
     TaskType,
-    ask,
+    run_assignor,
 )
 from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo
 from headwater.runtime.task_id import TaskId
@@ -42,8 +42,8 @@ class Says:
 
 @pytest.mark.parametrize("name", [7, None, b"a"])
 def test_process_id_that_is_no_text_is_refused(name: Any) -> None:
-    with pytest.raises(NotAnAssignmentError, match="which is no process id"):
-        ask(Says([ClientAssignment(A), ClientAssignment(name)]), STATE)
+    with pytest.raises(NotAnAssignmentError, match="which is not a process id"):
+        run_assignor(Says([ClientAssignment(A), ClientAssignment(name)]), STATE)
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_process_id_that_is_no_text_is_refused(name: Any) -> None:
 )
 def test_task_that_is_none_is_refused_and_not_passed_over(task: AssignedTask) -> None:
     with pytest.raises(NotAnAssignmentError, match="no AssignedTask of a TaskId and a TaskType"):
-        ask(Says([ClientAssignment(A, [task])]), STATE)
+        run_assignor(Says([ClientAssignment(A, [task])]), STATE)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_task_that_is_none_is_refused_and_not_passed_over(task: AssignedTask) ->
 )
 def test_assignor_that_ends_the_process_is_an_error(assignor: Says) -> None:
     with pytest.raises(NotAnAssignmentError, match=r"wants to end the process: SystemExit\(0\)"):
-        ask(assignor, STATE)
+        run_assignor(assignor, STATE)
 
 
 def test_assignor_without_its_methods_is_an_error_that_names_them() -> None:
     with pytest.raises(NotAnAssignmentError, match="has no method assign: it is of <class 'object'>"):
-        ask(object(), STATE)  # type: ignore[arg-type]
+        run_assignor(object(), STATE)  # type: ignore[arg-type]
 
 
 def test_assignor_that_raises_what_no_plugin_should_is_an_error() -> None:
     with pytest.raises(NotAnAssignmentError, match=r"wants to end the process: CancelledError\('stop'\)"):
-        ask(Says(CancelledError("stop")), STATE)
+        run_assignor(Says(CancelledError("stop")), STATE)

@@ -287,7 +287,7 @@ def test_tasks_that_an_assignor_names_by_numbers_alone_keep_their_names_in_the_l
         (
             Answering(nothing=True),
             [],
-            AssignorFailure("NO_ASSIGNMENT", "the assignor answered with NoneType, not with a TaskAssignment"),
+            AssignorFailure("NO_ASSIGNMENT", "the assignor returned NoneType, not a TaskAssignment"),
         ),
     ],
 )

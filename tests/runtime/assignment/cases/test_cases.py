@@ -14,7 +14,7 @@ from headwater.runtime.assignment.assignor import (
     TaskAssignment,
     TaskType,
 )
-from headwater.runtime.assignment.cases import answer, case_from_json
+from headwater.runtime.assignment.cases import case_from_json, run_case
 from headwater.runtime.assignment.cluster import (
     ApplicationState,
     AssignmentConfigs,
@@ -259,7 +259,7 @@ def test_answer_is_sorted_by_client_subtopology_and_partition() -> None:
     ]
     assignor = Fixed(ClientAssignment(ProcessId("b"), placed), ClientAssignment(ProcessId("a"), (), 90))
 
-    found = answer(case_from_json(changed(id=7, clients=clients, tasks=tasks)), assignor)
+    found = run_case(case_from_json(changed(id=7, clients=clients, tasks=tasks)), assignor)
 
     assert json.dumps(found.to_json()) == (
         '{"id": 7, "assignments": {"a": {"active": [], "standby": []}, '
@@ -271,7 +271,7 @@ def test_answer_is_sorted_by_client_subtopology_and_partition() -> None:
 def test_invalid_answer_is_shown_with_what_is_wrong_and_the_assignor_is_told() -> None:
     assignor = Fixed(ClientAssignment(ProcessId("z"), [AssignedTask(TaskId(0, 0), TaskType.ACTIVE)]))
 
-    found = answer(case_from_json(MINIMAL), assignor).to_json()
+    found = run_case(case_from_json(MINIMAL), assignor).to_json()
 
     assert found["validation"] == "MISSING_PROCESS_ID"
     assert found["error"] == "the assignment has no entry for a client: a"

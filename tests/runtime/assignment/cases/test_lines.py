@@ -14,7 +14,7 @@ import pytest
 from headwater.errors import HeadwaterError
 from headwater.runtime.assignment.assignor import AssignmentError, TaskAssignment, TaskAssignor
 from headwater.runtime.assignment.balanced import BalancedCount
-from headwater.runtime.assignment.cases import answers
+from headwater.runtime.assignment.cases import run_cases
 from headwater.runtime.assignment.cluster import ApplicationState
 
 GOOD = b'{"id": "good", "clients": [{"process_id": "a", "threads": 1}], "tasks": [{"id": "0_0"}]}'
@@ -26,7 +26,7 @@ def balanced(name: str, options: Mapping[str, Any]) -> TaskAssignor:
 
 
 def answered(text: bytes, make: Any = balanced, longest: int = 2**20) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in answers(io.BytesIO(text), make, longest)]
+    return [json.loads(line) for line in run_cases(io.BytesIO(text), make, longest)]
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r\n", b""])
@@ -122,7 +122,7 @@ def test_memory_does_not_grow_with_the_lines() -> None:
 
     def peak(lines: int) -> int:
         tracemalloc.start()
-        for number, _ in enumerate(answers(Endless(lines), balanced)):  # type: ignore[arg-type]
+        for number, _ in enumerate(run_cases(Endless(lines), balanced)):  # type: ignore[arg-type]
             if number % 100 == 0:
                 gc.collect()
         _, highest = tracemalloc.get_traced_memory()
