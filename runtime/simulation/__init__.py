@@ -1,4 +1,4 @@
-"""Simulates assignments: what an assignor does when clients come and go. No topology is run.
+"""Simulates an assignor while clients join and leave. No topology is run.
 
-The model's clients hold copies of state, counted in changelog records, and restore at a given rate.
+Simulated clients have copies of state, counted in changelog records, and restore them at a given rate.
 """

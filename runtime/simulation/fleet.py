@@ -1,4 +1,4 @@
-"""Simulated clients, and what happens to them."""
+"""Simulated clients, and the events of a simulation."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from ..assignment.cluster import LATEST_OFFSET, ApplicationState, AssignmentConf
 from ..task_id import TaskId
 from .model import Assumptions, Member, SimulatedTask, duration_ms
 
-# The clients of a simulation at one moment: who runs which task, and how much of each task's state each client holds.
+# The clients of a simulation at one time: the tasks of each client, and its copies of state.
 #
 # Where Kafka Streams leaves a choice, the model has these rules. A client restores one task after another: first tasks
-# that nobody runs, then standbys, each sorted by id. Standbys that have caught up stay caught up. A copy that is no
-# longer wanted stays on disk for ten minutes and falls behind; until then it counts as a previous standby. A task is
-# down from the moment at which its client is lost or its new client must restore it, until it runs.
+# that are down, then standbys, both sorted by id. Standbys that have caught up stay caught up. A copy that is not
+# assigned any more stays on disk for ten minutes and falls behind; until then it counts as a previous standby. A task
+# is down from the time when its client is lost, or its new client must restore it, until it runs.
 
 CLEANUP_MS = 600_000
-"""How long an unused copy stays on disk, as Kafka Streams' state.cleanup.delay.ms."""
+"""How long an unassigned copy stays on disk, as Kafka Streams' state.cleanup.delay.ms."""
 
 
 @dataclass
 class Copy:
-    """A client's copy of a task's state. `held`: changelog records. `unused_since`: in ms, None while it is wanted."""
+    """A client's copy of a task's state. `records`: changelog records applied. `unused_since`: in ms; None while it is
+    assigned.
+    """
 
-    held: float = 0.0
+    records: float = 0.0
     unused_since: float | None = None
 
 
 @dataclass(frozen=True)
 class Restored:
-    """What happened in a period of time: restored records and bytes, and how long each task has been down at its end,
-    in ms.
+    """The restores in a period of time: records and bytes. `by_task`: records by client and task. `down`: how long each
+    task was down at the end of its downtime or of the period, in ms.
     """
 
     records: float = 0.0
@@ -45,7 +47,7 @@ class Restored:
 
 
 class Fleet:
-    """The clients at one moment. Times are ms since the simulation began."""
+    """The clients at one time. Times are ms since the start of the simulation."""
 
     def __init__(self, tasks: Iterable[SimulatedTask], members: Iterable[Member], assumptions: Assumptions) -> None:
         self.tasks = {task.info.id: task for task in sorted(tasks, key=lambda task: task.info.id)}
@@ -60,16 +62,16 @@ class Fleet:
         self._down_since: dict[TaskId, float] = {}
 
     def fill(self) -> None:
-        """Let the state of all tasks grow to its size, on the clients that have it."""
+        """Grow the state of all tasks to its size, on the clients that have it."""
         for task, simulated in self.tasks.items():
             before, self._ends[task] = self._ends[task], float(simulated.size.records)
             for copies in self._copies.values():
                 copy = copies.get(task)
-                if copy is not None and copy.held >= before:
-                    copy.held = self._ends[task]
+                if copy is not None and copy.records >= before:
+                    copy.records = self._ends[task]
 
     def join(self, member: Member) -> None:
-        """A client joins, or comes back with what its disk holds."""
+        """A client joins, or returns with the state on its disk."""
         self.members[member.name] = member
         self._copies.setdefault(member.name, {})
 
@@ -79,7 +81,9 @@ class Fleet:
         for task in [task for task, owner in self.owner.items() if owner == name]:
             del self.owner[task]
             self._stop(task)
-        self.standbys = {task: tuple(each for each in names if each != name) for task, names in self.standbys.items()}
+        self.standbys = {
+            task: tuple(client for client in clients if client != name) for task, clients in self.standbys.items()
+        }
         if not keeps_disk:
             del self._copies[name]
             return
@@ -87,7 +91,7 @@ class Fleet:
             copy.unused_since = self.now
 
     def state(self, configs: AssignmentConfigs, start_ms: int = 0) -> ApplicationState:
-        """The state that an assignor is given now."""
+        """The current input of an assignor."""
         self._clean()
         clients = {ProcessId(name): self._client(member, configs) for name, member in sorted(self.members.items())}
         return ApplicationState(
@@ -100,7 +104,7 @@ class Fleet:
         )
 
     def place(self, assignments: Mapping[ProcessId, ClientAssignment]) -> None:
-        """Carry out an assignment. Tasks that need no restoring run at once."""
+        """Carry out an assignment. Tasks that need no restore run at once."""
         before, self.owner, standbys = self.owner, {}, dict[TaskId, list[str]]()
         for name, assignment in sorted(assignments.items()):
             for task in assignment.of_type(TaskType.ACTIVE):
@@ -118,18 +122,18 @@ class Fleet:
                 self._start(task)
 
     def restoring(self) -> dict[tuple[str, TaskId], float]:
-        """What is being restored: client and task -> remaining records."""
+        """The running restores: (client, task) -> remaining records."""
         return {(name, task): self._missing(name, task) for name in self.members for task in self._queue(name)}
 
     def settles_at(self) -> float:
-        """When everything that is being restored now will be restored."""
-        to_go = dict.fromkeys(self.members, 0.0)
+        """The time when all running restores end."""
+        seconds = dict.fromkeys(self.members, 0.0)
         for (name, task), records in self.restoring().items():
-            to_go[name] += self._seconds(task, records)
-        return self.now + 1000 * max(to_go.values(), default=0.0)
+            seconds[name] += self._seconds(task, records)
+        return self.now + 1000 * max(seconds.values(), default=0.0)
 
     def advance(self, until: float) -> Restored:
-        """Let time pass: clients restore, and running tasks add to their changelogs."""
+        """Advance the time to `until`: clients restore, and running tasks add records to their changelogs."""
         by_task: dict[tuple[str, TaskId], float] = {}
         started: dict[TaskId, float] = dict.fromkeys(self.running, self.now)
         down: dict[TaskId, float] = {}
@@ -140,7 +144,7 @@ class Fleet:
                 took = min(1000 * self._seconds(task, missing), until - clock)
                 done = missing if clock + 1000 * self._seconds(task, missing) <= until else self._records(task, took)
                 clock += took
-                self._copies[name][task].held += done
+                self._copies[name][task].records += done
                 by_task[name, task] = done
                 if self.owner.get(task) == name and done == missing:
                     down[task] = clock - self._down_since[task]
@@ -167,11 +171,11 @@ class Fleet:
         )
 
     def _lags(self) -> Lags:
-        """The lags of all stateful tasks on all clients. A client without a copy lacks all records."""
+        """The lags of all stateful tasks on all clients. The lag of a client without a copy is the whole changelog."""
         ends = {task: round(self._ends[task]) for task, simulated in self.tasks.items() if simulated.info.is_stateful}
         lags = {ProcessId(name): dict(ends) for name in self.members}
-        for name, of in lags.items():
-            of |= {task: round(self._missing(name, task)) for task in self._copies[name]}
+        for name, by_task in lags.items():
+            by_task |= {task: round(self._missing(name, task)) for task in self._copies[name]}
         # As in Kafka Streams, the client that runs a task reports -2 instead of a lag.
         for task in self.running & ends.keys():
             lags[ProcessId(self.owner[task])][task] = LATEST_OFFSET
@@ -179,12 +183,12 @@ class Fleet:
 
     def _missing(self, name: str, task: TaskId) -> float:
         copy = self._copies[name].get(task)
-        return max(self._ends[task] - (copy.held if copy else 0.0), 0.0)
+        return max(self._ends[task] - (copy.records if copy else 0.0), 0.0)
 
     def _queue(self, name: str) -> list[TaskId]:
         actives = [task for task, owner in self.owner.items() if owner == name and task not in self.running]
         standbys = [task for task, names in self.standbys.items() if name in names]
-        # Tasks that are down come first, as in Kafka Streams, whose restoring thread pauses standbys meanwhile.
+        # Tasks that are down come first, as in Kafka Streams: its restore thread pauses standbys meanwhile.
         return sorted(actives) + sorted(task for task in standbys if self._missing(name, task) > 0)
 
     def _use_copies(self, task: TaskId) -> None:
@@ -215,11 +219,11 @@ class Fleet:
         return self._assumptions.restore.seconds(records, self.tasks[task].record_bytes)
 
     def _records(self, task: TaskId, milliseconds: float) -> float:
-        one = self._seconds(task, 1.0)
-        return milliseconds / 1000 / one if one else 0.0
+        seconds_per_record = self._seconds(task, 1.0)
+        return milliseconds / 1000 / seconds_per_record if seconds_per_record else 0.0
 
     def _grow(self, started: Mapping[TaskId, float], until: float) -> None:
-        """Changelogs grow from the moment their tasks run. Copies that are in use and had caught up follow."""
+        """Grow changelogs from the time when their tasks run. Assigned copies that had caught up follow."""
         for task, since in started.items():
             if not self.tasks[task].size.records:
                 continue
@@ -227,9 +231,9 @@ class Fleet:
             self._ends[task] += self._assumptions.updates * (until - since) / 1000
             for copies in self._copies.values():
                 copy = copies.get(task)
-                # Only copies that had caught up follow. One that is restoring has further to go.
-                if copy is not None and copy.unused_since is None and copy.held >= before:
-                    copy.held = self._ends[task]
+                # A copy that is restoring has more records to restore.
+                if copy is not None and copy.unused_since is None and copy.records >= before:
+                    copy.records = self._ends[task]
 
 
 def _expired(copy: Copy, now: float) -> bool:
@@ -239,7 +243,7 @@ def _expired(copy: Copy, now: float) -> bool:
 # Parses the events of a simulation: `kill c2; add 3; restart c1 2m; roll`.
 
 RESTART_MS = 30_000
-"""How long a restarting client is away, unless the event says otherwise."""
+"""How long a restarting client is away, by default."""
 
 LONGEST_AWAY_MS = 365 * 86_400_000
 
@@ -251,13 +255,13 @@ FORMS = {
     "restart": "restart NAME... [DURATION]",
     "roll": "roll [DURATION]",
 }
-"""The events, and how each is written."""
+"""The events, and their forms."""
 
 _DURATION = re.compile(r"[0-9]+(\.[0-9]+)?(ms|s|m|h|d)")
 
 
 class EventError(HeadwaterError):
-    """An event that cannot be read or cannot happen. `event`: as it was written."""
+    """An event that cannot be parsed or cannot happen. `event`: its text."""
 
     exit_code = 2
 
@@ -268,7 +272,7 @@ class EventError(HeadwaterError):
 
 @dataclass(frozen=True)
 class Event:
-    """One event. `kind`: a key of FORMS, which decides the fields that are used. `text`: as written."""
+    """One event. `kind`: a key of FORMS, which determines the used fields. `text`: as written."""
 
     kind: str
     text: str
@@ -280,45 +284,41 @@ class Event:
 
 def parse_events(text: str) -> tuple[Event, ...]:
     """The events of a text, separated by `;` or line ends. Raises EventError."""
-    written = (" ".join(each.split()) for each in re.split(r"[;\n]", text))
-    return tuple(_event(each) for each in written if each)
+    texts = (" ".join(part.split()) for part in re.split(r"[;\n]", text))
+    return tuple(_event(event) for event in texts if event)
 
 
 def _event(text: str) -> Event:
-    kind, *words = text.split(" ")
-    match kind, words:
+    kind, *arguments = text.split(" ")
+    match kind, arguments:
         case "kill", ["rack", rack]:
             return Event(kind, text, rack=rack)
         case "kill", [first, *_] if first != "rack":
-            return Event(kind, text, names=tuple(words))
+            return Event(kind, text, names=tuple(arguments))
         case "add", [number] | [number, _] if re.fullmatch("[0-9]{1,9}", number):
             if not 1 <= int(number) <= MOST_ADDED:
                 raise EventError(text, f"add from 1 to {MOST_ADDED:,} clients")
-            return Event(kind, text, count=int(number), rack=words[1] if len(words) > 1 else None)
-        case "restart", [_, *_] if not _DURATION.fullmatch(words[0]):
-            names, away_ms = _away(text, words)
+            return Event(kind, text, count=int(number), rack=arguments[1] if len(arguments) > 1 else None)
+        case "restart", [_, *_] if not _DURATION.fullmatch(arguments[0]):
+            names, away_ms = _names_and_duration(text, arguments)
             return Event(kind, text, names=names, away_ms=away_ms)
         case "roll", [] | [_]:
-            names, away_ms = _away(text, words)
+            names, away_ms = _names_and_duration(text, arguments)
             if not names:
                 return Event(kind, text, away_ms=away_ms)
     if kind in FORMS:
-        raise EventError(text, f"it is written {FORMS[kind]}")
-    raise EventError(text, f"there is no event {kind!r}", guess(kind, FORMS, _known()))
+        raise EventError(text, f"the form is {FORMS[kind]}")
+    raise EventError(text, f"there is no event {kind!r}", guess(kind, FORMS, f"events: {'; '.join(FORMS.values())}"))
 
 
-def _away(text: str, words: list[str]) -> tuple[tuple[str, ...], int]:
-    """The names, and the duration after them."""
-    if not words or not _DURATION.fullmatch(words[-1]):
-        return tuple(words), RESTART_MS
+def _names_and_duration(text: str, arguments: list[str]) -> tuple[tuple[str, ...], int]:
+    """The names, and the duration after them in ms."""
+    if not arguments or not _DURATION.fullmatch(arguments[-1]):
+        return tuple(arguments), RESTART_MS
     try:
-        away_ms = duration_ms(words[-1])
+        away_ms = duration_ms(arguments[-1])
     except ValueError as error:  # too many digits
         raise EventError(text, str(error)) from None
     if away_ms > LONGEST_AWAY_MS:
         raise EventError(text, "a client that is away for more than a year does not come back")
-    return tuple(words[:-1]), away_ms
-
-
-def _known() -> str:
-    return f"events: {'; '.join(FORMS.values())}"
+    return tuple(arguments[:-1]), away_ms

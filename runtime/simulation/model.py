@@ -1,4 +1,4 @@
-"""What is simulated."""
+"""The input of a simulation: tasks, clients and assumptions."""
 
 from __future__ import annotations
 
@@ -20,39 +20,39 @@ _QUANTITY = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,6})?) ?([A-Za-z]*)", re.ASCII)
 
 
 def duration_ms(text: str) -> int:
-    """The milliseconds of `10ms 5s 10m 1h 2d`. Raises ValueError."""
+    """The milliseconds of a duration such as `10ms`, `5s`, `10m`, `1h` or `2d`. Raises ValueError."""
     return round(_quantity(text, _DURATIONS_MS, "a duration such as 30s or 2m"))
 
 
 def size_bytes(text: str) -> int:
-    """The bytes of `500B 20kB 64MB 1.5GB 1TB`, or of a bare number. Raises ValueError."""
+    """The bytes of a size such as `500B`, `20kB`, `64MB`, `1.5GB`, `1TB` or `500`. Raises ValueError."""
     return round(_quantity(text, {"": 1, **_SIZES}, "a size such as 64MB"))
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A number of records in a second, or of bytes; the other field is None."""
+    """Records per second, or bytes per second; the other field is None."""
 
     records: float | None = None
     bytes: float | None = None
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """`100000` means records, `20MB` means bytes; `/s` may follow. Raises ValueError."""
+        """Parse `100000` as records and `20MB` as bytes, with an optional `/s`. Raises ValueError."""
         value = _quantity(text.removesuffix("/s"), {"": 1, **_SIZES}, "a rate such as 100000 (records) or 20MB")
         if not value:
             raise ValueError(f"{text!r} would never end")
         return cls(records=value) if text.removesuffix("/s").strip()[-1].isdigit() else cls(bytes=value)
 
     def seconds(self, records: float, record_bytes: float) -> float:
-        """How many seconds `records` of this size take."""
+        """The seconds for `records` of this size."""
         if self.records is not None:
             return records / self.records
         return records * record_bytes / (self.bytes or 1.0)
 
 
 def shown_duration(milliseconds: float) -> str:
-    """`0 s`, `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
+    """A duration as text: `0 s`, `12.5 s`, `3 min 20 s`, `2 h 5 min`."""
     seconds = milliseconds / 1000
     if seconds < 60:
         return f"{seconds:.1f} s".replace(".0 s", " s")
@@ -63,7 +63,7 @@ def shown_duration(milliseconds: float) -> str:
 
 
 def shown_size(size: float) -> str:
-    """`0 B`, `64 MB`, `1.5 GB`."""
+    """A size in bytes as text: `0 B`, `64 MB`, `1.5 GB`."""
     for unit in reversed(_SIZES):
         if size >= _SIZES[unit] or unit == "B":
             return (
@@ -74,11 +74,11 @@ def shown_size(size: float) -> str:
     raise AssertionError
 
 
-def _quantity(text: str, units: dict[str, int], wanted: str) -> float:
-    found = _QUANTITY.fullmatch(text.strip())
-    if found is None or found[2] not in units:
-        raise ValueError(f"{text!r} is not {wanted}; units: {', '.join(filter(None, units))}")
-    return float(found[1]) * units[found[2]]
+def _quantity(text: str, units: dict[str, int], expected: str) -> float:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None or match[2] not in units:
+        raise ValueError(f"{text!r} is not {expected}; units: {', '.join(filter(None, units))}")
+    return float(match[1]) * units[match[2]]
 
 
 # The input of a simulation: the tasks of a topology, the clients, and the assumptions about both.
@@ -86,7 +86,7 @@ def _quantity(text: str, units: dict[str, int], wanted: str) -> float:
 
 @dataclass(frozen=True)
 class Size:
-    """The size of a task's changelogs, which restoring from nothing reads."""
+    """The size of a task's changelogs, which a restore of an empty store reads."""
 
     records: int
     bytes: int
@@ -94,11 +94,11 @@ class Size:
 
 @dataclass(frozen=True)
 class Assumptions:
-    """What the model cannot know about a cluster.
+    """Assumptions about a cluster.
 
-    `restore`: how fast one client restores, all its tasks together. `size`: of a stateful task that was not measured.
-    `updates`: changelog records that a running task writes in a second. `replication`: how many racks have a replica of
-    a partition, if racks are given.
+    `restore`: the restore rate of one client, for all its tasks together. `size`: of a stateful task without a
+    measurement. `updates`: changelog records per second of a running task. `replication`: the number of racks with a
+    replica of a partition, if racks are given.
     """
 
     restore: Rate = field(default_factory=lambda: Rate(records=100_000))
@@ -109,7 +109,7 @@ class Assumptions:
 
 @dataclass(frozen=True)
 class Member:
-    """A client. `rack`: None if racks are not considered."""
+    """A client. `rack`: None without racks."""
 
     name: str
     threads: int
@@ -118,7 +118,7 @@ class Member:
 
 @dataclass(frozen=True)
 class SimulatedTask:
-    """A task and the size of what it would restore, which is 0 if none of its stores has a changelog."""
+    """A task and the size of its changelogs, which is 0 without changelogs."""
 
     info: TaskInfo
     size: Size = Size(0, 0)
@@ -131,7 +131,7 @@ class SimulatedTask:
 
 @dataclass(frozen=True)
 class Application:
-    """One topology to simulate. `measured`: whether sizes come from the log and are not assumed."""
+    """One topology to simulate. `measured`: whether sizes are from the log instead of assumptions."""
 
     name: str
     assignor: str
@@ -142,7 +142,7 @@ class Application:
 
 
 def members(count: int, threads: int, racks: Sequence[str], first: int = 1) -> tuple[Member, ...]:
-    """Clients c1, c2, ... dealt to the racks in turn."""
+    """`count` clients c1, c2, ..., on the racks in turn. `first`: the first number."""
     return tuple(
         Member(f"c{number}", threads, racks[(number - 1) % len(racks)] if racks else None)
         for number in range(first, first + count)
@@ -152,10 +152,10 @@ def members(count: int, threads: int, racks: Sequence[str], first: int = 1) -> t
 def application(
     topology: Topology, assumptions: Assumptions, racks: Sequence[str] = (), log: LogState | None = None
 ) -> Application:
-    """The tasks of a topology. `log`: what the application has committed. If it has run, sizes come from there."""
-    # Generation 0: no driver has run it yet, so there is nothing to measure.
+    """The tasks of a topology. `log`: the committed state of the application, with sizes if it has run."""
+    # Generation 0: no driver has run it, so there are no measurements.
     ran = log if log is not None and log.generation > 0 else None
-    replicas = _Racks(racks, assumptions.replication).of
+    replicas = _Racks(racks, assumptions.replication).of_partition
     tasks = [task_info(topology.application, task, part, replicas) for task, part in tasks_of(topology).items()]
     return Application(
         name=topology.name,
@@ -169,12 +169,12 @@ def application(
 
 @dataclass(frozen=True)
 class _Racks:
-    """Partition p has its replicas on rack p and the racks after it, in a circle."""
+    """Partition p has its replicas on rack p and the next ones, modulo the number of racks."""
 
     names: Sequence[str]
     replication: int
 
-    def of(self, partition: int) -> frozenset[str] | None:
+    def of_partition(self, partition: int) -> frozenset[str] | None:
         if not self.names:
             return None
         return frozenset(self.names[(partition + n) % len(self.names)] for n in range(self.replication))
@@ -187,8 +187,8 @@ def _assumed(task: TaskInfo, assumptions: Assumptions) -> SimulatedTask:
 
 
 def _measured(task: TaskInfo, log: LogState) -> SimulatedTask:
-    """The task with the size of its changelogs and the rate at which it took records."""
-    found = measured(task, log)
-    changelogs = [each.topic for each in task.topic_partitions if each.is_changelog]
+    """The task with the measured size of its changelogs and rate of its records."""
+    info = measured(task, log)
+    changelogs = [partition.topic for partition in task.topic_partitions if partition.is_changelog]
     records = sum(log.end(topic, task.id.partition) for topic in changelogs)
-    return SimulatedTask(found, Size(records, found.state_bytes or 0))
+    return SimulatedTask(info, Size(records, info.state_bytes or 0))

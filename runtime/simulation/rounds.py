@@ -1,4 +1,4 @@
-"""Rounds of a scenario."""
+"""Runs a simulation, round by round."""
 
 from __future__ import annotations
 
@@ -26,30 +26,28 @@ from .fleet import Event, EventError, Fleet, Restored, parse_events
 from .model import Application, Assumptions, Member, application, members
 from .report import Move, Placement, Round, Simulation
 
-# Runs a simulation round by round: clients come and go, and the assignor answers until no task moves.
+# Clients join and leave, and the assignor is called until no task moves.
 #
-# The first placement is that of an application without state. Then its state grows to its size on the clients that have
-# it, and the events happen. Each event waits until the previous one has settled: nothing is being restored, and the
-# assignor asks for no further round or has changed nothing in the last one that it asked for.
+# The first assignment is for an application without state. Then its state grows to its size on the clients that have
+# it, and the events happen. An event waits until the previous one has settled: nothing is being restored, and the
+# assignor requests no further round, or has changed nothing in the last one that it requested.
 
 MOST_ROUNDS = 200
-"""The most rounds of one event.
-
-An assignor that moves tasks for ever is stopped there; the event counts as not settled.
-"""
+"""The most rounds of one event. After them the event counts as not settled, for an assignor that moves tasks for
+ever."""
 
 LEAST_PAUSE_MS = 1_000.0
-"""The least time between two rounds if an assignor asks for another one at once."""
+"""The least time between two rounds, if an assignor requests another one at once."""
 
-_LIKE_A_CLIENT = 0.8
-"""How similar names of clients must be for a suggestion: `c12` is no misspelt `c21`."""
+_SIMILARITY = 0.8
+"""The similarity of clients' names for a suggestion: `c21` is not suggested for `c12`."""
 
 START = "start"
 FOLLOW_UP = "follow-up"
 
 
 class Simulator:
-    """Simulates one application. `assignor` makes a new assignor for each round, as a new process would."""
+    """Simulates one application. `assignor` creates a new assignor for each round, like a new process."""
 
     def __init__(
         self,
@@ -65,50 +63,50 @@ class Simulator:
         self._racks = tuple(racks)
         self._fleet = Fleet(application.tasks, clients, assumptions)
         self._threads = clients[0].threads
-        self._named = len(clients)
+        self._last_number = len(clients)
         self._rounds: list[Round] = []
 
     def run(self, events: Iterable[Event] = ()) -> Simulation:
         """Simulate the start and all events.
 
-        Raises EventError for an event that cannot happen, AssignorRaisedError, and the error of an invalid answer.
+        Raises EventError for an event that cannot happen, AssignorRaisedError, and the error of an invalid assignment.
         """
         self._settle(START, START, 0, None)
         for number, event in enumerate(events, 1):
-            for cause, away_ms in self._happens(event):
+            for cause, away_ms in self._apply(event):
                 self._settle(cause, event.text, number, away_ms)
         return Simulation(self._application, self._assumptions, tuple(self._rounds))
 
-    def _happens(self, event: Event) -> Iterator[tuple[str, int | None]]:
-        """Apply an event to the fleet step by step.
+    def _apply(self, event: Event) -> Iterator[tuple[str, int | None]]:
+        """Apply an event to the fleet, step by step.
 
-        Yields each step's name, and its duration if it does not last until settled.
+        Yields the name of each step, and its duration in ms; None: until it has settled.
         """
         fleet = self._fleet
         match event.kind:
             case "kill":
-                for name in self._of_rack(event) if event.rack else self._known(event):
+                for name in self._rack_clients(event) if event.rack else self._named_clients(event):
                     fleet.leave(name, keeps_disk=False)
-                self._left(event)
+                self._require_clients(event)
                 yield event.text, None
             case "add":
-                for member in self._new(event):
+                for member in self._new_clients(event):
                     fleet.join(member)
                 yield event.text, None
             case "restart":
-                yield from self._restart(event, self._known(event), event.text)
+                yield from self._restart(event, self._named_clients(event), event.text)
             case "roll":
                 for name in sorted(fleet.members, key=natural):
                     yield from self._restart(event, [name], f"{event.text}: {name}")
 
     def _restart(self, event: Event, names: Sequence[str], cause: str) -> Iterator[tuple[str, int | None]]:
-        """Clients leave and come back with their disks, whether everything has settled by then or not."""
-        gone = [self._fleet.members[name] for name in names]
-        for member in gone:
+        """Clients leave and return with their disks, settled or not."""
+        restarted = [self._fleet.members[name] for name in names]
+        for member in restarted:
             self._fleet.leave(member.name, keeps_disk=True)
-        self._left(event)
+        self._require_clients(event)
         yield cause, event.away_ms
-        for member in gone:
+        for member in restarted:
             self._fleet.join(member)
         yield f"{' '.join(names)} back", None
 
@@ -119,7 +117,7 @@ class Simulator:
                 return
 
     def _round(self, cause: str, event: str, number: int, end: float | None) -> bool:
-        """Simulate one assignment and the time after it. Returns whether it was the last of its step."""
+        """Simulate one assignment and the time after it. Returns whether it was the last round of its step."""
         fleet, at = self._fleet, self._fleet.now
         owners, standbys = dict(fleet.owner), dict(fleet.standbys)
         assigned = self._assign()
@@ -171,62 +169,62 @@ class Simulator:
                 yield Move(task, before, name, restored.by_task.get((name, task), 0.0), restored.down.get(task, 0.0))
 
     def _last_owner(self, task: TaskId, owners: dict[TaskId, str]) -> str | None:
-        """The previous owner of a task, even if that client is gone now."""
+        """The previous owner of a task, which may have left."""
         if task in owners:
             return owners[task]
         last = self._rounds[-1].placements
         return next((name for name, placed in last.items() if task in placed.active), None)
 
-    def _known(self, event: Event) -> tuple[str, ...]:
+    def _named_clients(self, event: Event) -> tuple[str, ...]:
         for name in event.names:
             if name not in self._fleet.members:
-                here = sorted(self._fleet.members, key=natural)
-                hint = guess(name, here, f"clients: {', '.join(here)}", _LIKE_A_CLIENT)
+                clients = sorted(self._fleet.members, key=natural)
+                hint = guess(name, clients, f"clients: {', '.join(clients)}", _SIMILARITY)
                 raise EventError(event.text, f"there is no client {name!r} then", hint)
         return tuple(dict.fromkeys(event.names))
 
-    def _of_rack(self, event: Event) -> list[str]:
-        found = [name for name, member in self._fleet.members.items() if member.rack == event.rack]
-        if not found:
+    def _rack_clients(self, event: Event) -> list[str]:
+        clients = [name for name, member in self._fleet.members.items() if member.rack == event.rack]
+        if not clients:
             racks = sorted({member.rack for member in self._fleet.members.values() if member.rack})
             raise EventError(
                 event.text, f"no client is on a rack {event.rack!r} then", f"racks: {', '.join(racks) or 'none'}"
             )
-        return found
+        return clients
 
-    def _new(self, event: Event) -> tuple[Member, ...]:
+    def _new_clients(self, event: Event) -> tuple[Member, ...]:
         if event.rack is not None and event.rack not in self._racks:
             raise EventError(
                 event.text, f"there is no rack {event.rack!r}", f"racks: {', '.join(self._racks) or 'none'}"
             )
-        first, self._named = self._named + 1, self._named + event.count
+        first, self._last_number = self._last_number + 1, self._last_number + event.count
         racks = (event.rack,) if event.rack else self._racks
         return members(event.count, self._threads, racks, first)
 
-    def _left(self, event: Event) -> None:
+    def _require_clients(self, event: Event) -> None:
         if not self._fleet.members:
             raise EventError(event.text, "no client would be left", "begin with more --clients, or add some before")
 
 
 def natural(name: str) -> tuple[str, int]:
-    """A sort key that puts c2 before c10."""
-    found = re.fullmatch(r"(.*?)([0-9]*)", name)
-    return (found[1], int(found[2] or 0)) if found else (name, 0)
+    """A sort key with c2 before c10."""
+    match = re.fullmatch(r"(.*?)([0-9]*)", name)
+    return (match[1], int(match[2] or 0)) if match else (name, 0)
 
 
 def _added(before: dict[TaskId, tuple[str, ...]], after: dict[TaskId, tuple[str, ...]]) -> int:
     return sum(len(set(names) - set(before.get(task, ()))) for task, names in after.items())
 
 
-# A scenario, and the simulation of a project's topology with its own assignor.
+# The simulation of a project's topology with its assignor.
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """Clients c1, c2, ... dealt to `racks` in turn, and the events that happen to them.
+    """Clients c1, c2, ..., on `racks` in turn, and their events.
 
-    `assignor`, `standby_replicas`, `max_warmup_replicas`: None means as in the topology. The topology's options of an
-    assignor are used only if it names the same one.
+    `assignor`, `standby_replicas`, `max_warmup_replicas`: None: as in the topology. The topology's options of an
+    assignor are used only for the topology's own assignor.
     """
 
     events: str = ""
@@ -240,7 +238,7 @@ class Scenario:
 
 
 def simulate(topology: Topology, scenario: Scenario, assignors: Registry, log: Log) -> Simulation:
-    """Simulate one topology. If it has run, its tasks have the sizes in the log.
+    """Simulate one topology. If it has run, its tasks have their sizes in the log.
 
     Raises EventError, UnknownPluginError, PluginOptionsError, TaskAssignmentError, AssignorRaisedError.
     """
@@ -256,11 +254,12 @@ def simulate(topology: Topology, scenario: Scenario, assignors: Registry, log: L
     ).run(parse_events(scenario.events))
 
 
-def _assignment(written: Assignment, scenario: Scenario) -> Assignment:
-    if scenario.assignor not in (None, written.assignor.name):
-        written = replace(written, assignor=PluginRef(str(scenario.assignor)))
+def _assignment(assignment: Assignment, scenario: Scenario) -> Assignment:
+    """The topology's assignment section with the overrides of a scenario."""
+    if scenario.assignor not in (None, assignment.assignor.name):
+        assignment = replace(assignment, assignor=PluginRef(str(scenario.assignor)))
     if scenario.standby_replicas is not None:
-        written = replace(written, standby_replicas=scenario.standby_replicas)
+        assignment = replace(assignment, standby_replicas=scenario.standby_replicas)
     if scenario.max_warmup_replicas is not None:
-        written = replace(written, max_warmup_replicas=scenario.max_warmup_replicas)
-    return written
+        assignment = replace(assignment, max_warmup_replicas=scenario.max_warmup_replicas)
+    return assignment

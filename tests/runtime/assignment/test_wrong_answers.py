@@ -51,7 +51,7 @@ def test_process_id_that_is_no_text_is_refused(name: Any) -> None:
     [AssignedTask(TASK, "active"), AssignedTask(TASK, None), AssignedTask("0_0", TaskType.ACTIVE)],  # type: ignore[arg-type]
 )
 def test_task_that_is_none_is_refused_and_not_passed_over(task: AssignedTask) -> None:
-    with pytest.raises(NotAnAssignmentError, match="no AssignedTask of a TaskId and a TaskType"):
+    with pytest.raises(NotAnAssignmentError, match="is not an AssignedTask of a TaskId and a TaskType"):
         run_assignor(Says([ClientAssignment(A, [task])]), STATE)
 
 

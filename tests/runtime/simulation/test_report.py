@@ -15,7 +15,7 @@ TASKS = [task(number) for number in range(4)]
 
 
 def measured(name: str, *arguments: object, **options: object) -> float | None:
-    return MEASURES[name].of(simulate(*arguments, **options))  # type: ignore[arg-type]
+    return MEASURES[name].worst_value(simulate(*arguments, **options))  # type: ignore[arg-type]
 
 
 def test_moves_are_counted_by_event() -> None:
@@ -85,11 +85,11 @@ def test_assertion_holds_or_says_what_does_not(name: str, limit: str, holds: boo
 def test_tasks_that_nobody_was_given_are_told_and_nothing_holds() -> None:
     simulation = simulate(TASKS, assignor=Scripted({"c1": ("0_0", "0_3")}))
 
-    assert simulation.doubts() == ["demo: 'start' leaves 3 tasks to nobody: 0_1 0_2 0_3"]
+    assert simulation.doubts() == ["demo: 'start' leaves 3 tasks unassigned: 0_1 0_2 0_3"]
     assert to_json(simulation)["rounds"][0]["unassigned"] == ["0_1", "0_2", "0_3"]
     found = check(simulation, "max_downtime", 1e9)
     assert (found.holds, found.value) == (False, None)
-    assert found.sentence.endswith("to nobody: 0_1 0_2 0_3, so that max_downtime cannot be told")
+    assert found.sentence.endswith("unassigned: 0_1 0_2 0_3, so max_downtime is unknown")
 
 
 def test_limit_is_not_kept_where_an_event_has_not_settled() -> None:
@@ -98,7 +98,7 @@ def test_limit_is_not_kept_where_an_event_has_not_settled() -> None:
 
     found = check(simulate([task(0)], assignor=assignor), "max_rounds", 10 * MOST_ROUNDS)
     assert not found.holds
-    assert found.sentence == "demo: 'start' has not settled after 200 rounds, so that max_rounds cannot be told"
+    assert found.sentence == "demo: 'start' has not settled after 200 rounds, so max_rounds is unknown"
 
 
 @pytest.mark.parametrize(
