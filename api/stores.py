@@ -114,5 +114,5 @@ class Stores:
 def _differences(written: WrittenStore, declared: Store) -> Iterator[str]:
     if written.store.name != declared.name:
         yield f"it was called {written.store.name}"
-    for difference in store_differences(written.description, StoreDescription.of(declared)):
+    for difference in store_differences(written.description, StoreDescription.from_store(declared)):
         yield f"{difference.what}: {', '.join(difference.lines)}" if difference.lines else difference.what

@@ -18,7 +18,7 @@ from ..runtime.ingest.incoming import from_python
 from ..runtime.ingest.retry import RetryResult, check_letters, retry
 from ..runtime.ingest.seeds import SeedFiles, SeedResult, SeedSpec, check_again, seed, seed_digest
 from ..runtime.ir.topology import Topic
-from ..runtime.log.commit.descriptions import FedTopic, declaration_text
+from ..runtime.log.commit.descriptions import ExternalTopic, declaration_text
 from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
@@ -143,7 +143,7 @@ class Topics:
         if now is None or self._files.checked.diagnostics.has_errors:  # the errors may be in the topic's declaration
             return None
         then = self.committed(self._target.log_to_read(), topic)
-        was, is_ = FedTopic.of(then).changes(now)
+        was, is_ = ExternalTopic.from_topic(then).changes(now)
         return declaration_text(was, is_) or None
 
     def application(self, topic: str) -> str:

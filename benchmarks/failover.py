@@ -86,7 +86,7 @@ def write_changelog(log: EmbeddedLog, keys: int) -> None:
     """Commit a changelog that has each key once, in any order."""
     application = TOPOLOGY.application
     state = LogState.load(log.commits(application))
-    state.commit(GenerationRecord(1, 0, TopologyDescription.of(TOPOLOGY)))
+    state.commit(GenerationRecord(1, 0, TopologyDescription.from_topology(TOPOLOGY)))
     columns = stored_columns(STORE)
     codec = RowCodec(columns)
     for partition in range(PARTITIONS):

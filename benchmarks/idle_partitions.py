@@ -29,7 +29,7 @@ from headwater.runtime.engine.building import repartition_topics
 from headwater.runtime.engine.execution.aggregate import Aggregate
 from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.ir.topology import Agg, PluginRef, Settings, Store, Subtopology, Topic, Topology
-from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.records.schema import topic_schema

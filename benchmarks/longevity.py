@@ -74,7 +74,9 @@ class Week:
         self.log = EmbeddedLog(root)
         self.log.check()
         self.state = LogState.load(self.log.commits(APPLICATION))
-        self.state.commit(GenerationRecord(1, 0, TopologyDescription.of(TOPOLOGY, incarnation="cafecafe" * 4)))
+        self.state.commit(
+            GenerationRecord(1, 0, TopologyDescription.from_topology(TOPOLOGY, incarnation="cafecafe" * 4))
+        )
         self._cleaner = Cleaner(self.log, policies_of(TOPOLOGY), LIMITS) if clean else None
         self._seconds = 0.0
         self._begun = time.time_ns() // 1_000_000

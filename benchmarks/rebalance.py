@@ -67,7 +67,7 @@ class Fleet:
     def __init__(self, root: Path, topology: Topology, clients: int) -> None:
         log = EmbeddedLog(root / "log")
         state = LogState.load(log.commits(topology.application))
-        state.commit(GenerationRecord(1, 0, TopologyDescription.of(topology)))
+        state.commit(GenerationRecord(1, 0, TopologyDescription.from_topology(topology)))
         self._topology = topology
         self._committed = Committed(log, topology)
         planner = Planner(self._committed, 1000)

@@ -89,7 +89,7 @@ def write_changelog(root: Path, entry: Entry) -> None:
     log = EmbeddedLog(root / "log")
     application = TOPOLOGY.application
     state = LogState.load(log.commits(application))
-    state.commit(GenerationRecord(1, 0, TopologyDescription.of(TOPOLOGY)))
+    state.commit(GenerationRecord(1, 0, TopologyDescription.from_topology(TOPOLOGY)))
     codec = RowCodec({"n": pa.int64(), "total": pa.int64()})
     topic = changelog_topic(application, STORE.name)
     for partition in range(PARTITIONS):

@@ -78,7 +78,7 @@ def _topology(graph: TopologyGraph, loaded: LoadedProject) -> dict[str, Any]:
         "subtopologies": [_subtopology(part) for part in graph.subtopologies],
         "topics": [topic.name for topic in graph.topics],
         "stores": [_store(store, graph) for store in graph.stores],
-        "committed": to_plain(TopologyDescription.of(declared_topology(graph))),
+        "committed": to_plain(TopologyDescription.from_topology(declared_topology(graph))),
         "assignment": asdict(graph.assignment),
         "restore": asdict(graph.restore),
         "job": f"{graph.name}/job.py",

@@ -11,7 +11,7 @@ from ...suggestions import guess
 from ...version import MANIFEST_SCHEMA
 from ..ingest.seeds import SeedSpec, other_records, seed_digest
 from ..ir.topology import Topic, Topology
-from ..log.commit.descriptions import FedTopic, TopicDeclaration, TopologyDescription
+from ..log.commit.descriptions import ExternalTopic, TopicDeclaration, TopologyDescription
 from ..log.commit.records import Renames
 from ..log.declared_topics import check_readable
 from ..log.errors import TopicChangedError
@@ -176,7 +176,7 @@ class FormerNames:
         old = [_bare(name) for name in self.topologies.get(topology.application, ())]
         if old and not renames.application:
             yield self._idle(subject, old, bool(before.subtopologies), [*map(_bare, self.committed)])
-        committed, declared = _names(before), _names(TopologyDescription.of(topology))
+        committed, declared = _names(before), _names(TopologyDescription.from_topology(topology))
         if not any(part.steps for part in before.subtopologies.values()):
             return  # not committed, or by a version that did not record flows
         renamed = {*renames.subtopologies.values(), *renames.stores.values(), *renames.steps.values()}
@@ -276,5 +276,5 @@ def _changed(committed: LogState, topic: Topic, moves: bool) -> str:
 
 def _declared_alike(committed: LogState, topic: Topic) -> bool:
     """Whether a topic is declared in the same way as its committed records."""
-    was, now = committed.topics.get(topic.name), FedTopic.of(topic)
+    was, now = committed.topics.get(topic.name), ExternalTopic.from_topic(topic)
     return was is not None and (was.partitions, was.key, was.value) == (now.partitions, now.key, now.value)

@@ -8,7 +8,7 @@ from typing import Any
 
 from ..ingest.append import AppendedUnknownError, appended_records
 from ..ir.topology import Topic, Topology
-from ..log.commit.descriptions import FedTopic, TopologyDescription, UsedTopic
+from ..log.commit.descriptions import ExternalTopic, TopologyDescription, UsedTopic
 from ..log.declared_topics import WriterChangedError, changed_writers, check_declaration, recorded_declaration
 from ..log.errors import TopicChangedError, read_to_append
 from ..log.placed_log import handed
@@ -146,7 +146,7 @@ def _declared_otherwise(application: str, topic: Topic, committed: Committed) ->
     try:
         check_declaration(topic, committed.of(topic))
     except TopicChangedError as error:
-        now = FedTopic.of(topic)
+        now = ExternalTopic.from_topic(topic)
         was, is_ = dict[str, Any](error.was), dict[str, Any](error.is_)  # only the obstructing columns
         for difference in topic_differences(replace(now, **was), replace(now, **is_)):
             yield Change(
@@ -377,7 +377,7 @@ class Comparison:
         if change is None:
             return
         again = ways_back(self.application)
-        lacking = ", ".join(old.lacking(new))
+        lacking = ", ".join(old.missing_columns(new))
         if change.verdict is Verdict.ERROR:
             change = replace(change, ways=again)
         elif lacking and name in self.unread:
@@ -396,7 +396,7 @@ class Comparison:
         old, new = self.committed.topics, self.current.topics
         sources = {topic for part in self.current.subtopologies.values() for topic in part.sources}
         read = [name for name in sources if column in parse_columns(new[name].value) and not self._is_own(name)]
-        return bool(read) and all(name in old and column in old[name].lacking(new[name]) for name in read)
+        return bool(read) and all(name in old and column in old[name].missing_columns(new[name]) for name in read)
 
     def _is_own(self, topic: str) -> bool:
         return self.current.topics[topic].writer == self.application

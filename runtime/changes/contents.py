@@ -59,7 +59,7 @@ def content_of(topology: Topology, seeds: LogState) -> str:
     """
     fed = [seeds.topics[name] for name in sorted(external_topics(topology)) if name in seeds.topics]
     begun = {topic.name: topic.since for topic in fed if topic.moved and topic.since is not None}
-    described, own = TopologyDescription.of(topology, begun), topology.application
+    described, own = TopologyDescription.from_topology(topology, begun), topology.application
     return _digest(
         {
             "subtopologies": {name: _part(part) for name, part in described.subtopologies.items()},

@@ -13,7 +13,7 @@ from ..log.commit.descriptions import (
     StoreDescription,
     TopicDeclaration,
     TopologyDescription,
-    with_options_apart,
+    with_separate_options,
 )
 from ..records.schema import ColumnChanges
 from .model import UNDO, Change, Subject, SubjectKind, Verdict, Way, ways_back
@@ -191,7 +191,7 @@ def setting_changes(
     application: str, committed: TopologyDescription, current: TopologyDescription, places: Mapping[str, str]
 ) -> Iterator[Change]:
     """The changed settings of parts that existed before and exist now. `places`: store -> `file:line`."""
-    old = with_options_apart(committed.settings, committed.stores)
+    old = with_separate_options(committed.settings, committed.stores)
     committed, new = replace(committed, settings=old), current.settings
     for name in new:
         kind, _, called = name.partition(" ")

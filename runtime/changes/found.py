@@ -34,7 +34,7 @@ def changes_of(topology: Topology, committed: Committed, owned: Collection[str] 
     if not any(committed.version):  # the log is new
         return ()
     topology = settled(topology, committed.described(), lambda topic: recorded_declaration(topic, committed.of(topic)))
-    current = TopologyDescription.of(topology, committed.begun)
+    current = TopologyDescription.from_topology(topology, committed.begun)
     unread = committed.half_done(topology)
     compared = Comparison.of(topology, committed.described(), current, unread, repartitioned_since(committed))
     differences = tuple(with_returned(compared.changes(own.tasks.consumed), committed, current))

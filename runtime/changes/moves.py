@@ -230,7 +230,7 @@ def _is_renamed(
     if len(takers) > 1 or any(move.now in takers and move.was != was for move in moves):
         return False
     return any(
-        likely_name(state.topology, [(topology.name, TopologyDescription.of(topology))]) is not None
+        likely_name(state.topology, [(topology.name, TopologyDescription.from_topology(topology))]) is not None
         for topology in topologies
         if topology.application in takers and not committed[topology.application].own.tasks.consumed
     )
@@ -274,7 +274,7 @@ def with_moved_flows(
 ) -> dict[str, tuple[Change, ...]]:
     """The changes of all applications, with moved flows instead of removed and added ones."""
     after = dict(changes)
-    now = {topology.application: TopologyDescription.of(topology) for topology in topologies}
+    now = {topology.application: TopologyDescription.from_topology(topology) for topology in topologies}
     before = {name: state.own.topology for name, state in committed.items() if state.own.tasks.consumed}
     for move in moves.ready:
         if move.was not in before:

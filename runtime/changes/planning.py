@@ -74,7 +74,7 @@ class Planned:
     def content(self) -> dict[str, str]:
         """Topology -> content hash; empty if not all types are known."""
         return {
-            topology.name: "" if any(unknown_of(TopologyDescription.of(topology))) else topology.content_hash
+            topology.name: "" if any(unknown_of(TopologyDescription.from_topology(topology))) else topology.content_hash
             for topology in self.topologies
         }
 
@@ -96,7 +96,7 @@ def plan_on(log: PlacedLog, place: str, planned: Planned, state_dir: Path | None
         for topology in planned.topologies
     }
     new = [
-        (topology.name, TopologyDescription.of(topology))
+        (topology.name, TopologyDescription.from_topology(topology))
         for topology in planned.topologies
         if not committed[topology.application].own.tasks.consumed
     ]
@@ -139,7 +139,7 @@ def _application(
         begun=committed.own.tasks.consumed,
         changes=tuple(map(planned.placed, with_renaming(renamed, changes))),
         waiting=waiting(topology, committed),
-        unknown=tuple(unknown_of(TopologyDescription.of(topology))),
+        unknown=tuple(unknown_of(TopologyDescription.from_topology(topology))),
     )
 
 
@@ -226,7 +226,7 @@ def _taken(log: PlacedLog, own: LogState, application: str, seeds: str) -> Itera
                 states[writer] = LogState.load(log.commits(writer))
             state = states[writer]
             for partition in range(used.partitions):
-                positions = own.tasks.of(TaskKey(application, name, partition)).positions.get(topic, {})
+                positions = own.tasks.last_commit(TaskKey(application, name, partition)).positions.get(topic, {})
                 there = sum(segments.records for segments in state.ranges(topic, partition))
                 yield there - beyond(state, topic, partition, positions)[0], there
 
@@ -240,7 +240,7 @@ def plan_against(manifest: Manifest, planned: Planned) -> Plan:
     if manifest.project != planned.project:
         raise ManifestError(manifest.path, f"it is of project {manifest.project}, and this is {planned.project}")
     new = [
-        (topology.name, TopologyDescription.of(topology))
+        (topology.name, TopologyDescription.from_topology(topology))
         for topology in planned.topologies
         if topology.application not in manifest.topologies
     ]
@@ -270,7 +270,7 @@ def _compared_application(
         before = renamed_description(before, renames)
     declarations = manifest.declarations()
     then = before or TopologyDescription()
-    current = TopologyDescription.of(settled(topology, then, lambda topic: declarations.get(topic.name)))
+    current = TopologyDescription.from_topology(settled(topology, then, lambda topic: declarations.get(topic.name)))
     former = FormerNames(planned.former_names, manifest.topologies, "the manifest")
     changes: dict[tuple[str, str], Change] = {}
     compared = () if before is None else Comparison.of(topology, before, current).changes(consumed=True)
@@ -288,7 +288,7 @@ def _compared_application(
         planned.places.get(f"topology.{topology.name}"),
         begun=before is not None,
         changes=tuple(map(planned.placed, with_renaming(renamed, tuple(changes.values())))),
-        unknown=tuple(unknown_of(TopologyDescription.of(topology))),
+        unknown=tuple(unknown_of(TopologyDescription.from_topology(topology))),
     )
 
 

@@ -131,7 +131,7 @@ def waiting(topology: Topology, committed: Committed) -> Waiting:
         }
         for partition in range(part.partitions):
             task = TaskKey(topology.application, part.name, partition)
-            positions = committed.own.tasks.of(task).positions
+            positions = committed.own.tasks.last_commit(task).positions
             unread = 0
             for topic in sources:
                 state, first = committed.of(topic), begins.get(topic.name, {}).get(partition, {})

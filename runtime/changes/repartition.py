@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ...errors import HeadwaterError
 from ..ir.topology import Topic, Topology
-from ..log.commit.descriptions import FedTopic
+from ..log.commit.descriptions import ExternalTopic
 from ..log.declared_topics import applications_of, reads
 from ..log.placed_log import PlacedLog
 from ..log.state import LogState
@@ -41,7 +41,7 @@ class Repartition:
     """A topic to repartition. `was`: as it is committed. `records`: their number."""
 
     topic: Topic
-    was: FedTopic
+    was: ExternalTopic
     records: int
 
     def settles(self, change: Change) -> bool:

@@ -80,7 +80,7 @@ Recorded = Callable[[Topic], TopicDeclaration | None]
 
 def settled(topology: Topology, committed: TopologyDescription, recorded: Recorded) -> Topology:
     """The topology with its committed types in place of unknown ones, so that the rest of it can be compared."""
-    if not list(unknown_of(TopologyDescription.of(topology))):
+    if not list(unknown_of(TopologyDescription.from_topology(topology))):
         return topology
 
     def topic(declared: Topic) -> Topic:

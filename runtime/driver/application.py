@@ -295,7 +295,7 @@ class ApplicationRun:
         """Claim the application, unless the run has lost another one: then a newer run is at work."""
         for earlier in self._run_context.claimed:
             earlier.check()
-        description = TopologyDescription.of(
+        description = TopologyDescription.from_topology(
             self._topology, committed.begun, incarnation, before=committed.own.topology
         )
         committer.claim(description, assigned.to_json(), lambda: beginnings(self._topology, committed))

@@ -51,7 +51,7 @@ def covers(new: Committed, old: LogState, members: Collection[str], waiting: int
             same = _is_the_same(old.topology.topics.get(topic), used)
             for partition in range(used.partitions):
                 task = TaskKey(new.application, name, partition)
-                positions = new.own.tasks.of(task).positions.get(topic, {})
+                positions = new.own.tasks.last_commit(task).positions.get(topic, {})
                 if used.writer is not None and used.writer in members:
                     waiting -= _missing(positions, new.states[used.writer].lane_ends(topic, partition))
                 elif same and _missing(positions, consumed.get((topic, partition), {})):

@@ -256,7 +256,7 @@ class StatusWriter:
 
     def _consumed(self, task: TaskDescription) -> int:
         """The sum of its positions in its topics. Only differences of sums have a meaning."""
-        topics = self._committed.own.tasks.of(task.id.key(self._application)).positions
+        topics = self._committed.own.tasks.last_commit(task.id.key(self._application)).positions
         return sum(sum(lanes.values()) for lanes in topics.values())
 
     def _rate(self, key: tuple[str, str], kept: _Kept, done: int, seconds: float) -> float:

@@ -201,6 +201,8 @@ class RepartitionPurge:
         """The consumed records, where they are at least a whole segment."""
         own = self._committed.own
         for task, topic in self._readers:
-            lanes: Mapping[int, int] = own.tasks.of(task.key(self._committed.application)).positions.get(topic, {})
+            lanes: Mapping[int, int] = own.tasks.last_commit(task.key(self._committed.application)).positions.get(
+                topic, {}
+            )
             if whole := {lane: end for lane, end in lanes.items() if own.can_forget(topic, task.partition, lane, end)}:
                 yield Purged(topic, task.partition, whole)

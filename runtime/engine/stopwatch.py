@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
-from ..log.errors import RecordsPlace
+from ..log.errors import OffsetRange
 from ..state.store import StateStore, size_of
 from ..tasks.measured import Measured, Seconds, StoreSize, Volume
 from ..tasks.plan import TaskPlan
@@ -119,7 +119,7 @@ def bytes_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> i
     return round(found)
 
 
-def places_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> tuple[RecordsPlace, ...]:
+def places_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> tuple[OffsetRange, ...]:
     """Where the records lie that a task has consumed: of each lane of a topic, from the first to the last."""
     found = []
     for topic in plan.inputs:
@@ -130,5 +130,5 @@ def places_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> 
                 first, last = within[0], within[-1]
                 start = first.start_offset + max(0, lane.position - first.start)
                 behind = last.start_offset + min(end, last.end) - last.start
-                found.append(RecordsPlace(topic.topic, plan.key.partition, start, behind))
+                found.append(OffsetRange(topic.topic, plan.key.partition, start, behind))
     return tuple(found)

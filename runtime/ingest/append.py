@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from ...errors import HeadwaterError
 from ..ir.topology import Topic
-from ..log.commit.descriptions import FedTopic, declaration_text
-from ..log.commit.fed_records import EXTERNAL_LANE, AppendRecord, SeedSource
+from ..log.commit.descriptions import ExternalTopic, declaration_text
+from ..log.commit.external_records import EXTERNAL_LANE, AppendRecord, SeedSource
 from ..log.declared_topics import check_readable
 from ..log.errors import CommitExistsError, RangeMissingError, SeededMeanwhileError, SeedError
 from ..log.log import Listed, Log
@@ -91,14 +91,14 @@ def append(
     written = write_incoming(log, application, topic, incoming)
     if not written:
         return AppendResult(topic.name, 0, 0, {}, sieve.refused)
-    record = AppendRecord(now, written, topic=FedTopic.of(topic))
+    record = AppendRecord(now, written, topic=ExternalTopic.from_topic(topic))
     return replace(commit_append(LogState.load(log.commits(application)), topic, record), refused=sieve.refused)
 
 
 def append_incoming(log: Log, application: str, topic: Topic, incoming: Incoming) -> AppendResult:
     """Append records that have the topic's columns already. `application`: in whose commits they are."""
     written = write_incoming(log, application, topic, [incoming])
-    record = AppendRecord(time.time_ns() // 1_000_000, written, topic=FedTopic.of(topic))
+    record = AppendRecord(time.time_ns() // 1_000_000, written, topic=ExternalTopic.from_topic(topic))
     return commit_append(LogState.load(log.commits(application)), topic, record)
 
 
@@ -138,9 +138,9 @@ def commit_append(
             raise SeededMeanwhileError(topic.name)
         if not record.replace:
             check_readable(state, topic)
-            record = replace(record, topic=FedTopic.of(topic).after(state.topics.get(topic.name)))
+            record = replace(record, topic=ExternalTopic.from_topic(topic).with_earlier(state.topics.get(topic.name)))
         elif kept is not None and (again := kept(state)):
-            declared = FedTopic.of(topic).after(state.topics[topic.name])
+            declared = ExternalTopic.from_topic(topic).with_earlier(state.topics[topic.name])
             record = replace(record, segments=(*new, *again), topic=declared, appended=len(again))
         try:
             committed = state.commit(record)

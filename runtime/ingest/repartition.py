@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
 from ..ir.topology import Topic
-from ..log.commit.descriptions import FedTopic
-from ..log.commit.fed_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
+from ..log.commit.descriptions import ExternalTopic
+from ..log.commit.external_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
 from ..log.commit.records import RepartitionedTopic
 from ..log.errors import RangeMissingError
 from ..log.log import Listed, Log
@@ -46,7 +46,7 @@ def groups(state: LogState, topic: str, after: Ends) -> Iterator[Group]:
     """
     partitions = range(len(after))
     last = tuple(state.end(topic, each) for each in partitions)
-    marks = [mark for mark in state.marks.of(topic) if any(map(int.__gt__, mark, after))]
+    marks = [mark for mark in state.marks.of_topic(topic) if any(map(int.__gt__, mark, after))]
     parts = (state.seeds[topic].parts or ()) if topic in state.seeds else ()
     begin = after
     for end in dict.fromkeys((*marks, last)):
@@ -283,7 +283,9 @@ class TopicWriter:
     this.
     """
 
-    def __init__(self, log: Log, state: LogState, topic: Topic, known: FedTopic, go_on: Callable[[], None]) -> None:
+    def __init__(
+        self, log: Log, state: LogState, topic: Topic, known: ExternalTopic, go_on: Callable[[], None]
+    ) -> None:
         self._log = log
         self._state = state
         self._topic = topic

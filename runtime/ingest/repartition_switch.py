@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ...errors import HeadwaterError
 from ..ir.topology import Topic
-from ..log.commit.descriptions import FedTopic
+from ..log.commit.descriptions import ExternalTopic
 from ..log.commit.records import DELAY_MS, RepartitionedTopic, RepartitionRecord
 from ..log.errors import CommitExistsError, SegmentError, UnreadableFileError
 from ..log.log import Log
@@ -62,7 +62,7 @@ class Moved:
     """A topic whose records were put into other partitions. `was`: as it was declared before."""
 
     topic: Topic
-    was: FedTopic
+    was: ExternalTopic
     records: int
 
 
@@ -123,7 +123,7 @@ def _written(topic: Topic, writer: TopicWriter) -> RepartitionedTopic:
 
 def _check_whole(
     state: LogState,
-    known: dict[str, FedTopic],
+    known: dict[str, ExternalTopic],
     writers: Sequence[TopicWriter],
     topics: Sequence[Topic],
     whole: Collection[str],

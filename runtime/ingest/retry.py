@@ -15,8 +15,8 @@ from typing import Any
 from ...errors import HeadwaterError
 from ...suggestions import closest
 from ..ir.topology import DEAD_LETTER_COLUMNS, Topic
-from ..log.commit.descriptions import FedTopic
-from ..log.commit.fed_records import AppendRecord, Place, Retried
+from ..log.commit.descriptions import ExternalTopic
+from ..log.commit.external_records import AppendRecord, RecordId, Redriven
 from ..log.commit.records import DEAD_LETTERS
 from ..log.errors import SeedError
 from ..log.log import Log
@@ -94,7 +94,7 @@ class _Letter:
     partition: int
     offset: int
     value: Mapping[str, Any]
-    record: Place
+    record: RecordId
 
 
 def check_letters(topic: Topic, others: Iterable[Topic] = ()) -> None:
@@ -160,7 +160,7 @@ def _not_put_back(
     # Of earlier versions, which did not note the records. The name of the topic was that of its topology then.
     marks = [state.retried[each] for each in called if each in state.retried]
     done = state.put_back.get(origin.name, {})
-    new: dict[Place, _Letter] = {}
+    new: dict[RecordId, _Letter] = {}
     for each in wanted:
         partition, offset = each.record
         if any(start <= offset < end for start, end in done.get(partition, ())):
@@ -183,9 +183,9 @@ def _written(
         except BadValueError as error:
             raise SeedError(_place(letters, some[error.row]), error.cause, column=error.column) from error
     places = ((each.partition, each.offset) for each in new)
-    retried = Retried.of(letters.name, incarnation, places, (each.record for each in new))
+    retried = Redriven.from_letters(letters.name, incarnation, places, (each.record for each in new))
     return AppendRecord(
-        now, write_incoming(log, application, origin, pieces), topic=FedTopic.of(origin), retried=retried
+        now, write_incoming(log, application, origin, pieces), topic=ExternalTopic.from_topic(origin), retried=retried
     )
 
 

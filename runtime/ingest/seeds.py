@@ -18,8 +18,8 @@ import pyarrow.compute as pc
 
 from ...unusable_paths import file_kind
 from ..ir.topology import Topic
-from ..log.commit.descriptions import FedTopic, declared
-from ..log.commit.fed_records import AppendRecord, SeededPart, SeedSource
+from ..log.commit.descriptions import ExternalTopic, declaration_fields
+from ..log.commit.external_records import AppendRecord, SeededPart, SeedSource
 from ..log.declared_topics import check_readable
 from ..log.durable_files import collect_garbage
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
@@ -86,8 +86,8 @@ def seed_difference(log: Log, state: LogState, topic: Topic, rows: Iterable[Inco
     if parts is None:
         return "what it gave then is not known, as an earlier version has written it"
     schema = topic_schema(topic, headers=True)
-    declared = state.topics.get(topic.name)
-    if declared is not None and (declared.moved or declared.can_move_to(topic)):
+    recorded = state.topics.get(topic.name)
+    if recorded is not None and (recorded.moved or recorded.can_move_to(topic)):
         return _difference_by_key(log, state, topic, parts, rows, schema)
     then = [_committed(log, state, topic.name, part, schema) for part in parts]
     now = _given(topic, rows, schema)
@@ -258,7 +258,7 @@ def seed(
         if again and not drop_appended:
             check_appended(state, topic)
         written = write_incoming(log, application, topic, rows)
-    record = AppendRecord(_now(), written, source, FedTopic.of(topic), again)
+    record = AppendRecord(_now(), written, source, ExternalTopic.from_topic(topic), again)
     kept = None if drop_appended else Appended(log, application, topic).written_again
     try:
         result = commit_append(state, topic, record, kept if again else None)
@@ -403,7 +403,7 @@ def _file_hash(path: Path, name: str) -> str:
 
 def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:
     """A hash of everything that decides what is committed: the content, how it is read, and into which columns."""
-    read = [content, _format(spec), spec.order, topic.timestamp, {"name": topic.name, **declared(topic)}]
+    read = [content, _format(spec), spec.order, topic.timestamp, {"name": topic.name, **declaration_fields(topic)}]
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Files that outlast a crash, and files that nothing lists."""
+"""Durable files, and garbage collection of files that no commit lists."""
 
 from __future__ import annotations
 
@@ -19,17 +19,15 @@ from .errors import UnsupportedFileSystemError
 from .log import Log
 from .state import LogState
 
-# Writes files that are whole and on the disk before anyone can see them.
-
 
 def check_directory(directory: Path) -> None:
-    """Check that `directory` can hold commits. Raises UnsupportedFileSystemError."""
+    """Check that commits can be stored in `directory`. Raises UnsupportedFileSystemError."""
     make_folder(directory)
     first = directory / f".{uuid.uuid4().hex}.tmp"
     second = directory / f".{uuid.uuid4().hex}.tmp"
     first.touch()
     try:
-        # Some network and FUSE file systems refuse `link`. This is found here, not at the first commit.
+        # Some network and FUSE file systems do not support `link`. Find out now, not at the first commit.
         link(first, second)
         second.unlink()
     finally:
@@ -37,37 +35,37 @@ def check_directory(directory: Path) -> None:
 
 
 def link(source: Path, target: Path) -> None:
-    """Make a hard link. Raises FileExistsError, or UnsupportedFileSystemError if the file system has no hard links."""
+    """Create a hard link. Raises FileExistsError, or UnsupportedFileSystemError on a file system without hard links."""
     try:
         os.link(source, target)
     except FileExistsError:
         raise
     except OSError as error:
-        # The error is about the source, which another process has removed, and not about the file system.
+        # The error is about the source, which another process has removed, not about the file system.
         if not source.exists():
             raise
         raise UnsupportedFileSystemError(str(target.parent), os.strerror(error.errno or 0)) from error
 
 
 def write_durably(path: Path, data: bytes | memoryview) -> None:
-    """Write a whole new file and bring it to the disk. After a failure its part is removed.
+    """Write a new file and sync it to the disk. After an error, no part of it remains.
 
-    Raises FileExistsError if the path is taken, OSError with the path if the disk refuses it.
+    Raises FileExistsError if the path is taken, else OSError with the path.
     """
     with write_new(path, data) as file, timed("fsync"):
         sync_new(path, file)
 
 
 def write_new(path: Path, data: bytes | memoryview) -> FileIO:
-    """Write a whole new file, for `sync_new` to bring it to the disk. After a failure its part is removed.
+    """Write a new file, without a sync: see `sync_new`. After an error, no part of it remains.
 
     Raises FileExistsError if the path is taken, OSError with the path.
     """
-    # Unbuffered: all bytes are with the system before `fsync`, and errors are raised by `write`, not by `close`.
+    # Unbuffered: the system has all bytes before `fsync`, and `write` raises errors, not `close`.
     file = open(path, "xb", buffering=0, opener=opener)  # noqa: SIM115 - the caller closes it
     try:
-        with _removed_if_refused(path):
-            # An unbuffered write may take a part only: Linux writes at most 2 GiB in one call.
+        with _removed_on_error(path):
+            # An unbuffered write may be partial: Linux writes at most 2 GiB in one call.
             rest = memoryview(data)
             while rest:
                 rest = rest[file.write(rest) :]
@@ -78,13 +76,13 @@ def write_new(path: Path, data: bytes | memoryview) -> FileIO:
 
 
 def sync_new(path: Path, file: FileIO) -> None:
-    """Bring a new file to the disk. It is removed if the disk refuses it. Raises OSError with the path."""
-    with _removed_if_refused(path):
+    """Sync a new file to the disk. After an error, the file is removed. Raises OSError with the path."""
+    with _removed_on_error(path):
         os.fsync(file.fileno())
 
 
 @contextmanager
-def _removed_if_refused(path: Path) -> Iterator[None]:
+def _removed_on_error(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -94,14 +92,14 @@ def _removed_if_refused(path: Path) -> Iterator[None]:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory and those above it, with their entries on the disk. Only the owner can read new ones."""
-    # A folder's entry is in the folder above it, so that one is synced.
+    """Create a directory and its parents durably. Only the owner can read new ones."""
+    # A folder's entry is in its parent, so the parent is synced.
     for made in make_folder(directory):
         sync_directory(made.parent)
 
 
 def sync_file(path: Path) -> None:
-    """Bring a file's content to the disk."""
+    """Sync a file's content to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         with timed("fsync"):
@@ -111,7 +109,7 @@ def sync_file(path: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Bring the directory's entries to the disk."""
+    """Sync a directory's entries to the disk."""
     handle = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with timed("fsync"):
@@ -120,14 +118,14 @@ def sync_directory(directory: Path) -> None:
         os.close(handle)
 
 
-# Reads whole files of the local file system: snapshots of stores.
+# Reading local files: snapshots of stores.
 
 _PIECE = 1 << 20
-"""Bytes: what a processor's cache holds, so that a piece is summed and written from there."""
+"""Bytes. A piece fits in a processor's cache, so it is checksummed and written from there."""
 
 
-def summed(path: Path) -> tuple[int, int]:
-    """Size and crc32 of a file."""
+def size_and_checksum(path: Path) -> tuple[int, int]:
+    """Size (bytes) and crc32 of a file."""
     size, checksum = 0, 0
     for piece in pieces(path):
         size, checksum = size + len(piece), crc32(piece, checksum)
@@ -135,7 +133,7 @@ def summed(path: Path) -> tuple[int, int]:
 
 
 def pieces(path: Path, start: int = 0) -> Iterator[memoryview]:
-    """The file's content from a byte on; each piece until the next is asked for."""
+    """The file's content from byte `start` on; each piece is valid until the next."""
     data = memoryview(bytearray(_PIECE))
     with open(path, "rb", buffering=0) as file:
         file.seek(start)
@@ -143,19 +141,19 @@ def pieces(path: Path, start: int = 0) -> Iterator[memoryview]:
             yield data[:read]
 
 
-# Removes files that no commit lists: those of failed attempts, fenced drivers and interrupted appends.
+# Garbage collection: files of failed attempts, fenced drivers and interrupted appends, which no commit lists.
 
 APPEND_GRACE_MS = 24 * 3_600_000
-"""An append has no generation to compare. So its files count as garbage after a day."""
+"""Appends have no generation to compare, so their files are garbage after a day."""
 
-GIVE_UP = 8
-"""After so many files that could not be removed, a removal ends: a log that answers no more takes long for each."""
+MAX_ERRORS = 8
+"""A removal stops after this number of errors: each file takes long in a log that does not respond."""
 
 _EPOCH_NAME = re.compile(
     r"/(?:(?P<incarnation>[^/-]+)-)?g(?P<generation>\d+)-(?:e(?P<epoch>\d+)-|[ms])[^/]*\.(?:seg|snap)$"
 )
-"""Files of epochs, files that take the place of others, and snapshots of stores. Those of earlier versions have no
-incarnation in their names.
+"""Files of epochs, replacements of files, and snapshots of stores. Those of earlier versions have no incarnation in
+their names.
 """
 
 
@@ -167,23 +165,22 @@ def collect_garbage(
     decided: Callable[[int], bool] = lambda _: False,
     spared: Callable[[], Collection[str]] = lambda: (),
 ) -> int:
-    """Remove the files of an application that no commit lists nor ever will. Returns how many there were.
+    """Remove the files of an application that no commit lists or will list. Returns their number.
 
-    These are files of drivers of an older generation than `state.generation` or of another incarnation, whose commits
-    are refused, and files of appends that are older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's.
-    `state` must hold the commit of the current generation. `decided` says of an epoch of this generation whether it is
-    over; then `state` has its commit, if there is one. `spared`: files that stay for now. Raises FullyRefreshedError,
-    with nothing removed.
+    These are files of drivers with an older generation than `state.generation` or of another incarnation, which cannot
+    commit any more, and files of appends older than `APPEND_GRACE_MS`. `now`: ms, by default the clock's. `state` must
+    include the commit of the current generation. `decided(epoch)`: whether an epoch of this generation is over; then
+    `state` includes its commit, if there is one. `spared`: files to keep for now. Raises FullyRefreshedError, with
+    nothing removed.
     """
     now = time.time_ns() // 1_000_000 if now is None else now
     doomed = []
     files = list(log.files(application))
-    # After listing the files: those of a later incarnation, which `state` does not know, are not garbage, nor are those
-    # that were committed meanwhile.
+    # After the listing: files of a later incarnation, unknown to `state`, and files committed meanwhile are no garbage.
     state.check_same_in(log.commits(application))
     with state.lock:
-        # Whoever has replaced files, this process, another or one of before: they stay as long as the commit says.
-        listed = state.paths() | state.spared.spared(now) | set(state.replaced)
+        # Replaced files stay as long as their commit says, whichever process has replaced them.
+        listed = state.paths() | state.retained.at(now) | set(state.replaced)
     listed |= set(spared())
     for file in files:
         epoch = _EPOCH_NAME.search(file.path)
@@ -199,14 +196,14 @@ def collect_garbage(
 
 
 def remove_all(log: Log, paths: Iterable[str]) -> tuple[list[str], OSError | HeadwaterError | None]:
-    """Remove files. Those that cannot be removed hold up no others. Returns these, and the first error.
+    """Remove files. Errors do not stop the others. Returns files that could not be removed, and the first error.
 
-    After `GIVE_UP` errors it is not about single files: the rest is left as well.
+    After `MAX_ERRORS` errors, the rest is not tried.
     """
     left: list[str] = []
     errors: list[OSError | HeadwaterError] = []
     for path in paths:
-        if len(errors) == GIVE_UP:
+        if len(errors) == MAX_ERRORS:
             left.append(path)
             continue
         try:
@@ -218,7 +215,7 @@ def remove_all(log: Log, paths: Iterable[str]) -> tuple[list[str], OSError | Hea
 
 
 def _may_be_listed(name: re.Match[str], state: LogState, decided: Callable[[int], bool]) -> bool:
-    """Whether the driver that wrote a file of this name may still commit it."""
+    """Whether the driver that wrote a file with this name may still commit it."""
     generation = int(name["generation"])
     if name["incarnation"] not in (None, state.incarnation[:8]) or generation < state.generation:
         return False

@@ -1,4 +1,4 @@
-"""The errors of a log."""
+"""Errors of a log."""
 
 from __future__ import annotations
 
@@ -12,54 +12,54 @@ from .commit.descriptions import declaration_text
 _DAMAGED = "put the files of the log back from a copy; `headwater log verify` says what else can be done"
 
 _PUT_BACK = "put the file back from a copy of the log"
-_GO_ON = "or go on without: headwater log repair --drop-unreadable"
-_UNREADABLE = f"{_PUT_BACK}; {_GO_ON}"
+_DROP = "or drop these records: headwater log repair --drop-unreadable"
+_UNREADABLE = f"{_PUT_BACK}; {_DROP}"
 
 
-def ways_out_of_lost_records(application: str, topic: str, seeded: bool | None) -> str:
-    """What to do about records of an application that are missing or damaged, the best first.
+def lost_records_hint(application: str, topic: str, seeded: bool | None) -> str:
+    """The hint for missing or damaged records of an application: remedies, the best first.
 
     `seeded`: whether the topic has a seed, None if that is not known.
     """
     if not application.endswith("-seed"):
-        again = f"or compute them again: {refresh_of(application)}; "
+        again = f"or rebuild them: {refresh_of(application)}; "
     elif seeded is False:
         again = ""
     else:
         condition = "" if seeded else ", if it has a seed,"
         again = f"or{condition} write the topic again: headwater seed {topic} --full-refresh; "
-    return f"{_PUT_BACK}; {again}{_GO_ON}"
+    return f"{_PUT_BACK}; {again}{_DROP}"
 
 
-def ways_out_of_lost_commits(application: str, put_back: str = "", left: str = "") -> str:
-    """What to do about commits of an application that are missing or damaged, the best first.
+def lost_commits_hint(application: str, put_back: str = "", left: str = "") -> str:
+    """The hint for missing or damaged commits of an application: remedies, the best first.
 
-    `put_back`: the first way, in words. `left`: what is left of the application in the log, and has to go before it can
-    begin again, if it is fed from outside.
+    `put_back`: the first remedy. `left`: files of the application of external topics in the log, which must be removed
+    before it can restart.
     """
     first = put_back or "put the files of the log back from a copy"
-    if application.startswith("~"):  # it says which application is where: without it the others cannot be told apart
-        return f"{first}: no command can know what is in it; `headwater log verify` says what else is whole"
+    if application.startswith("~"):  # it maps applications to their names in the log
+        return f"{first}: it cannot be rebuilt; `headwater log verify` lists what else is damaged"
     if not application.endswith("-seed"):
-        return f"{first}; or start it again: {refresh_of(application)}"
+        return f"{first}; or restart it: {refresh_of(application)}"
     left = left or f"commits/{application} and applications/{application} in the log"
     return (
-        f"{first}; or begin without what was seeded and appended: remove {left}, then headwater build --full-refresh "
-        "seeds again and starts again what has read it"
+        f"{first}; or drop all seeded and appended records: remove {left}, then headwater build --full-refresh "
+        "seeds again and restarts the topologies that read them"
     )
 
 
 def refresh_of(application: str) -> str:
-    """The command that starts a topology again, with all that reads from it."""
+    """The command that restarts a topology and all topologies that read from it."""
     return f"headwater build --full-refresh --select '{application.partition('-')[2]}+'"
 
 
 class LogError(HeadwaterError):
-    """The base class of the log's errors."""
+    """Base class of the log's errors."""
 
 
 class CommitExistsError(LogError):
-    """Someone else has created the commit: another driver has taken over, or another append came first."""
+    """The commit exists already: another driver has taken over, or another append was first."""
 
     def __init__(self, application: str, number: int) -> None:
         super().__init__(f"commit {number} of {application} exists already")
@@ -77,7 +77,7 @@ class CommitGapError(LogError):
 
 
 class CommitFormatError(LogError):
-    """A commit or snapshot that this version cannot read. `found`: its format; None if it is no commit at all."""
+    """A commit or snapshot that this version cannot read. `found`: its format; None if it is no commit."""
 
     def __init__(self, found: object, supported: int) -> None:
         if found is None:
@@ -85,29 +85,27 @@ class CommitFormatError(LogError):
         else:
             super().__init__(
                 f"the log was written in format {found}, this version reads formats up to {supported}",
-                hint="use the version of Headwater that wrote it, or start again with --full-refresh",
+                hint="use the version of Headwater that wrote it, or restart with --full-refresh",
             )
         self.found = found
         self.supported = supported
 
 
 class CommitDamagedError(LogError):
-    """A commit has changed since it was made, or is missing although later ones exist. `place`: where it is kept."""
+    """A commit was changed, or is missing although later ones exist. `what`: the damage. `path`: of the commit."""
 
-    def __init__(self, application: str, number: int, what: str, place: str) -> None:
-        super().__init__(
-            f"commit {number} of {application} is {what}: {place}", hint=ways_out_of_lost_commits(application)
-        )
+    def __init__(self, application: str, number: int, what: str, path: str) -> None:
+        super().__init__(f"commit {number} of {application} is {what}: {path}", hint=lost_commits_hint(application))
         self.application = application
         self.number = number
         self.what = what
-        self.place = place
+        self.path = path
 
 
 class SnapshotsDamagedError(LogError):
-    """No snapshot of folded commits can be read. `snapshots`: their numbers, the newest first; maybe none is there.
+    """No snapshot of folded commits can be read. `snapshots`: their numbers, newest first, or empty.
 
-    `first`: the first commit that was not folded.
+    `first`: the first commit that is not folded.
     """
 
     def __init__(self, application: str, snapshots: Sequence[int], first: int) -> None:
@@ -115,7 +113,7 @@ class SnapshotsDamagedError(LogError):
         what = f"no snapshot can be read ({numbers})" if snapshots else "the snapshots are missing"
         super().__init__(
             f"the commits of {application} before {first} are only in its snapshots, and {what}",
-            hint=ways_out_of_lost_commits(application),
+            hint=lost_commits_hint(application),
         )
         self.application = application
         self.snapshots = tuple(snapshots)
@@ -123,16 +121,16 @@ class SnapshotsDamagedError(LogError):
 
 
 class CommitsMissingError(LogError):
-    """All commits of an application are gone without `--full-refresh`.
+    """All commits of an application are missing without a `--full-refresh`.
 
-    They were in `folder`. `entry` still names it, or snapshots are left there.
+    They were in `folder`. The application's `entry` or snapshots still exist.
     """
 
     def __init__(self, application: str, folder: Path | str, entry: Path | str | None) -> None:
         left = str(folder) if entry is None else f"{entry} and {folder}"
         super().__init__(
             f"the commits of {application} are missing: {folder} was removed or emptied",
-            ways_out_of_lost_commits(application, f"put {folder} back from a copy of the log", left),
+            lost_commits_hint(application, f"put {folder} back from a copy of the log", left),
         )
         self.application = application
         self.folder = folder
@@ -140,7 +138,7 @@ class CommitsMissingError(LogError):
 
 
 class FullyRefreshedError(LogError):
-    """The commits that a state was made of are gone: the application was fully refreshed."""
+    """The commits of a loaded state do not exist any more: the application was fully refreshed."""
 
     def __init__(self, application: str) -> None:
         super().__init__(
@@ -151,7 +149,7 @@ class FullyRefreshedError(LogError):
 
 
 class GenerationError(LogError):
-    """A driver commits under a generation that is not the current one: another driver has taken over."""
+    """A driver of an old generation commits: another driver has taken over."""
 
     def __init__(self, application: str, current: int, found: int) -> None:
         super().__init__(f"{application} is in generation {current}, a driver of generation {found} must stop")
@@ -161,7 +159,7 @@ class GenerationError(LogError):
 
 
 class CommitOrderError(LogError):
-    """A commit record does not continue the commits before it: the log is damaged."""
+    """A commit does not continue the previous ones: the log is damaged."""
 
     def __init__(self, number: int, topic: str, partition: int, expected: int, found: int) -> None:
         super().__init__(
@@ -176,8 +174,9 @@ class CommitOrderError(LogError):
 
 
 class SegmentsChangedError(LogError):
-    """The records whose place others were to take are not listed any more as they were: they were replaced or removed
-    meanwhile. `topic`, `partition`, `start`, `end`: offsets.
+    """The records to replace are not listed any more: they were replaced or removed meanwhile.
+
+    `start`, `end`: offsets; the end is exclusive.
     """
 
     def __init__(self, topic: str, partition: int, start: int, end: int) -> None:
@@ -192,7 +191,7 @@ class SegmentsChangedError(LogError):
 
 
 class RewriteOrderError(LogError):
-    """A commit puts records in the place of others that the commits before it do not list: the log is damaged."""
+    """A commit replaces records that the previous commits do not list: the log is damaged."""
 
     def __init__(self, number: int, missing: SegmentsChangedError) -> None:
         super().__init__(
@@ -206,8 +205,8 @@ class RewriteOrderError(LogError):
 
 
 @dataclass(frozen=True)
-class RecordsPlace:
-    """Records of a partition: those with offsets from `start` up to, not including, `end`."""
+class OffsetRange:
+    """Records of a partition with offsets from `start` up to, not including, `end`."""
 
     topic: str
     partition: int
@@ -220,31 +219,31 @@ class RecordsPlace:
 
 
 class SegmentError(LogError):
-    """Committed records that cannot be read: the base class. `path`: of the file. `what` is the matter with it.
+    """Base class of errors for committed records that cannot be read. `path`: of the file. `what`: the problem.
 
-    `place`: which records; None where only the file is known.
+    `location`: the records; None if only the file is known.
     """
 
     def __init__(self, path: str, what: str, hint: str) -> None:
         super().__init__(what, hint)
         self.path = path
         self.what = what
-        self.place: RecordsPlace | None = None
+        self.location: OffsetRange | None = None
 
-    def tell(self, place: RecordsPlace) -> None:
-        """Say which records it is about, where the one who raised it does not know them."""
-        self.place = place
-        self.message = f"{place}, cannot be read: {self.what}"
+    def set_location(self, location: OffsetRange) -> None:
+        """Add the records to the message, for callers that know them."""
+        self.location = location
+        self.message = f"{location}, cannot be read: {self.what}"
         if self.hint == _UNREADABLE:
             writer = self.path.removeprefix("segments/").partition("/")[0]
-            ways_out = ways_out_of_lost_records(writer, place.topic, seeded=None)
-            self.hint = f"{ways_out}; `headwater log verify` lists all that is damaged"
+            hint = lost_records_hint(writer, location.topic, seeded=None)
+            self.hint = f"{hint}; `headwater log verify` lists all that is damaged"
 
 
 class RangeMissingError(SegmentError):
-    """Records that a commit lists are gone: they were replaced (reload the commits and try again), or deleted by hand.
+    """Records that a commit lists are missing: they were replaced (reload the commits and try again), or deleted.
 
-    `path`: of the file that had them.
+    `path`: of the file with them.
     """
 
     def __init__(self, path: str) -> None:
@@ -252,7 +251,7 @@ class RangeMissingError(SegmentError):
 
 
 class CorruptSegmentError(SegmentError):
-    """The bytes of a segment are not those that were committed. `batch`: its number; None: the schema."""
+    """The bytes of a segment differ from the committed ones. `batch`: its number; None for the schema."""
 
     def __init__(self, path: str, batch: int | None) -> None:
         part = "the schema" if batch is None else f"batch {batch}"
@@ -261,21 +260,21 @@ class CorruptSegmentError(SegmentError):
 
 
 class MissingColumnsError(SegmentError):
-    """A segment lacks columns that a reader needs: it was written when the topic had others."""
+    """A segment lacks columns of a reader: it was written when the topic had other columns."""
 
     def __init__(self, path: str, columns: Sequence[str]) -> None:
         super().__init__(
             path,
             f"segment {path} has no column {', '.join(columns)}",
-            hint="the topic was written with other columns; start its writer again with --full-refresh",
+            hint="the topic was written with other columns; restart its writer with --full-refresh",
         )
         self.columns = tuple(columns)
 
 
 class ColumnTypeError(SegmentError):
-    """Records have a column in a type that cannot be read as the wanted one without loss: `column`, `stored`, `wanted`.
+    """The stored type of a column cannot be read as the wanted type without loss.
 
-    The topic was changed after its reader began, as what begins is checked before.
+    The topic was changed after its reader started: types are checked at a start.
     """
 
     def __init__(self, path: str, column: str, stored: str, wanted: str) -> None:
@@ -283,7 +282,7 @@ class ColumnTypeError(SegmentError):
         super().__init__(
             path,
             f"their column {name} is {stored} in segment {path}, and is read as {wanted}",
-            hint="the topic's columns were changed meanwhile: start what reads it again, with the project as it is now",
+            hint="the topic's columns were changed meanwhile: restart its readers with the current project",
         )
         self.column = name
         self.stored = stored
@@ -291,32 +290,33 @@ class ColumnTypeError(SegmentError):
 
 
 class UnreadableFileError(MachineError):
-    """The operating system refuses to read committed records: `place` says which. For the rest see MachineError."""
+    """The operating system reports an error for committed records, at `location`. See also MachineError."""
 
-    def __init__(self, place: RecordsPlace, error: MachineError) -> None:
+    def __init__(self, location: OffsetRange, error: MachineError) -> None:
         super().__init__(error.path, error.errno, "")
-        self.message = f"{place}, cannot be read: {error.message}"
+        self.message = f"{location}, cannot be read: {error.message}"
         self.what = error.message
         self.hint = error.hint
-        self.place = place
+        self.location = location
 
 
 class RecordsTooLargeError(MachineError):
-    """There is not enough memory for committed records: `places` says which. `size`: the bytes that they take in the
-    log, where that is known. For the rest see MachineError.
+    """Not enough memory for committed records, at `locations`.
+
+    `size`: bytes in the log, if known. See also MachineError.
     """
 
-    def __init__(self, places: Sequence[RecordsPlace], size: int | None, error: MemoryError) -> None:
-        found = MachineError.from_error(error)
-        super().__init__(None, found.errno, "")
-        taken = "" if size is None else f" ({size:,} bytes in the log)"
-        self.message = f"{found.message} for the records of {'; '.join(map(str, places))}{taken}"
-        self.hint = found.hint
-        self.places = tuple(places)
+    def __init__(self, locations: Sequence[OffsetRange], size: int | None, error: MemoryError) -> None:
+        machine_error = MachineError.from_error(error)
+        super().__init__(None, machine_error.errno, "")
+        size_text = "" if size is None else f" ({size:,} bytes in the log)"
+        self.message = f"{machine_error.message} for the records of {'; '.join(map(str, locations))}{size_text}"
+        self.hint = machine_error.hint
+        self.locations = tuple(locations)
 
 
 class UnsupportedFileSystemError(LogError):
-    """A place that cannot hold commits: it has no way to create a file only if there is none yet."""
+    """A file system that cannot store commits: it cannot create a file exclusively."""
 
     def __init__(self, path: str, cause: str) -> None:
         super().__init__(
@@ -328,23 +328,21 @@ class UnsupportedFileSystemError(LogError):
 
 
 class SeedError(LogError):
-    """Records from outside that cannot be taken. `source`: the file or function. `place`: the line or row, if known."""
+    """Invalid records of a seed or append. `source`: the file or function. `location`: the line or row, if known."""
 
     def __init__(
-        self, source: str, cause: str, place: str | None = None, column: str | None = None, hint: str | None = None
+        self, source: str, cause: str, location: str | None = None, column: str | None = None, hint: str | None = None
     ) -> None:
-        where = ", ".join(filter(None, (source, place, column and f"column {column}")))
+        where = ", ".join(filter(None, (source, location, column and f"column {column}")))
         super().__init__(f"{where}: {cause}", hint)
         self.source = source
-        self.place = place
+        self.location = location
         self.column = column
         self.cause = cause
 
 
 class SeedChangedError(LogError):
-    """A seed that was committed with another content, for which results may have been computed. `difference`: what is
-    other now, in words.
-    """
+    """A seed differs from the committed one, which may have been processed. `difference`: as a text for users."""
 
     def __init__(self, topic: str, source: str, difference: str) -> None:
         super().__init__(
@@ -357,7 +355,7 @@ class SeedChangedError(LogError):
 
 
 class SeededMeanwhileError(LogError):
-    """Another process has seeded the topic since this seed was compared with what is committed."""
+    """Another process has seeded the topic since this seed was compared with the committed one."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"{topic} has been seeded meanwhile", hint="try again")
@@ -365,15 +363,15 @@ class SeededMeanwhileError(LogError):
 
 
 def read_to_append(topic: str) -> str:
-    """The command that prints the records of a topic as another one takes them (`headwater seed --append`)."""
+    """The command that prints the records of a topic for an append to another one (`headwater seed --append`)."""
     return f"headwater read {topic} --format json | jq -c 'del(.partition)'"
 
 
 class TopicChangedError(LogError):
-    """A topic that is declared otherwise than when its records were written. `was`, `is_`: what differs, by field.
+    """The declaration of a topic has changed since its records were written. `was`, `is_`: the differences, by field.
 
-    `writer`: the application that writes it, None for one that is fed from outside; `seeded`: whether that was a seed.
-    `movable`: whether a run can put its records where the topic has them now.
+    `writer`: the application that writes it, None for an external topic; `seeded`: whether that has a seed. `movable`:
+    whether a run can move the records to their new partitions.
     """
 
     def __init__(
@@ -386,20 +384,18 @@ class TopicChangedError(LogError):
         movable: bool = False,
     ) -> None:
         if movable:
-            way_out = (
-                f"run the topologies that read it, which puts its records there: headwater run --select '{topic}+'"
-            )
+            remedy = f"run the topologies that read it, which moves its records: headwater run --select '{topic}+'"
         elif writer is not None:
-            way_out = f"start its writer again: headwater run --full-refresh --select '{writer.partition('-')[2]}+'"
+            remedy = f"restart its writer: headwater run --full-refresh --select '{writer.partition('-')[2]}+'"
         elif seeded:
-            way_out = _seed_again(topic)
+            remedy = _seed_again(topic)
         else:
-            way_out = (
+            remedy = (
                 f"copy its records to a topic of another name: {read_to_append(topic)} | headwater seed OTHER --append"
             )
         super().__init__(
-            f"{topic} is declared otherwise than when its records were written: {declaration_text(was, is_)}",
-            hint=f"declare it as it was, or {way_out}",
+            f"{topic} had another declaration when its records were written: {declaration_text(was, is_)}",
+            hint=f"declare it as it was, or {remedy}",
         )
         self.topic = topic
         self.was = dict(was)
@@ -411,13 +407,13 @@ class TopicChangedError(LogError):
 
 def _seed_again(topic: str) -> str:
     return (
-        f"seed it again: headwater seed {topic} --full-refresh, which also starts again what has read it; "
-        "records appended to it stay, behind it"
+        f"seed it again: headwater seed {topic} --full-refresh, which also restarts its readers; "
+        "records appended to it stay, after the seed"
     )
 
 
 class SavedFileError(LogError):
-    """A file of the log is not there, or not as it was saved: `path`, `cause`."""
+    """A file of the log is missing or damaged."""
 
     def __init__(self, path: str, cause: str) -> None:
         super().__init__(f"{path} of the log cannot be used: {cause}")

@@ -20,10 +20,10 @@ from .errors import FullyRefreshedError, LogError
 from .ranges import Columns, Fetched, LogRange, RangeReader, Rewritten
 from .segments.segment import Segment
 
-# The id of a log, as bytes. A log gets it when it is made, and a copy keeps it.
+# The id of a log. A log gets it when it is created, and a copy keeps it.
 #
-# A state directory remembers the log that its stores were made of (see `state.directories.process_file`). So a log that
-# is missing, not mounted or moved is noticed, and an empty folder in its place is not taken for a new log.
+# A state directory notes the log of its stores (see `state.directories.process_file`). So a log that is missing, not
+# mounted or moved is noticed, and an empty folder in its place is not used as a new log.
 
 NAME = "log.json"
 
@@ -37,130 +37,128 @@ class LogFileError(LogError):
 
 
 def new_id() -> bytes:
-    """The content of the file of a log that is made now."""
+    """The content of the id file for a new log."""
     return json.dumps({"id": str(uuid.uuid4())}).encode() + b"\n"
 
 
 def id_in(content: bytes, path: Path | str) -> str:
-    """The id in the content of the file. Raises LogFileError."""
+    """The id from the content of the id file. Raises LogFileError."""
     try:
         return str(uuid.UUID(parsed(content)["id"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise LogFileError(path) from error
 
 
-# The sequence of an application's commits: numbered from 1. Each is created exactly once, by the first to do so.
+# The commits of an application are numbered from 1. Each is created exactly once, by the first driver that does it.
 
 
 class CommitStore(Protocol):
-    """Keeps the commits of one application. Implementations must make `create` exclusive and durable.
+    """Stores the commits of one application. Implementations must make `create` exclusive and durable.
 
-    Old commits are folded: a snapshot has all that they say, and they are removed. Of each its checksum is kept. So a
-    store that was brought forward with a folded commit can still tell whether it belongs to this log, and a reader that
-    was suspended can tell a folded commit from one of an application that was fully refreshed.
+    Old commits are folded: a snapshot contains their whole state, and they are removed. Their checksums are kept. So a
+    store that applied a folded commit can still check that it belongs to this log, and a suspended reader can
+    distinguish a folded commit from a commit of an application that was fully refreshed.
 
-    `save_snapshot` and `fold` are called in the background, perhaps by a driver that was suspended meanwhile and works
-    on an application that was fully refreshed since. So they are told a commit with its identity, and must change
-    nothing if there is another commit of that number, or none. This must hold at the moment of the change: a check
-    before it is not enough where an application is dropped and begins again under the same names.
+    `save_snapshot` and `fold` are called in the background, possibly by a driver that was suspended while its
+    application was fully refreshed. So they get a commit's identity, and must change nothing if this number has another
+    commit or none. This must hold at the moment of the change: a check before it is not enough if the application can
+    be dropped and restarted under the same names.
     """
 
     @property
     def application(self) -> str:
-        """The application whose commits these are."""
+        """The application of these commits."""
         ...
 
-    def place(self, number: int, *, snapshot: bool = False) -> str:
-        """Where commit `number` is kept, or its snapshot, whether or not it is there: for messages."""
+    def path(self, number: int, *, snapshot: bool = False) -> str:
+        """The path of commit `number`, or of its snapshot, for messages. It need not exist."""
         ...
 
     def create(self, number: int, data: bytes) -> str:
-        """Make commit `number` durably, whole or not at all. Returns its identity.
+        """Create commit `number`, atomically and durably. Returns its identity.
 
-        Raises CommitExistsError if it exists or has existed and was folded, CommitGapError if `number - 1` is not
-        there. A writer may be suspended at any place in this method until both have been folded.
+        Raises CommitExistsError if it exists, or existed and was folded, CommitGapError if `number - 1` does not exist.
+        A writer may be suspended anywhere in this method until both have been folded.
         """
         ...
 
     def read(self, number: int) -> bytes | None:
-        """The data of commit `number`; None if it is not there (yet, or any more).
+        """The data of commit `number`; None if it does not exist, or not any more.
 
-        None also for another commit of a number that was folded: `create` was ended before it could take that back.
+        None also for a second commit with the number of a folded one: its `create` was killed before it could remove
+        it.
         """
         ...
 
     def identity(self, number: int) -> str | None:
-        """The identity of commit `number`, different from that of any other commit of this number; None if it is not
-        there.
+        """The identity of commit `number`, unique among all commits of this number; None if it does not exist.
 
-        A driver asks for it many times a second, so it costs less than reading the commit.
+        Drivers call it many times a second, so it is cheaper than reading the commit.
         """
         ...
 
     def checksum(self, number: int) -> int | None:
-        """The crc32 of commit `number`, which may be folded; None if there was no such commit.
+        """The crc32 of commit `number`, folded or not; None if it never existed.
 
-        None also for one that was folded more than `KEPT_CHECKSUMS` commits ago.
+        None also for a commit folded more than `KEPT_CHECKSUMS` commits ago.
         """
         ...
 
     def first(self) -> int:
-        """The lowest number of a commit that is there: 1 until some were folded; 0 if there are no commits.
+        """The number of the first commit that is not folded: 1 before the first folding, 0 without commits.
 
-        It may list all of them. It is called again and again only for an application that has no commits.
+        It may list all commits. It is polled only for an application without commits.
         """
         ...
 
     def latest(self) -> int:
-        """The highest number; 0 if there are no commits. It may list all of them, so call it only at a start.
+        """The highest number; 0 without commits. It may list all commits, so call it only at a start.
 
-        Raises LogError if the commits are known to have been lost: an entry or snapshots are there without commits.
+        Raises LogError if the commits were lost: the application's entry or snapshots exist without commits.
         """
         ...
 
     def snapshots(self) -> list[int]:
-        """The numbers of all snapshots, the newest first, whether they are whole or not."""
+        """The numbers of all snapshots, newest first, including damaged ones."""
         ...
 
     def read_snapshot(self, number: int) -> bytes | None:
-        """The data of a snapshot; None if it is not there any more."""
+        """The data of a snapshot; None if it does not exist any more."""
         ...
 
     def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
-        """Keep the folded state after commit `number` durably: before this returns, whole or not at all. It takes the
-        place of a snapshot of this number.
+        """Save the folded state after commit `number`, atomically and durably. It replaces a snapshot of this number.
 
-        `identity`: of that commit. If that is not there, nothing is done. Returns whether the snapshot is kept.
+        `identity`: of that commit. Without that commit, nothing is done. Returns whether the snapshot was saved.
         """
         ...
 
     def fold(self, before: int, identity: str) -> None:
-        """Remove the commits and the snapshots before `before`, which is the number of a commit and of a snapshot, and
-        snapshots whose commit is not there.
+        """Remove the commits and snapshots before `before`, a number with a commit and a snapshot.
 
-        `identity`: of that commit. If that is not there, nothing is done. In this order, so that it may end at any
-        place and be called again: the checksums of the commits are durable; the snapshots go; the commits go, the
-        lowest first. A checksum that was kept once is never replaced.
+        Snapshots without their commit are removed too. `identity`: of commit `before`. Without that commit, nothing is
+        done. The order allows a crash at any point, and another call: the checksums of the commits become durable,
+        snapshots are removed, then commits, lowest first. A stored checksum is never replaced.
         """
         ...
 
 
 KEPT_CHECKSUMS = 10_000_000
-"""At least the checksums of so many commits are kept, which at 4 bytes are 40 MB: of two months at 500 ms."""
+"""The least number of checksums that are kept: 40 MB at 4 bytes each, two months at 500 ms."""
 
 
 @dataclass(frozen=True)
 class LastCommit:
-    """The last commit that a state was made of: its number (0: of none), identity and crc32."""
+    """The last commit that a state includes: its number (0: no commit), identity and crc32."""
 
     number: int
     identity: str | None
     checksum: int
 
     def is_kept_in(self, commits: CommitStore) -> bool:
-        """Whether it is there; if not, it was folded, and there are later ones.
+        """Whether the commit exists; if not, it was folded, and later ones exist.
 
-        Raises FullyRefreshedError if there are other commits in their place.
+        Raises FullyRefreshedError if the application has other commits now.
         """
         if not self.number:
             return not commits.first()
@@ -172,23 +170,23 @@ class LastCommit:
         raise FullyRefreshedError(commits.application)
 
 
-# The one name by which other packages know segments, so that only the log knows in which files records lie.
+# Other packages use only this name for segments: the log alone knows the files of records.
 
 Listed = Segment
-"""Records that were written, as a commit lists them. Only the log knows what is in it; others pass it on."""
+"""Written records, as a commit lists them. Opaque outside of the log."""
 
 
-# What a log is to all other modules: commits of applications, and records that commits list.
+# The interface of a log: commits of applications, and records that commits list.
 #
-# Data exists once a commit lists it. So writing records makes nothing visible, and removing records that no commit
-# lists loses nothing. Readers get ranges of records from `LogState`.
+# Data exists once a commit lists it. So written records are invisible before, and records that no commit lists can be
+# removed. Readers get ranges of records from `LogState`.
 
 
 @dataclass(frozen=True)
 class LogFile:
-    """A file of records, listed by a commit or not. `modified`: ms since 1970, by the clock of the file's host.
+    """A file of records, listed by a commit or not.
 
-    `size`: bytes.
+    `modified`: ms since 1970, by the file host's clock. `size`: bytes.
     """
 
     path: str
@@ -198,7 +196,10 @@ class LogFile:
 
 @dataclass(frozen=True)
 class SavedFile:
-    """A file of the log that no records are in. `size`: bytes. `checksum`: their crc32."""
+    """A file of the log without records, such as a store's snapshot.
+
+    `size`: bytes. `checksum`: crc32 of the content.
+    """
 
     path: str
     size: int
@@ -206,43 +207,42 @@ class SavedFile:
 
 
 class Log(Protocol):
-    """Keeps the topics of a project's applications. Many threads may use one instance.
+    """Stores the topics of a project's applications. Thread-safe.
 
     Paths are relative to the log, with `/`.
     """
 
     def check(self) -> None:
-        """Check that a log can be kept at this place. Raises LogError. A run calls it before all else."""
+        """Check that a log can be stored here. Raises LogError. A run calls it first of all."""
         ...
 
     def remove_leftovers(self) -> None:
-        """Remove what processes left behind that ended in the midst of something, once it is certain that they have.
+        """Remove temporary files of processes that have certainly ended.
 
-        `check` does this too; runs that last call it every few minutes. Raises OSError, MachineError, LogError.
+        `check` does this too; long runs call it every few minutes. Raises OSError, MachineError, LogError.
         """
         ...
 
     def identity(self) -> str:
-        """The log's id. A log gets it when `check` is first called, and its copies keep it.
+        """The log's id. A log gets it with the first call of `check`; copies keep it.
 
-        Empty if there is no log yet, or if the log has no ids: a missing log is then not noticed. Raises LogError.
+        Empty for a log that does not exist yet, or has no ids: a missing log is not noticed then. Raises LogError.
         """
         ...
 
     def look_seconds(self) -> float:
-        """How long a driver waits between two looks for commits of others, in seconds.
+        """How long a driver waits before it polls for commits of others again, in seconds.
 
-        0, where a look costs nothing: it then looks many times a second. What a driver sees later, it reads and
-        commits later; nothing else depends on it.
+        0 if polls cost nothing: a driver then polls many times a second. The interval affects latency only.
         """
         ...
 
     def applications(self) -> list[str]:
-        """The applications that have committed something, by name."""
+        """The names of applications with commits, sorted."""
         ...
 
     def commits(self, application: str) -> CommitStore:
-        """The commits of an application, even of one that has not started."""
+        """The commits of an application, which need not have started."""
         ...
 
     def write(
@@ -254,10 +254,10 @@ class Log(Protocol):
         partitions: int | npt.NDArray[np.integer],
         lane: int,
     ) -> tuple[Listed, ...]:
-        """Write the records of `table` durably. They exist once a commit of the application lists the returned value.
+        """Write records durably. They exist once a commit of the application lists the returned value.
 
-        `name`: unique among all writes to a topic. `partitions`: the partition of all rows or of each; rows of a
-        partition keep their order. The table has the columns of `schema.topic_schema` or of `schema.CHANGELOG`. Without
+        `name`: unique among all writes to a topic. `partitions`: one partition for all rows, or one for each row; rows
+        of a partition keep their order. `table`: the columns of `schema.topic_schema` or `schema.CHANGELOG`. Without
         rows, nothing is written. Raises FileExistsError if the name is taken.
         """
         ...
@@ -265,16 +265,16 @@ class Log(Protocol):
     def write_rewritten(
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
     ) -> tuple[Listed, ...]:
-        """Write records durably that are to take the place of others, in one file. The returned value, one for each
-        part, is listed by a `RewriteRecord`.
+        """Write replacements of other records durably, in one file.
 
-        `name`: see `rewritten_file_name`. The records have the columns that `read` gives, and all parts the same, but
-        for `_headers`. If no part has records, nothing is written. Raises FileExistsError if the name is taken.
+        A `RewriteRecord` lists the returned values, one for each part. `name`: see `rewritten_file_name`. The records
+        have the columns that `read` gives. All parts have the same ones, apart from `_headers`. If no part has records,
+        nothing is written. Raises FileExistsError if the name is taken.
         """
         ...
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        """See `RangeReader.read`. `within`: a range that a `LogState` of this log has returned."""
+        """See `RangeReader.read`. `within`: a range from a `LogState` of this log."""
         ...
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
@@ -282,16 +282,17 @@ class Log(Protocol):
         ...
 
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
-        """Keep a file durably. `fill` writes it: a new file at the local path that it is given.
+        """Save a file durably. `fill` creates it at the local path that it gets.
 
         `path`: see `snapshot_path`. The file exists once a commit lists it. Raises FileExistsError if the path is
-        taken, OSError, and what `fill` raises.
+        taken, OSError, and errors of `fill`.
         """
         ...
 
     def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
-        """The content of a file from a byte on, in pieces, each until the next is asked for. Whether it is what was
-        saved, the reader sees from its size and checksum. Raises SavedFileError if it cannot be read.
+        """The content of a file from byte `start` on, in pieces; each is valid until the next.
+
+        The caller checks size and checksum. Raises SavedFileError if it cannot be read.
         """
         ...
 
@@ -300,7 +301,7 @@ class Log(Protocol):
         ...
 
     def remove(self, path: str) -> None:
-        """Remove one of `files`. It is no error if the file is gone already."""
+        """Remove one of `files`. No error if it does not exist."""
         ...
 
     def drop(self, application: str) -> None:
@@ -308,34 +309,36 @@ class Log(Protocol):
         ...
 
     def write_status(self, application: str, status: str) -> None:
-        """Keep a text in place of the one before, for people who look at a run: readers find it whole or not at all.
+        """Replace the status text of a run atomically.
 
-        It is written about once a second, or every fifth look (`look_seconds`), and need not be durable. Nothing but
-        what people are shown depends on it. Raises OSError, MachineError, LogError.
+        It is written about once a second, or at every fifth poll (`look_seconds`), and need not be durable: it is only
+        shown to users. Raises OSError, MachineError, LogError.
         """
         ...
 
     def read_status(self, application: str) -> str | None:
-        """The text that `write_status` was given last; None if there is none."""
+        """The last text of `write_status`; None if there is none."""
         ...
 
     def pause(self, application: str) -> None:
-        """Keep, durably, that an application is paused: its driver looks at it. It stays so until `resume`, whatever
-        becomes of the application's commits. Raises OSError, MachineError."""
+        """Mark an application as paused, durably; its driver polls this. It lasts until `resume`, even if the
+        application's commits are removed. Raises OSError, MachineError."""
         ...
 
     def resume(self, application: str) -> None:
-        """The application is not paused any more. No error if it was not. Raises OSError, MachineError."""
+        """Remove the mark of `pause`. No error if the application is not paused. Raises OSError, MachineError."""
         ...
 
     def paused_since(self, application: str) -> int | None:
-        """When the application was paused, ms since 1970; None if it is not. Asked twice a second, or as often as
-        `look_seconds` says."""
+        """When the application was paused, ms since 1970; None if it is not.
+
+        Called twice a second, or at every poll.
+        """
         ...
 
 
 class Writer(Protocol):
-    """Writes records of a log. Used by one thread."""
+    """Writes records to a log. Used by one thread."""
 
     def write(
         self,
@@ -346,55 +349,55 @@ class Writer(Protocol):
         partitions: int | npt.NDArray[np.integer],
         lane: int,
     ) -> tuple[Listed, ...]:
-        """As `Log.write`, but the records need not be durable before `sync`."""
+        """See `Log.write`, but records need not be durable before `sync`."""
         ...
 
     def sync(self) -> None:
-        """Make all durable that was written: no commit may list it before. Raises OSError, MachineError, LogError."""
+        """Make all writes durable. No commit may list them before. Raises OSError, MachineError, LogError."""
         ...
 
 
 class BatchingLog(Protocol):
-    """A `Log` for which it is less work to make several files durable at once. Other logs lack the method."""
+    """A `Log` that makes several files durable at once with less work. Other logs lack the method."""
 
     def writer(self) -> AbstractContextManager[Writer]:
-        """A writer for an epoch. What was not synced at the end need not stay."""
+        """A writer for an epoch. Writes without a later `sync` may be lost."""
         ...
 
 
 def writer_of(log: Log) -> AbstractContextManager[Writer]:
-    """A writer of any log."""
-    making = getattr(log, "writer", None)
-    return cast(BatchingLog, log).writer() if callable(making) else nullcontext(_OneByOne(log))
+    """A writer for any log."""
+    make_writer = getattr(log, "writer", None)
+    return cast(BatchingLog, log).writer() if callable(make_writer) else nullcontext(_DurableWriter(log))
 
 
-class _OneByOne:
-    """The writer of a log that has none."""
+class _DurableWriter:
+    """The writer for a log without `writer`: each write is durable."""
 
     def __init__(self, log: Log) -> None:
         self.write = log.write
 
     def sync(self) -> None:
-        """See `Writer.sync`: all is durable."""
+        """See `Writer.sync`. All writes are durable already."""
 
 
 def epoch_file_name(incarnation: str, generation: int, epoch: int, task: TaskKey, attempt: int) -> str:
-    """The name under which a task writes in one attempt of an epoch. It is unique among all writers."""
+    """The name of the files that a task writes in one attempt of an epoch, unique among all writers."""
     prefix = f"{incarnation[:8]}-" if incarnation else ""
     return f"{prefix}g{generation}-e{epoch}-{task.subtopology}-{task.partition}-a{attempt}"
 
 
 def rewritten_file_name(incarnation: str, generation: int, unique: str) -> str:
-    """The name of a file that takes the place of others. `unique`: among those of its generation."""
+    """The name of a file that replaces others. `unique`: within its generation."""
     prefix = f"{incarnation[:8]}-" if incarnation else ""
     return f"{prefix}g{generation}-m-{unique}"
 
 
 def snapshot_path(application: str, store: str, name: str) -> str:
-    """The path of a snapshot of a store. `application`: its place, see `placed`. `name`: see `snapshot_name`."""
+    """The path of a snapshot of a store. `application`: its name in the log. `name`: see `snapshot_name`."""
     return f"snapshots/{application}/{store}/{name}.snap"
 
 
 def snapshot_name(incarnation: str, generation: int, partition: int, unique: str) -> str:
-    """The name of a snapshot that a driver asks for. `unique`: among those of its generation."""
+    """The name of a snapshot that a driver requests. `unique`: within its generation."""
     return f"{incarnation[:8]}-g{generation}-s{partition}-{unique}"

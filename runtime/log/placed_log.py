@@ -122,7 +122,7 @@ class PlacesSequence:
             record = None
         if not isinstance(record, PlacesRecord):
             self._number = -1
-            raise CommitDamagedError(PLACES, number, "damaged", self._commits.place(number))
+            raise CommitDamagedError(PLACES, number, "damaged", self._commits.path(number))
         self._number, self._places = number, record.places
 
     def _tell_older(self, now: Places, after: Places) -> None:

@@ -175,9 +175,9 @@ class PlacedCommits:
         self._kept = kept
         self._settle = settle
 
-    def place(self, number: int, *, snapshot: bool = False) -> str:
-        """See `CommitStore.place`."""
-        return self._kept.place(number, snapshot=snapshot)
+    def path(self, number: int, *, snapshot: bool = False) -> str:
+        """See `CommitStore.path`."""
+        return self._kept.path(number, snapshot=snapshot)
 
     def create(self, number: int, data: bytes) -> str:
         """See `CommitStore.create`."""

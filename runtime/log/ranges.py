@@ -1,4 +1,4 @@
-"""Ranges of records."""
+"""Ranges of committed records, and their readers."""
 
 from __future__ import annotations
 
@@ -11,27 +11,24 @@ import pyarrow as pa
 
 from ..records.arrays import Int64s
 
-# What readers know of committed records: the ranges that a log gives, and the records that are read from one.
-#
-# A position counts along a lane, an offset along a partition. Both only grow, and neither counts records: the positions
-# of compacted records, and of a log's own marks between records, stay taken. So a reader continues at the position that
-# it is told. It is at the end once it has that position, even if there was no record before it.
+# A position counts along a lane, an offset along a partition. Both only grow, and neither counts records: compacted
+# records, and a log's own marks between records, keep theirs. So a reader resumes at the position that it got with the
+# last records. It is at the end if it has the end's position, even if no record precedes that.
 
 Columns: TypeAlias = Sequence[str] | pa.Schema | None
-"""Which columns of records to read, in which order: with a schema as ones of its types; None: all, as they are."""
+"""The columns to read, in order; a schema also gives their types. None: all columns with their stored types."""
 
 
 @dataclass(frozen=True)
 class LogRange:
-    """Committed records of one lane of a partition: those with positions from `start` up to, not including, `end`.
+    """Committed records of one lane of a partition, with positions from `start` up to, not including, `end`.
 
-    `start_offset`, `end_offset`: the same for offsets; records of other lanes may lie between them. From one record to
-    the next the offset grows by as much as the position, or by more. `records`: about how many there are. `size`: about
-    how many bytes they take. `epochs`: in about how many epochs they were written. `min_order`, `max_order`: no record
-    has an `_order` outside of these. `token`: the log that made the range finds the records by it; it means nothing to
-    others.
+    `start_offset`, `end_offset`: the same as offsets; records of other lanes may have some of these. From one record to
+    the next, the offset grows by at least as much as the position. `records`, `size`, `epochs`: approximate number of
+    records, of their bytes, and of the epochs that wrote them. `min_order`, `max_order`: bounds of `_order`. `token`:
+    the key to the records for the log that made the range; opaque to others.
 
-    Plain data that travels in plans and requests.
+    Plain data for plans and requests.
     """
 
     topic: str
@@ -51,20 +48,23 @@ class LogRange:
     as_list: ClassVar[bool] = True
 
     def part_from(self, position: int) -> float:
-        """Which part of it lies from a position on, by positions: from 0 to 1."""
+        """The fraction of positions at or after `position`, from 0 to 1."""
         return (self.end - max(self.start, min(position, self.end))) / max(1, self.end - self.start)
 
     def position_of(self, offset: int) -> int:
-        """A position such that no record from `offset` on is before it."""
+        """A position at or before all records from `offset` on.
+
+        A range with positions 10 to 20 and offsets 100 to 130 gives 15 for offset 125: at most the last five positions
+        have offsets of 125 or more, as offsets grow at least as fast. It gives 10 for offset 110.
+        """
         return max(self.start, self.end - max(self.end_offset - offset, 0))
 
 
 @dataclass(frozen=True)
 class Fetched:
-    """Records of a range that follow one another, at least one. `positions`, `offsets`: of each record, ascending.
+    """Consecutive records of a range, at least one. `positions`, `offsets`: of each record, ascending.
 
-    `end`: the position at which reading continues: after the last record and after any positions without records that
-    follow it.
+    `end`: the position at which reading continues, after the last record and any positions without records.
     """
 
     records: pa.RecordBatch
@@ -74,7 +74,7 @@ class Fetched:
 
     @classmethod
     def adjacent(cls, records: pa.RecordBatch, position: int, offset: int) -> Fetched:
-        """Records without gaps, from the position and the offset of the first one."""
+        """Records without gaps. `position`, `offset`: of the first one."""
         count = len(records)
         return cls(records, np.arange(position, position + count), np.arange(offset, offset + count), position + count)
 
@@ -82,7 +82,10 @@ class Fetched:
         return len(self.positions)
 
     def __getitem__(self, part: slice) -> Fetched:
-        """Some of the records, without a copy."""
+        """A slice of the records, without a copy.
+
+        Positions [3, 4, 9] with end 12: the slice [:2] has the end 9, the position of the next record, and [1:] has 12.
+        """
         start, stop, _ = part.indices(len(self))
         end = self.end if stop == len(self) else int(self.positions[stop])
         return Fetched(self.records[start:stop], self.positions[start:stop], self.offsets[start:stop], end)
@@ -95,33 +98,31 @@ class Fetched:
 
 
 class RangeReader(Protocol):
-    """The part of a log that reads records."""
+    """Reads records of a log."""
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         """The records of a range from position `start` on (None: all), with these columns.
 
-        Each step of the iterator reads as much as is efficient to read at once, and only when it is called. A
-        column `_headers` is null where no record has headers. With a schema, so are columns of the value that the
-        records do not have, and narrower types are widened, see `records.widening`. Raises RangeMissingError,
-        CorruptSegmentError, MissingColumnsError, ColumnTypeError.
+        Reads lazily, an efficient amount in each step. A column `_headers` is null for records without headers. With a
+        schema, missing value columns are null too, and narrower types are widened, see `records.schema`. Raises
+        RangeMissingError, CorruptSegmentError, MissingColumnsError, ColumnTypeError.
         """
         ...
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
-        """A reader for these ranges, each from a position on, that are going to be read in about this order.
+        """A reader for these ranges, each from a position on, in approximately this order.
 
-        It may read some of them at the same time, and before they are asked for. A log whose reads take no time gives
-        itself, without looking at the ranges.
+        It may prefetch ranges concurrently. A log with fast reads returns itself, without iterating over the ranges.
         """
         ...
 
 
-# Reads a partition as one sequence: the records of all its lanes, in the order of their offsets.
+# Reading a partition as one sequence: the records of all lanes, in the order of their offsets.
 
 
 @dataclass(frozen=True)
 class InOrder:
-    """Records with ascending `offsets`, at least one. `ends`: lane -> position at which its reading continues."""
+    """Records with ascending `offsets`, at least one. `ends`: lane -> position at which reading continues."""
 
     records: pa.RecordBatch
     offsets: Int64s
@@ -129,44 +130,49 @@ class InOrder:
 
 
 def by_offset(log: RangeReader, ranges: Iterable[tuple[LogRange, int]], columns: Columns = None) -> Iterator[InOrder]:
-    """The records of ranges of one partition, each from a position on (or from its start).
+    """The records of ranges of one partition in the order of offsets. `ranges`: each with a position to start from.
 
-    Ranges of several lanes may overlap; then they are merged. Raises as `RangeReader.read`.
+    Ranges of different lanes may overlap and are merged then. Raises the errors of `RangeReader.read`.
+
+        lane 0 has offsets [0, 1, 4], lane 1 has [2, 3, 5], each in one piece
+        last            4, the least last offset of the opened ranges: all smaller offsets are read
+        first merge     [0, 1, 4] and [2, 3], sorted: 0, 1, 2, 3, 4
+        second merge    [5]
     """
-    waiting = sorted(ranges, key=lambda each: each[0].start_offset, reverse=True)
+    waiting = sorted(ranges, key=lambda entry: entry[0].start_offset, reverse=True)
     opened: list[_Opened] = []
     log = log.ahead((within, max(start, within.start)) for within, start in reversed(waiting))
     while waiting or opened:
-        last = min((each.last for each in opened), default=None)
+        last = min((reading.last for reading in opened), default=None)
         if waiting and (last is None or waiting[-1][0].start_offset <= last):
             within, start = waiting.pop()
             if start < within.end:
                 opened.append(_Opened(within.lane, log.read(within, max(start, within.start), columns)))
         elif last is not None:
-            yield _merged([(each.lane, part) for each in opened if (part := each.take(last)) is not None])
-        opened = [each for each in opened if each.held is not None]
+            yield _merged([(reading.lane, part) for reading in opened if (part := reading.take(last)) is not None])
+        opened = [reading for reading in opened if reading.pending is not None]
 
 
 class _Opened:
-    """A range that is being read. `held`: records that were read and not taken yet; None after the last record."""
+    """A range that is being read. `pending`: records that were read and not taken yet; None after the last record."""
 
     def __init__(self, lane: int, reading: Iterator[Fetched]) -> None:
         self.lane = lane
         self._reading = reading
-        self.held = next(reading, None)
+        self.pending = next(reading, None)
 
     @property
     def last(self) -> int:
-        """The offset of the last record that is held."""
-        assert self.held is not None
-        return int(self.held.offsets[-1])
+        """The offset of the last pending record."""
+        assert self.pending is not None
+        return int(self.pending.offsets[-1])
 
     def take(self, last: int) -> Fetched | None:
-        """The records up to offset `last`, if there are any."""
-        assert self.held is not None
-        held, count = self.held, int(np.searchsorted(self.held.offsets, last, side="right"))
-        self.held = held[count:] if count < len(held) else next(self._reading, None)
-        return held[:count] if count else None
+        """The records up to offset `last`; None without any."""
+        assert self.pending is not None
+        pending, count = self.pending, int(np.searchsorted(self.pending.offsets, last, side="right"))
+        self.pending = pending[count:] if count < len(pending) else next(self._reading, None)
+        return pending[:count] if count else None
 
 
 def _merged(parts: list[tuple[int, Fetched]]) -> InOrder:
@@ -180,15 +186,15 @@ def _merged(parts: list[tuple[int, Fetched]]) -> InOrder:
     return InOrder(records.take(pa.array(order)), offsets[order], ends)
 
 
-# Records that take the place of what commits list: merged, compacted, expired, or repaired.
+# Replacements of committed records: merged, compacted, expired or repaired.
 
 
 @dataclass(frozen=True)
 class Rewritten:
-    """What is left of a lane's records with positions from `start` up to `end`, and offsets from `start_offset` up to
-    `end_offset`: the places of all ranges whose place it takes, the first to the last.
+    """The replacement for consecutive ranges of a lane, with positions from `start` up to `end`, and offsets from
+    `start_offset` up to `end_offset`, both exclusive.
 
-    `records`: with all their columns, maybe none. `positions`, `offsets`: those that the records have always had.
+    `records`: with all columns, possibly empty. `positions`, `offsets`: unchanged, of each record.
     """
 
     partition: int

@@ -1,6 +1,7 @@
-"""The committed state of an application, and the way to commit the next record.
+"""The committed state of an application, and the commit of its next record.
 
-What commits say is folded in `state_parts/folded.py`. Here they are read, from the newest snapshot on, and made.
+`state_parts/folded.py` folds the content of commits. This module reads them, from the newest snapshot on, and creates
+new ones.
 
 One thread changes a state (`refresh`, `commit`); others may read it meanwhile.
 """
@@ -30,17 +31,17 @@ from .state_parts.folded import Fold, FoldedCommits, Folding, GoodSnapshot, fold
 from .state_parts.parts import Snapshot
 from .state_parts.renamed import renamed_record
 
-MISSING = "missing, though later ones are there"
-"""What `CommitDamagedError.what` says of a commit that was removed."""
+MISSING = "missing, though later ones exist"
+"""`CommitDamagedError.what` of a commit that was removed."""
 
 
 class LogState(FoldedCommits):
-    """The committed state of one application, under the name by which it was asked for.
+    """The committed state of one application, under its present name.
 
-    Commits may speak of other names so far: the application was renamed, and its next driver has not claimed it yet.
-    Then the state is renamed as if it had, and the next claim says so (`renaming`).
+    Existing commits may contain earlier names: the application was renamed, and its next driver has not claimed it yet.
+    Then the state has the new names already, and the next claim commits them (`renaming`).
 
-    `folding`: what keeps the state as a snapshot when it is time, and removes the commits that this makes superfluous.
+    `folding`: saves the state as a snapshot when it is due, and removes the commits that become superfluous.
     """
 
     def __init__(self, commits: CommitStore) -> None:
@@ -72,9 +73,9 @@ class LogState(FoldedCommits):
             return CommitMark(self.place, self.number, self._checksum) if self.number else None
 
     def reload(self) -> None:
-        """Load the newest snapshot that is whole, and the commits after it. Raises LogError.
+        """Load the newest undamaged snapshot and the commits after it. Raises LogError.
 
-        For a start, and when the application was fully refreshed.
+        For a start, and after a full refresh of the application.
         """
         with self.lock:
             while True:
@@ -82,7 +83,7 @@ class LogState(FoldedCommits):
                 self._clear()
                 self._restore_one_of(snapshots)
                 self._apply_new()
-                # Only here, because `latest` lists all commits. A new one may have come between the two calls.
+                # Only here, because `latest` lists all commits. A new one may appear between the two calls.
                 while self.commits.latest() > self.number:
                     if not self._apply_new():
                         break
@@ -91,14 +92,14 @@ class LogState(FoldedCommits):
                     if self._more:
                         self._rename_now(self._more)
                     return
-                if self.commits.snapshots() == snapshots:  # else commits were folded while this went on
+                if self.commits.snapshots() == snapshots:  # else commits were folded meanwhile
                     raise self._broken(snapshots)
 
     def refresh(self) -> int:
-        """Apply the commits that others have made since. Returns how many there were.
+        """Apply new commits of others. Returns their number.
 
-        If they have been folded since, the newest snapshot is loaded. Raises FullyRefreshedError if these are other
-        commits than those that this state was made of.
+        If they have been folded already, loads the newest snapshot. Raises FullyRefreshedError if the application has
+        other commits now than those in this state.
         """
         with self.lock:
             before, incarnation = self.number, self.incarnation
@@ -107,49 +108,49 @@ class LogState(FoldedCommits):
             if not self._last_is_kept():
                 self.reload()
                 if before and self.incarnation != incarnation:
-                    self._identity = None  # so that this is found again
+                    self._identity = None  # so that the next call raises again
                     raise FullyRefreshedError(self.application)
             return self.number - before
 
-    def has_known(self, sources: Mapping[str, tuple[int, int]]) -> bool:
-        """Whether the commit that a reader has known last is there, or was folded. `sources`: see `EpochRecord`."""
+    def has_source(self, sources: Mapping[str, tuple[int, int]]) -> bool:
+        """Whether the last commit that a reader knew exists, or was folded. `sources`: see `EpochRecord`."""
         with self.lock:
             number, checksum = sources.get(self.place, (0, 0))
-            if number == self.number:  # as a rule, and nothing is read for it
+            if number == self.number:  # the usual case, without any read
                 return not number or checksum == self._checksum
             # A commit before the last one without a checksum was folded long ago.
             return not number or (number < self.number and self.commits.checksum(number) in (None, checksum))
 
     def check_same(self) -> None:
-        """Check that the commits are still those that this state was made of. Raises FullyRefreshedError.
+        """Check that the application still has the commits of this state. Raises FullyRefreshedError.
 
-        They may have been folded since: then there are later ones, which `refresh` applies.
+        They may be folded: then later ones exist, which `refresh` applies.
         """
         with self.lock:
             self._last_is_kept()
 
     def check_same_in(self, commits: CommitStore) -> None:
-        """The same for a thread that does not change this state. `commits`: the application's, made for this check.
+        """`check_same` for other threads. `commits`: of the application, a new instance for this check.
 
-        Nobody waits for this state meanwhile, however long the log takes to answer. And such `commits` remember nothing
-        of the application from before it was fully refreshed. Raises FullyRefreshedError.
+        The state is not locked while the log is read. A new instance has no cache from before a full refresh.
         """
         with self.lock:
             last = self._last()
         last.is_kept_in(commits)
 
     def was_replaced(self, missing: RangeMissingError) -> bool:
-        """Apply new commits, and say whether the file of missing records is listed no more. Then the ranges that they
-        were read by are of the past, and new ones say where the records are. Raises FullyRefreshedError.
+        """Apply new commits. Returns whether the file of missing records is not listed any more.
+
+        Then the reader's ranges are outdated, and the state has new ones. Raises FullyRefreshedError.
         """
         self.refresh()
         return missing.path not in self.paths()
 
     def commit(self, record: CommitRecord) -> CommitRecord:
-        """Place the segments of `record` and commit it as the next one. Returns the record as it was committed.
+        """Commit `record` as the next one, with offsets for its segments. Returns the committed record.
 
-        Raises CommitExistsError if another driver was first (`refresh` reads its commit), GenerationError for an epoch
-        of another generation than the current one, FullyRefreshedError. After an error this state is unchanged.
+        Raises CommitExistsError if another driver was first (`refresh` reads its commit), GenerationError for an old
+        generation, FullyRefreshedError. After an error this state is unchanged.
         """
         with self.lock:
             if isinstance(record, DriversRecord) and record.generation != self.generation:
@@ -164,8 +165,8 @@ class LogState(FoldedCommits):
             except CommitGapError:
                 self._check_next()
                 raise
-            # Again: the application may have been fully refreshed between the check and the commit. The commit then
-            # stands among those of another incarnation, which pass over it.
+            # Again: the application may have been fully refreshed between the check and the commit. Readers of the
+            # new incarnation then ignore the commit.
             self.check_same()
             self.apply(placed)
             if isinstance(placed, GenerationRecord):
@@ -175,22 +176,22 @@ class LogState(FoldedCommits):
             return placed
 
     def rename(self, renames: Renames) -> None:
-        """Rename more than the application, until the next claim does so for all.
+        """Rename more than the application; the next claim commits the new names.
 
-        `renames`: of what is now called otherwise, in the names that the state has.
+        `renames`: from the names that the state has.
         """
         with self.lock:
             self._more = self._more.then(renames)
             self._rename_now(renames)
 
     def snapshot(self) -> bytes:
-        """The state as bytes, for `CommitStore.save_snapshot`."""
-        return self.folded(self._checksum).encode()
+        """The encoded state, for `CommitStore.save_snapshot`."""
+        return self.to_snapshot(self._checksum).encode()
 
     def _apply_new(self) -> int:
-        """Apply the commits that come next, as far as they are there. Returns how many there were."""
+        """Apply all commits that follow. Returns their number."""
         before = self.number
-        # The identity first: if the commit is replaced between the two calls, `check_same` notices it.
+        # The identity first: `check_same` then notices a commit that is replaced between the two calls.
         while (identity := self.commits.identity(self.number + 1)) is not None:
             data = self.commits.read(self.number + 1)
             if data is None:
@@ -199,7 +200,7 @@ class LogState(FoldedCommits):
             if self.is_void(record):
                 self.check_same()
             if self.renaming and isinstance(record, GenerationRecord) and record.renamed is not None:
-                self._more = Renames()  # somebody else was first; what is still to be renamed is worked out again
+                self._more = Renames()  # another driver has claimed it: the remaining renames are determined again
                 self.reload()
                 break
             self.follow(renamed_record(record, self.renaming) if self.renaming else record)
@@ -207,7 +208,7 @@ class LogState(FoldedCommits):
         return self.number - before
 
     def _rename_ahead(self) -> None:
-        """Have the state speak of the application by the name by which it was asked for."""
+        """Rename the application in the state to its present name."""
         if self.application != self.commits.application:
             topics = {**dict.fromkeys(self._partitions.topics()), **self.topology.topics}
             self._rename_now(Renames.of_application(self.application, self.commits.application, topics))
@@ -217,28 +218,28 @@ class LogState(FoldedCommits):
         self.renaming = self.renaming.then(renames)
 
     def _written(self, record: CommitRecord) -> CommitRecord:
-        """The record as it is written: a claim tells what it renames, and all others speak of the names before it."""
+        """The record to write: a claim contains the renames, all other records have the names before it."""
         if not self.renaming:
             return record
         if isinstance(record, GenerationRecord):
             return replace(record, renamed=self.renaming)
-        return renamed_record(record, self.renaming.back)
+        return renamed_record(record, self.renaming.inverse)
 
     def _note_last(self, data: bytes, identity: str) -> None:
-        """Note the commit that was applied last."""
+        """Note the last applied commit."""
         self._identity = identity
         self._checksum = crc32(data)
         self._bytes += len(data)
 
     def _last_is_kept(self) -> bool:
-        """Whether the last commit is there, see `LastCommit`. Raises FullyRefreshedError."""
+        """See `LastCommit.is_kept_in`. Raises FullyRefreshedError."""
         return self._last().is_kept_in(self.commits)
 
     def _last(self) -> LastCommit:
         return LastCommit(self.number, self._identity, self._checksum)
 
     def _check_next(self) -> None:
-        """Check that the next commit may have the next number. Raises CommitExistsError, FullyRefreshedError."""
+        """Check that no later commit exists. Raises CommitExistsError, FullyRefreshedError."""
         if not self._last_is_kept():
             raise CommitExistsError(self.application, self.number + 1)
 
@@ -251,39 +252,39 @@ class LogState(FoldedCommits):
             raise self._damaged("damaged") from error
 
     def _restore_one_of(self, snapshots: list[int]) -> None:
-        """Take over the first of these that is whole and belongs to the commits of this log, if there is one."""
+        """Restore the first of these snapshots that is undamaged and belongs to the commits of this log, if any."""
         for number in snapshots:
             data = self.commits.read_snapshot(number)
-            found = None if data is None else Snapshot.decode(data)
+            snapshot = None if data is None else Snapshot.decode(data)
             identity, last = self.commits.identity(number), self.commits.read(number)
-            if data is None or found is None or identity is None or last is None or found.number != number:
+            if data is None or snapshot is None or identity is None or last is None or snapshot.number != number:
                 continue
-            if found.commit not in (None, crc32(last)):
-                continue  # it is of other commits, after some were put back from an older copy
-            self.unfold(found)
+            if snapshot.commit not in (None, crc32(last)):
+                continue  # of other commits: some were put back from an older copy
+            self.restore(snapshot)
             self._note_last(last, identity)
             self._good, self._tried, self._bytes = GoodSnapshot(number, identity, len(data)), number, 0
             return
 
     def _broken(self, snapshots: list[int]) -> LogError:
-        """Why the commits after the last that was applied cannot be."""
+        """The error for commits after the last applied one that cannot be read."""
         first = self.commits.first()
         if not self.number and first > 1 and (snapshots or self.commits.checksum(first - 1) is not None):
             return SnapshotsDamagedError(self.application, snapshots, first)
         return self._damaged(MISSING)
 
     def _damaged(self, what: str) -> CommitDamagedError:
-        """Of the commit that comes next."""
+        """The error for the next commit."""
         number = self.number + 1
-        return CommitDamagedError(self.application, number, what, self.commits.place(number))
+        return CommitDamagedError(self.application, number, what, self.commits.path(number))
 
     def _fold_if_due(self) -> None:
-        """Have the state kept as a snapshot, if enough was committed since the last one."""
+        """Save the state as a snapshot, if there are enough commits since the last one."""
         if self.renaming or not self._good.due(self.number - self._tried, self._bytes):
             return
         assert self._identity is not None
         self._tried, self._bytes = self.number, 0
-        self.folding(Fold(self.commits, self.folded(self._checksum), self._identity, self._good, self._note_good))
+        self.folding(Fold(self.commits, self.to_snapshot(self._checksum), self._identity, self._good, self._note_good))
 
     def _note_good(self, snapshot: GoodSnapshot) -> None:
         self._good = snapshot

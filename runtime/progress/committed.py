@@ -287,7 +287,9 @@ class Committed:
             for partition in range(topic.partitions)
             for lane, end in own.lane_ends(topic.name, partition).items()
             if end
-            > own.tasks.of(TaskKey(self.application, part.name, partition)).positions.get(topic.name, {}).get(lane, 0)
+            > own.tasks.last_commit(TaskKey(self.application, part.name, partition))
+            .positions.get(topic.name, {})
+            .get(lane, 0)
         )
 
     def behind(self) -> tuple[str, ...]:
@@ -341,7 +343,7 @@ class Committed:
             0 if writer is None else writer.end(topic, task.partition)
             for topic, writer in zip(topics, writers, strict=True)
         ]
-        positions = state.tasks.of(task).positions
+        positions = state.tasks.last_commit(task).positions
         known = self._unread.get(task)
         if known is None or not known.holds(positions, topics, ends):
             far_enough = self._far_enough.get(task.application, {})

@@ -211,7 +211,7 @@ _REPARTITION = "-repartition"
 
 def renames_of(topology: Topology, own: LogState) -> Renames:
     """What is to be renamed of the application, apart from itself. `own`: its state."""
-    seen = {name.partition(":")[0] for name in own.tasks.of(global_task(own.application)).globals_}
+    seen = {name.partition(":")[0] for name in own.tasks.last_commit(global_task(own.application)).globals_}
     counted = {counter.rpartition(":")[0] for task in own.tasks.all() for counter in task.dropped}
     return renames_between(topology, own.topology, seen, counted)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ..ir.topology import GlobalTable, Store, Subtopology, Topic, Topology, parse_start
-from ..log.commit.fed_records import EXTERNAL_LANE
+from ..log.commit.external_records import EXTERNAL_LANE
 from ..log.commit.records import Beginning
 from ..log.state import LogState
 from ..records.schema import changelog_topic
@@ -40,7 +40,7 @@ class Planner:
 
     def stream_time(self, task: TaskId) -> int:
         """The committed stream time of a task, ms; -1 before its first record."""
-        return self._committed.own.tasks.of(task.key(self._committed.application)).stream_time
+        return self._committed.own.tasks.last_commit(task.key(self._committed.application)).stream_time
 
     def punctuating(self, part: Subtopology, now: int | None) -> tuple[TaskId, ...]:
         """The tasks of a subtopology for which a wall-clock punctuation is due at `now`, ms; None: a stream-time
@@ -52,7 +52,7 @@ class Planner:
         return tuple(task for task in tasks if self._punctuates(task, part, now))
 
     def _punctuates(self, task: TaskId, part: Subtopology, now: int | None) -> bool:
-        done = self._committed.own.tasks.of(task.key(self._committed.application))
+        done = self._committed.own.tasks.last_commit(task.key(self._committed.application))
         kind, time = ("stream_time", done.stream_time) if now is None else ("wall_clock", now)
         of_part = (each for each in done.scheduled if each.kind == kind and each.processor in part.processors)
         return any(0 <= each.due <= time for each in of_part)
@@ -74,7 +74,7 @@ class Planner:
         own = self._committed.own
         network = network or self._committed.network()
         key = TaskKey(self._committed.application, part.name, partition)
-        done = own.tasks.of(key)
+        done = own.tasks.last_commit(key)
         return TaskPlan(
             key=key,
             max_records=self._max_records,
@@ -109,7 +109,7 @@ class Planner:
 
     def clocks(self, task: TaskId) -> Mapping[str, int]:
         """The committed stream times of the window stores of one of the tasks, ms."""
-        return self._committed.own.tasks.of(task.key(self._committed.application)).clocks
+        return self._committed.own.tasks.last_commit(task.key(self._committed.application)).clocks
 
     def store(
         self, store: Store, partition: int, applied: int, clocks: Mapping[str, int], records: int | None = None
@@ -182,7 +182,7 @@ class Planner:
                     partition,
                     task.partition,
                     consumed,
-                    state.tasks.of(task).stream_time,
+                    state.tasks.last_commit(task).stream_time,
                     idle[task],
                 )
                 for task in tasks
@@ -282,7 +282,7 @@ def first_positions(part: Subtopology, topic: Topic, committed: Committed) -> di
 
 def _is_read(part: Subtopology, topic: Topic, committed: Committed) -> bool:
     tasks = (TaskKey(committed.application, part.name, partition) for partition in range(part.partitions))
-    return any(topic.name in committed.own.tasks.of(task).positions for task in tasks)
+    return any(topic.name in committed.own.tasks.last_commit(task).positions for task in tasks)
 
 
 def _whence(start: str) -> Whence:

@@ -39,7 +39,7 @@ def counted(committed: Committed, table: GlobalTable) -> Mapping[int, int]:
     that the application has read.
     """
     own = committed.own
-    seen = own.tasks.of(global_task(committed.application)).globals_
+    seen = own.tasks.last_commit(global_task(committed.application)).globals_
     earlier = seen.get(table.name, {}) if table.topic.name in own.topology.topics else {}
     return seen.get(counted_as(table)) or earlier
 
@@ -150,7 +150,7 @@ class OtherCommits:
 
 def other_commits(topology: Topology, committed: Committed) -> Iterator[OtherCommits]:
     """The topics whose writers have other commits now than those that the application has read."""
-    lost = {state.place: state for state in committed.writers if not state.has_known(committed.own.sources)}
+    lost = {state.place: state for state in committed.writers if not state.has_source(committed.own.sources)}
     for name, topic in {topic.name: topic for topic in topology.read}.items():
         if (state := lost.get(committed.of(topic).place)) is not None:
             yield OtherCommits(name, state.application, committed.own.sources[state.place][0], state.number)
@@ -175,7 +175,7 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
 
 def _of_task(committed: Committed, part: str, topic: Topic, partition: int) -> Iterator[Gap]:
     ends = committed.of(topic).lane_ends(topic.name, partition)
-    done = committed.own.tasks.of(TaskKey(committed.application, part, partition))
+    done = committed.own.tasks.last_commit(TaskKey(committed.application, part, partition))
     for lane, position in sorted(done.positions.get(topic.name, {}).items()):
         end = ends.get(lane, 0)
         if position > end:

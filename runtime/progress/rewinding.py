@@ -306,7 +306,7 @@ def _move(log: Log, state: LogState, writer: LogState, part: str, topic: str, pa
     if whence.kind == "offset" and whence.number > end:
         raise OutOfRangeError(topic, partition, whence.number, end)
     positions = positions_at(log, writer, topic, partition, whence)
-    task = state.tasks.of(TaskKey(state.application, part, partition))
+    task = state.tasks.last_commit(TaskKey(state.application, part, partition))
     unread = records_from(log, writer, topic, partition, task.positions.get(topic, {}))
     then = records_from(log, writer, topic, partition, positions)
     # Logs of early versions do not count records; then as many as are before the reader.

@@ -182,7 +182,7 @@ class StoreQuery:
         try:
             copy, changed = self._found(state, partition)
             task = TaskKey(self.application, self.subtopology, partition)
-            clock = state.tasks.of(task).clocks.get(self.store.name, -1)
+            clock = state.tasks.last_commit(task).clocks.get(self.store.name, -1)
             # A store may still have rows that have expired by the committed clock: the next epoch deletes them.
             oldest = _oldest(self.store, clock)
             wanted = _wanted(self.store, start, end, oldest)
@@ -374,14 +374,14 @@ def written_store(state: LogState, declared: Store, former: Iterable[str]) -> Wr
     if name is None or owner is None:
         return None
     found = committed.stores[name]
-    if found == StoreDescription.of(declared):
+    if found == StoreDescription.from_store(declared):
         return WrittenStore(replace(declared, name=name), owner, found)
     return WrittenStore(_store(name, found, declared), owner, found)
 
 
 def _store(name: str, found: StoreDescription, declared: Store) -> Store:
     """A store that gives the rows of a description. `declared`: has what no description says."""
-    settings = found.settings or StoreDescription.of(declared).settings  # a log of before they were recorded
+    settings = found.settings or StoreDescription.from_store(declared).settings  # a log of before they were recorded
     kept = settings.get("retention", "forever")
     same_backend = settings.get("backend", declared.backend) == declared.backend
     return Store(

@@ -152,7 +152,7 @@ class Snapshots:
 
         A snapshot before the delete horizon is not usable: it may have rows with deletions that were dropped.
         """
-        listed = self._state.store_snapshots.of(store, partition)
+        listed = self._state.store_snapshots.of_partition(store, partition)
         horizon = self._state.horizon(changelog_topic(self._state.application, store), partition, partition)
         return tuple(
             snapshot for snapshot in listed if snapshot.path not in self.unusable and snapshot.position >= horizon
@@ -160,17 +160,17 @@ class Snapshots:
 
     def is_listed(self, snapshot: StoreSnapshot) -> bool:
         """Whether a commit lists the snapshot, and no later one removes it."""
-        return snapshot in self._state.store_snapshots.of(snapshot.store, snapshot.partition)
+        return snapshot in self._state.store_snapshots.of_partition(snapshot.store, snapshot.partition)
 
     def distrust(self, store: StoreId) -> None:
         """Mark all snapshots of a store as unusable, because the store was damaged after one was loaded. A flipped bit
         is copied with its page, so all of them may have it."""
-        listed = self._state.store_snapshots.of(store.store, store.partition)
+        listed = self._state.store_snapshots.of_partition(store.store, store.partition)
         self.unusable |= {snapshot.path for snapshot in listed}
 
     def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:
         """The paths of snapshots to remove when a new one is listed. `keep`: usable ones to keep, with the new one."""
-        listed = self._state.store_snapshots.of(new.store, new.partition)
+        listed = self._state.store_snapshots.of_partition(new.store, new.partition)
         usable = [snapshot.path for snapshot in self.usable(new.store, new.partition)]
         return [snapshot.path for snapshot in listed if snapshot.path not in usable[: max(0, keep - 1)]]
 

@@ -46,8 +46,8 @@ def compiled(root: Path) -> Topology:
 
 
 def changes(was: Topology, is_: Topology) -> list[Change]:
-    now = TopologyDescription.of(is_)
-    return list(Comparison.of(is_, TopologyDescription.of(was), now).changes(consumed=True))
+    now = TopologyDescription.from_topology(is_)
+    return list(Comparison.of(is_, TopologyDescription.from_topology(was), now).changes(consumed=True))
 
 
 def test_tests_of_the_page_pass_with_pytest(fleet: Path) -> None:

@@ -155,8 +155,8 @@ def test_plan_tells_what_of_a_called_function_has_changed(
     was = compiled(press)
     edit(press, file, old, new)
     is_ = compiled(press)
-    now = TopologyDescription.of(is_)
-    changes = Comparison.of(is_, TopologyDescription.of(was), now).changes(consumed=True)
+    now = TopologyDescription.from_topology(is_)
+    changes = Comparison.of(is_, TopologyDescription.from_topology(was), now).changes(consumed=True)
     assert sorted({change.kind for change in changes if change.subject.kind == "flow"}) == kinds
 
 

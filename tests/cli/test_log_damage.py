@@ -59,7 +59,7 @@ def test_damage_is_told_with_topic_partition_offsets_file_loss_and_way_out(headw
         f"segments/shop-seed/orders/{segment.name} is damaged\n"
         "  lost: shop-sales has not consumed them\n"
         "  hint: put the file back from a copy of the log; or write the topic again: headwater seed orders "
-        "--full-refresh; or go on without: headwater log repair --drop-unreadable\n"
+        "--full-refresh; or drop these records: headwater log repair --drop-unreadable\n"
     )
     shown = json.loads(headwater("log", "verify", "--format", "json").stdout)
     jsonschema.validate(shown, schema("log_verification"))
@@ -70,8 +70,8 @@ def test_damage_is_told_with_topic_partition_offsets_file_loss_and_way_out(headw
     assert "error: orders, partition 1, offsets 0 to 4, cannot be read: batch 0 of segment " in read.stderr
     assert read.stderr.endswith(
         "  hint: put the file back from a copy of the log; or, if it has a seed, write the topic again: headwater seed "
-        "orders --full-refresh; or go on without: headwater log repair --drop-unreadable; `headwater log verify` lists "
-        "all that is damaged\n"
+        "orders --full-refresh; or drop these records: headwater log repair --drop-unreadable; `headwater log verify` "
+        "lists all that is damaged\n"
     )
 
 
@@ -109,15 +109,15 @@ def test_broken_commits_of_seeds_have_one_hint_and_it_leads_to_a_whole_log(
         first.unlink()
     else:
         shutil.rmtree(folder)
-    end = "then headwater build --full-refresh seeds again and starts again what has read it\n"
+    end = "then headwater build --full-refresh seeds again and restarts the topologies that read them\n"
     if damage == "all missing":
         hint = (
-            f"hint: put {folder} back from a copy of the log; or begin without what was seeded and appended: "
+            f"hint: put {folder} back from a copy of the log; or drop all seeded and appended records: "
             f"remove {entry} and {folder}, {end}"
         )
     else:
         hint = (
-            "hint: put the files of the log back from a copy; or begin without what was seeded and appended: "
+            "hint: put the files of the log back from a copy; or drop all seeded and appended records: "
             f"remove commits/shop-seed and applications/shop-seed in the log, {end}"
         )
     commands = [["seed"], ["seed", "orders", "--full-refresh"], ["read", "orders"]]

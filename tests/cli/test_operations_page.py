@@ -28,8 +28,8 @@ from headwater.runtime.log.errors import (
     CommitFormatError,
     CommitsMissingError,
     CorruptSegmentError,
+    OffsetRange,
     RangeMissingError,
-    RecordsPlace,
     SegmentError,
     SnapshotsDamagedError,
     UnsupportedFileSystemError,
@@ -75,7 +75,7 @@ def test_page_has_the_words_of_errors_and_of_tasks() -> None:
 
 
 def told(error: SegmentError) -> SegmentError:
-    error.tell(RecordsPlace("...", 0, 40, 120))
+    error.set_location(OffsetRange("...", 0, 40, 120))
     return error
 
 
@@ -85,7 +85,7 @@ def told(error: SegmentError) -> SegmentError:
         told(RangeMissingError("...")),
         told(CorruptSegmentError("...", 3)),
         CommitDamagedError("shop-sales", 17, "damaged", "..."),
-        CommitDamagedError("shop-sales", 17, "missing, though later ones are there", "..."),
+        CommitDamagedError("shop-sales", 17, "missing, though later ones exist", "..."),
         SnapshotsDamagedError("shop-sales", (), 4400),
         CommitsMissingError("shop-sales", Path(), Path()),
         LogGoneError("shop-sales", "..."),

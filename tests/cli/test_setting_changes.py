@@ -123,6 +123,6 @@ def test_names_of_before_are_told_against_a_manifest_too(shop: Shop) -> None:
 
 def test_settings_of_an_application_are_read_from_its_commit_as_they_were_written(shop: Shop) -> None:
     topology = shop.project()._code.topologies()[0]
-    described = TopologyDescription.of(topology)
+    described = TopologyDescription.from_topology(topology)
     assert described.settings
     assert from_plain(TopologyDescription, to_plain(described)) == described

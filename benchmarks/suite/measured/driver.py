@@ -14,7 +14,7 @@ import pyarrow as pa
 from headwater.runtime.dataclass_json import to_json
 from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Listed
@@ -84,7 +84,7 @@ class Driver:
         self._seeds = LogState.load(self._log.commits(SEEDS))
         own = LogState.load(self._log.commits(self._application))
         self._committer = Committer(own)
-        self._committer.claim(TopologyDescription.of(topology))
+        self._committer.claim(TopologyDescription.from_topology(topology))
         self._committed = Committed(self._log, topology, own)
         self._planner = Planner(self._committed, 1000)
 

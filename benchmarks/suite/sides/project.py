@@ -19,8 +19,8 @@ from headwater.runtime.ingest.append import commit_append, write_incoming
 from headwater.runtime.ingest.record_form import Sieve
 from headwater.runtime.ingest.seed_rows import yielded_rows
 from headwater.runtime.ir.topology import Topic
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Listed
 from headwater.runtime.log.state import LogState
@@ -126,7 +126,9 @@ class Feeding:
         declared = self._topics[topic]
         now = time.time_ns() // 1_000_000
         commit_append(
-            self._state, declared, AppendRecord(now, self._written[topic][number], topic=FedTopic.of(declared))
+            self._state,
+            declared,
+            AppendRecord(now, self._written[topic][number], topic=ExternalTopic.from_topic(declared)),
         )
 
 

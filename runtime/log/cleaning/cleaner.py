@@ -315,13 +315,13 @@ def clean_completely(
     removed += _remove_replaced(log, state, _now())
     removed += collect_garbage(log, application, state)
     return CleanedApplication(
-        application, before, Sizes.of(state), removed, len(state.spared.spared(_now())), cleaned.damage, cleaned.held
+        application, before, Sizes.of(state), removed, len(state.retained.at(_now())), cleaned.damage, cleaned.held
     )
 
 
 def _remove_replaced(log: Log, state: LogState, now: int) -> int:
     """Remove files that others have taken the place of, as their time is over. Returns how many were there."""
-    over: Collection[str] = state.spared.over(now) - state.paths()
+    over: Collection[str] = state.retained.expired(now) - state.paths()
     there = {file.path for file in log.files(state.application)} if over else ()
     for path in over:
         log.remove(path)

@@ -77,7 +77,7 @@ def _applied(state: LogState, partition: int, policy: Policy) -> int:
     kept = policy.deletions
     if kept is None:
         return 0
-    return state.tasks.of(TaskKey(state.application, kept.subtopology, partition)).applied.get(kept.store, 0)
+    return state.tasks.last_commit(TaskKey(state.application, kept.subtopology, partition)).applied.get(kept.store, 0)
 
 
 def _expired_below(state: LogState, partition: int, policy: Policy) -> bytes:
@@ -85,7 +85,7 @@ def _expired_below(state: LogState, partition: int, policy: Policy) -> bytes:
     if windows is None:
         return b""
     task = TaskKey(state.application, windows.subtopology, partition)
-    clock = state.tasks.of(task).clocks.get(windows.store, -1)
+    clock = state.tasks.last_commit(task).clocks.get(windows.store, -1)
     return first_kept_key(clock, windows.kept_ms, windows.step_ms) if clock >= 0 else b""
 
 

@@ -83,7 +83,7 @@ class Readers:
                 continue
             for name, part in state.topology.subtopologies.items():
                 if topic in part.sources and partition < part.partitions:
-                    positions = state.tasks.of(TaskKey(state.application, name, partition)).positions
+                    positions = state.tasks.last_commit(TaskKey(state.application, name, partition)).positions
                     yield application, positions.get(topic, {}).get(lane, 0)
         for application in new:
             yield application, 0

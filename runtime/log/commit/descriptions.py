@@ -1,4 +1,4 @@
-"""Descriptions of topologies in commits."""
+"""Descriptions of topologies, topics and stores in commits."""
 
 from __future__ import annotations
 
@@ -14,60 +14,62 @@ from ...records.join_keys import row_step
 from ...records.schema import ColumnChanges, readable
 from ...records.types import columns_ddl, parse_columns
 
-# What a topology's files say beside its wiring, its stores and its steps, in words: so that a later run can name each
-# setting that has changed. None of them changes what is committed.
+# Settings of a topology other than its wiring, stores and steps, as texts, so that a later run can name changed
+# settings. They do not affect what is committed.
 
 Settings = Mapping[str, Mapping[str, str]]
 
 TOPOLOGY = "topology"
-"""Whose settings are those of the topology as a whole."""
+"""The owner of settings of the whole topology."""
 
 OPTIONS = "options"
-"""The kind of the options that a store's backend has: a backend may call one as it likes, also `topic`."""
+"""The kind of settings that are options of a store's backend. Their names are up to the backend."""
 
-_OF_STORE = frozenset({"changelog cleanup"})
-_OF_TABLE = frozenset({"topic", "backend", *_OF_STORE})
+_STORE_SETTINGS = frozenset({"changelog cleanup"})
+_GLOBAL_TABLE_SETTINGS = frozenset({"topic", "backend", *_STORE_SETTINGS})
 
 
 def settings_of(topology: Topology) -> dict[str, dict[str, str]]:
-    """`<kind> <name>` (of a flow, topic or store, or the `options` of a store) or `topology` -> setting -> its value,
-    as people write it.
+    """Owner -> setting -> its value as in YAML.
+
+    The owner is `topology`, `<kind> <name>` of a flow, topic or store, or `options <store>`.
     """
-    found: dict[str, dict[str, str]] = {TOPOLOGY: dict(_of_topology(topology))}
+    settings: dict[str, dict[str, str]] = {TOPOLOGY: dict(_topology_settings(topology))}
     for part in topology.subtopologies:
         for flow, setting, value in (*part.settings, *_policies(part)):
-            found.setdefault(f"flow {flow}", {})[setting] = value
+            settings.setdefault(f"flow {flow}", {})[setting] = value
         for topic in (*part.sources, *part.sinks):
             if not topic.name.startswith(f"{topology.application}-"):
-                found.setdefault(f"topic {topic.name}", {}).update(_of_topic(topology, part, topic))
+                settings.setdefault(f"topic {topic.name}", {}).update(_topic_settings(topology, part, topic))
         for table in part.global_tables:
-            found[f"store {table.store.name}"] = {"topic": table.topic.name, "backend": table.store.backend}
+            settings[f"store {table.store.name}"] = {"topic": table.topic.name, "backend": table.store.backend}
         for store in (*part.stores, *(table.store for table in part.global_tables)):
-            found.setdefault(f"store {store.name}", {})["changelog cleanup"] = store.changelog_cleanup
-            found[f"{OPTIONS} {store.name}"] = {option: _text(value) for option, value in store.options.items()}
-    return {name: settings for name, settings in found.items() if settings}
+            settings.setdefault(f"store {store.name}", {})["changelog cleanup"] = store.changelog_cleanup
+            settings[f"{OPTIONS} {store.name}"] = {option: _text(value) for option, value in store.options.items()}
+
+    return {owner: values for owner, values in settings.items() if values}
 
 
-def with_options_apart(settings: Settings, stores: Collection[str]) -> dict[str, Mapping[str, str]]:
-    """The same settings in the form of now: earlier versions have written the options of a store among its settings.
+def with_separate_options(settings: Settings, stores: Collection[str]) -> dict[str, Mapping[str, str]]:
+    """The settings in their present form: earlier versions wrote the options of a store among its settings.
 
     `stores`: those that are no global tables.
     """
-    found: dict[str, Mapping[str, str]] = dict(settings)
-    for name, each in settings.items():
-        kind, _, store = name.partition(" ")
-        known = _OF_STORE if store in stores else _OF_TABLE
-        if kind == "store" and each.keys() - known:
-            found[name] = {setting: value for setting, value in each.items() if setting in known}
-            found[f"{OPTIONS} {store}"] = {option: value for option, value in each.items() if option not in known}
-    return found
+    separated: dict[str, Mapping[str, str]] = dict(settings)
+    for owner, values in settings.items():
+        kind, _, store = owner.partition(" ")
+        known = _STORE_SETTINGS if store in stores else _GLOBAL_TABLE_SETTINGS
+        if kind == "store" and values.keys() - known:
+            separated[owner] = {setting: value for setting, value in values.items() if setting in known}
+            separated[f"{OPTIONS} {store}"] = {option: value for option, value in values.items() if option not in known}
+    return separated
 
 
-def _of_topology(topology: Topology) -> Iterator[tuple[str, str]]:
+def _topology_settings(topology: Topology) -> Iterator[tuple[str, str]]:
     yield "restore", _plugin(topology.restore)
-    for each in fields(Assignment):
-        value = getattr(topology.assignment, each.name)
-        yield each.name, _plugin(value) if isinstance(value, PluginRef) else _text(value)
+    for field_ in fields(Assignment):
+        value = getattr(topology.assignment, field_.name)
+        yield field_.name, _plugin(value) if isinstance(value, PluginRef) else _text(value)
 
 
 def _policies(part: Subtopology) -> Iterator[tuple[str, str, str]]:
@@ -76,12 +78,12 @@ def _policies(part: Subtopology) -> Iterator[tuple[str, str, str]]:
             yield step.flow, "on_error", part.on_error[step.at]
 
 
-def _of_topic(topology: Topology, part: Subtopology, topic: Topic) -> Iterator[tuple[str, str]]:
+def _topic_settings(topology: Topology, part: Subtopology, topic: Topic) -> Iterator[tuple[str, str]]:
     if topic in part.sources:
         yield "on_error", topic.on_error
         letters = part.dead_letters.get(topic.name)
         yield "dead letters", letters.name if letters else "none"
-    if topic.writer in (None, topology.application):  # else its writer tells
+    if topic.writer in (None, topology.application):  # else its writer has these settings
         yield "cleanup", topic.cleanup
         yield "retention", _time(topic.retention_ms)
     if topic.writer is None:
@@ -103,19 +105,19 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-# Descriptions of topics, stores and subtopologies in the log, as plain data. `encoding` makes bytes of them.
+# Descriptions of topics, stores and subtopologies in the log, as plain data. `encoding` encodes them.
 #
-# A generation record describes the whole application (`TopologyDescription`), an append the topic that it feeds
-# (`FedTopic`). Older logs lack some fields, which then have defaults.
+# A generation record describes the whole application (`TopologyDescription`), an append its topic (`ExternalTopic`).
+# Older logs lack some fields, which have defaults then.
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicDeclaration:
-    """What a topic's declaration says of its records. While it holds some, only its value columns may change, and only
-    so that these records can still be read (see `records.widening`).
+    """The part of a topic's declaration that its records depend on. While the topic has records, only its value columns
+    may change, and only if the records remain readable (see `records.schema.readable`).
 
-    `since`: of a topic that is fed from outside, the commit with which it began; None until that is known. `earlier`:
-    the lists of value columns, other than `value`, under which records were written before.
+    `since`: for an external topic, the commit with which it starts; None if unknown. `earlier`: other lists of value
+    columns with which records were written before.
     """
 
     partitions: int
@@ -128,16 +130,16 @@ class TopicDeclaration:
     seldom: ClassVar[tuple[str, ...]] = ("earlier",)
 
     def changes(self, topic: Topic | TopicDeclaration) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The fields that differ, each with its value when this was recorded and its value now."""
-        now = declared(topic)
+        """The fields that differ: their recorded values, and their present values."""
+        now = declaration_fields(topic)
         differ = [name for name, value in now.items() if getattr(self, name) != value]
         return {name: getattr(self, name) for name in differ}, {name: now[name] for name in differ}
 
     def obstacles(self, topic: Topic | TopicDeclaration) -> tuple[dict[str, Any], dict[str, Any]]:
-        """Those of the `changes` with which the records cannot be read any more.
+        """The `changes` that make records unreadable.
 
-        Of the value these are only the columns of another type. It may be one of a time before `value`: a column that
-        was dropped and comes back.
+        Of `value`, only columns with incompatible types are included. A type may be from `earlier`: of a column that
+        was dropped and added again.
         """
         was, is_ = self.changes(topic)
         was.pop("value", None)
@@ -152,25 +154,23 @@ class TopicDeclaration:
                 break
         return was, is_
 
-    def after(self, known: TopicDeclaration | None) -> Self:
-        """The same declaration of a topic that was declared as is `known` before, and has records of that time."""
-        if known is None:
+    def with_earlier(self, previous: TopicDeclaration | None) -> Self:
+        """This declaration, if the topic also has records of the declaration `previous`."""
+        if previous is None:
             return self
         own = parse_columns(self.value)
-        before = dict.fromkeys((*known.earlier, known.value))
-        return replace(self, earlier=tuple(value for value in before if parse_columns(value) != own))
+        columns = dict.fromkeys((*previous.earlier, previous.value))
+        return replace(self, earlier=tuple(value for value in columns if parse_columns(value) != own))
 
-    def lacking(self, topic: Topic | TopicDeclaration) -> tuple[str, ...]:
-        """The value columns that some records do not have: null for these."""
+    def missing_columns(self, topic: Topic | TopicDeclaration) -> tuple[str, ...]:
+        """The value columns of `topic` that some records do not have: they are null there."""
         then = [parse_columns(value) for value in (self.value, *self.earlier)]
         return tuple(name for name in parse_columns(topic.value) if not all(name in columns for columns in then))
 
 
 @dataclass(frozen=True)
 class FormerLayout:
-    """How the records of a topic lay before they were put into other partitions. `since`: see `TopicDeclaration`, 0
-    where that was not known.
-    """
+    """The partitioning of a topic before a repartition. `since`: see `TopicDeclaration`, 0 if unknown."""
 
     since: int
     partitions: int
@@ -180,10 +180,10 @@ class FormerLayout:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FedTopic(TopicDeclaration):
-    """A topic as it was declared when it was fed from outside.
+class ExternalTopic(TopicDeclaration):
+    """An external topic, as declared at an append.
 
-    `moved`: where its records lay before. Positions of that time are none in the topic as it is now.
+    `moved`: earlier partitionings. Positions from that time are not valid any more.
     """
 
     name: str
@@ -192,78 +192,79 @@ class FedTopic(TopicDeclaration):
     seldom: ClassVar = ("earlier", "moved")
 
     def was_moved(self, since: int | None) -> bool:
-        """Whether the records were put into other partitions after they were read as of a topic that began with commit
-        `since`.
-        """
+        """Whether the topic was repartitioned after it was read. `since`: the topic's start as its reader knew it."""
         return (
             bool(self.moved)
             and since != self.since
-            and (since is None or any(since == each.since for each in self.moved))
+            and (since is None or any(since == layout.since for layout in self.moved))
         )
 
     def can_move_to(self, topic: Topic | TopicDeclaration) -> bool:
-        """Whether all that keeps the records from being read as `topic` is where they lie: its partition count, or a
-        key that can be made of the columns that they have.
+        """Whether a repartition makes the records readable as `topic`.
+
+        Then only the number of partitions differs, or the key, and the existing columns contain the key.
         """
         was, _ = self.obstacles(topic)
         if not was or was.keys() - {"partitions", "key"}:
             return False
         return "key" not in was or (not self.windowed and self._has_key_of(topic))
 
-    def moved_to(self, topic: Topic) -> FedTopic:
-        """The declaration once the records are where `topic` has them. Columns of the key of before are kept."""
-        kept = parse_columns(self.key) | parse_columns(self.value)
-        known = self if self.key == topic.key else replace(self, value=columns_ddl(kept))
-        return FedTopic.of(topic).after(known)
+    def moved_to(self, topic: Topic) -> ExternalTopic:
+        """The declaration after a repartition as `topic`. Columns of the previous key are kept."""
+        columns = parse_columns(self.key) | parse_columns(self.value)
+        previous = self if self.key == topic.key else replace(self, value=columns_ddl(columns))
+        return ExternalTopic.from_topic(topic).with_earlier(previous)
 
     def _has_key_of(self, topic: Topic | TopicDeclaration) -> bool:
         key, value = parse_columns(self.key), parse_columns(self.value)
         earlier = [value, *map(parse_columns, self.earlier)]
         for name, wanted in parse_columns(topic.key).items():
-            have = [key[name]] if name in key else [columns[name] for columns in earlier if name in columns]
-            if not have or not all(readable(each, wanted) for each in have):
+            types = [key[name]] if name in key else [columns[name] for columns in earlier if name in columns]
+            if not types or not all(readable(stored, wanted) for stored in types):
                 return False
         now = parse_columns(topic.value)
         return all(readable(key[name], now[name]) for name in key if name in now and name not in value)
 
     @classmethod
-    def of(cls, topic: Topic) -> FedTopic:
-        """As it is declared now."""
-        return cls(name=topic.name, **declared(topic))
+    def from_topic(cls, topic: Topic) -> ExternalTopic:
+        """From the present declaration."""
+        return cls(name=topic.name, **declaration_fields(topic))
 
 
 @dataclass(frozen=True, kw_only=True)
 class UsedTopic(TopicDeclaration):
-    """A topic that an application reads or writes. `writer`: the application that writes it, None for one that is fed
-    from outside. `global_`: whether a global table holds it.
+    """A topic that an application reads or writes.
+
+    `writer`: the application that writes it, None for an external topic. `global_`: whether it is the source of a
+    global table.
     """
 
     writer: str | None = None
     global_: bool = False
 
 
-def declared(topic: Topic | TopicDeclaration) -> dict[str, Any]:
-    """The declaration, by field."""
+def declaration_fields(topic: Topic | TopicDeclaration) -> dict[str, Any]:
+    """The fields of a `TopicDeclaration`, by name."""
     return {"partitions": topic.partitions, "key": topic.key, "value": topic.value, "windowed": topic.windowed}
 
 
 def declaration_text(was: Mapping[str, Any], is_: Mapping[str, Any]) -> str:
-    """How two declarations differ, for people; see `TopicDeclaration.changes`."""
-    return "; ".join(_facet_text(facet, was[facet], is_[facet]) for facet in was)
+    """The differences between two declarations, for users; see `TopicDeclaration.changes`."""
+    return "; ".join(_field_text(name, was[name], is_[name]) for name in was)
 
 
-def _facet_text(facet: str, was: Any, is_: Any) -> str:
-    if facet in ("key", "value"):
-        word = "columns" if facet == "value" else facet
-        return f"{word}: {', '.join(ColumnChanges.between(was, is_).lines)}"
-    if facet == "windowed":
+def _field_text(name: str, was: Any, is_: Any) -> str:
+    if name in ("key", "value"):
+        title = "columns" if name == "value" else name
+        return f"{title}: {', '.join(ColumnChanges.between(was, is_).lines)}"
+    if name == "windowed":
         return "its key has a window now" if is_ else "its key has no window any more"
-    return f"{facet} was {was} and is {is_}"
+    return f"{name} was {was} and is {is_}"
 
 
 @dataclass(frozen=True)
 class AggregateDescription:
-    """An aggregate of a store. `of`: type of the column, None for `count(*)`."""
+    """An aggregate of a store. `of`: the type of its column, None for `count(*)`."""
 
     name: str
     function: str
@@ -275,11 +276,13 @@ class AggregateDescription:
 
 @dataclass(frozen=True)
 class StoreDescription:
-    """A store of an application. `aggregates`: hidden state that it holds; `shown`: the same in the user's words, empty
-    in older logs. `window`: size and advance, the gap of sessions, or the difference of sliding windows and 0, ms.
-    `settings`: how it is kept, in the words of the YAML, empty in older logs too. `within`: of the records of a join of
-    streams, how far before and after a record of this side those of the other may be, ms. `segment`: of windows or
-    sessions that processors give, how long a segment is, ms; None in older logs: half a retention, however short.
+    """A store of an application.
+
+    `aggregates`: its hidden state; `shown`: the same as in YAML, empty in older logs. `window`: size and advance, the
+    gap of sessions, or the time difference of sliding windows and 0, ms. `settings`: how the store is kept, as in YAML,
+    empty in older logs. `within`: for a stream-stream join, how far before and after a record of this side matching
+    records may be, ms. `segment`: the length of segments in window and session stores of processors, ms; None in older
+    logs: half the retention, without a minimum.
     """
 
     partitions: int
@@ -298,22 +301,22 @@ class StoreDescription:
 
     @property
     def given_retention(self) -> str | None:
-        """How long the windows or sessions are kept that processors give: it decides where their rows lie. None for
-        other stores.
+        """The retention of window and session stores of processors, on which the keys of rows depend; None for other
+        stores.
         """
         windowed = self.type in ("window", "session") and self.window is None and self.within is None
         return self.settings.get("retention") if windowed else None
 
     @property
     def given_segment(self) -> int | None:
-        """How long the segments of such windows or sessions are, ms, in which their rows lie. None for other stores."""
+        """The length of segments in window and session stores of processors, ms; None for other stores."""
         if self.segment is not None or self.given_retention is None:
             return self.segment
         return max(parse_duration(self.given_retention) // 2, 1)
 
     @classmethod
-    def of(cls, store: Store) -> StoreDescription:
-        """The store as it is declared now."""
+    def from_store(cls, store: Store) -> StoreDescription:
+        """From the present declaration."""
         window = store.window
         return cls(
             store.partitions,
@@ -321,7 +324,7 @@ class StoreDescription:
             store.key,
             store.value,
             tuple(map(_aggregate, store.aggregates)),
-            tuple(f"{each.name}: {each.text}" for each in store.aggregates),
+            tuple(f"{aggregate.name}: {aggregate.text}" for aggregate in store.aggregates),
             None if isinstance(window, JoinWindow) else _lengths(window),
             store.changelog,
             dict(_settings(store)),
@@ -332,7 +335,7 @@ class StoreDescription:
 
 @dataclass(frozen=True)
 class TopicStart:
-    """Where a new reader of a topic begins, if not at the first record: `start`, in the words of the YAML."""
+    """Where a new reader of a topic starts, if not at the first record. `start`: as in YAML."""
 
     topic: str
     start: str
@@ -342,9 +345,11 @@ class TopicStart:
 
 @dataclass(frozen=True)
 class SubtopologyDescription:
-    """What a subtopology reads, writes and keeps, by name. `steps`: what it does, empty in older logs. `starts`: of the
-    sources that do not begin at the first record. `fillers`: of each store what writes its rows, empty in older logs.
-    `answers`: those of the sources for which nobody waits. `regrouping`: see `Subtopology`, empty in older logs.
+    """Names of the topics and stores of a subtopology, and its steps.
+
+    `starts`: for sources that do not start at the first record. `fillers`: what writes the rows of each store.
+    `answers`: response topics of foreign-key joins among the sources, for which no task waits. `regrouping`: see
+    `Subtopology`. `steps`, `fillers` and `regrouping` are empty in older logs.
     """
 
     partitions: int
@@ -360,8 +365,8 @@ class SubtopologyDescription:
     seldom: ClassVar[tuple[str, ...]] = ("steps", "starts", "fillers", "answers", "regrouping")
 
     @classmethod
-    def of(cls, part: Subtopology) -> SubtopologyDescription:
-        """The subtopology as it is now."""
+    def from_subtopology(cls, part: Subtopology) -> SubtopologyDescription:
+        """From the present subtopology."""
         sources, sinks = ([topic.name for topic in topics] for topics in (part.sources, part.sinks))
         stores = tuple(store.name for store in part.stores)
         starts = tuple(TopicStart(topic, start) for topic, start in sorted(part.starts.items()))
@@ -371,11 +376,11 @@ class SubtopologyDescription:
 
 @dataclass(frozen=True)
 class TopologyDescription:
-    """An application: who reads and writes what, and the stores it keeps, by name.
+    """An application: its subtopologies, topics and stores, by name.
 
-    Readers in other applications learn their writers from it, and the next start compares it with its own topology.
-    `incarnation`: a new one begins when the application is fully refreshed. Stores and commits of an
-    earlier one do not count. Empty in logs of versions without it. `settings`: see `settings_of`, empty in older logs.
+    Other applications find the writers of their sources here, and the next start compares it with its own topology.
+    `incarnation`: changes with a full refresh. Stores and commits of earlier ones are not valid. Empty in older logs.
+    `settings`: see `settings_of`, empty in older logs.
     """
 
     name: str = ""
@@ -392,37 +397,37 @@ class TopologyDescription:
     @property
     def flows(self) -> dict[str, list[StepText]]:
         """Flow or table -> its steps. Empty in older logs."""
-        found: dict[str, list[StepText]] = {}
+        flows: dict[str, list[StepText]] = {}
         for part in self.subtopologies.values():
             for step in part.steps:
-                found.setdefault(step.flow, []).append(step)
-        return found
+                flows.setdefault(step.flow, []).append(step)
+        return flows
 
     @property
     def regrouping(self) -> dict[str, list[StepText]]:
-        """Flow or table -> those of its steps that say to which groups the rows of a table are added."""
-        found: dict[str, list[StepText]] = {}
+        """Flow or table -> its steps that decide the groups of a table's rows."""
+        flows: dict[str, list[StepText]] = {}
         for part in self.subtopologies.values():
             for number in part.regrouping:
-                found.setdefault(part.steps[number].flow, []).append(part.steps[number])
-        return found
+                flows.setdefault(part.steps[number].flow, []).append(part.steps[number])
+        return flows
 
     @property
     def written(self) -> frozenset[str]:
-        """The topics that it writes."""
+        """The topics that the application writes."""
         return frozenset(topic for part in self.subtopologies.values() for topic in part.sinks)
 
     @classmethod
-    def of(
+    def from_topology(
         cls,
         topology: Topology,
         begun: Mapping[str, int] | None = None,
         incarnation: str = "",
         before: TopologyDescription | None = None,
     ) -> TopologyDescription:
-        """The topology as it is now. `begun`: topic fed from outside -> the commit with which it began.
+        """From the present topology. `begun`: external topic -> the commit with which it starts.
 
-        `before`: the topology that has written records so far.
+        `before`: the description of the topology that has written records so far.
         """
         parts = topology.subtopologies
         tables = {table.topic.name: table.topic for part in parts for table in part.global_tables}
@@ -432,8 +437,8 @@ class TopologyDescription:
                 writer=topic.writer,
                 global_=topic.name in tables,
                 since=(begun or {}).get(topic.name),
-                **declared(topic),
-            ).after(written.get(topic.name) if topic.writer == topology.application else None)
+                **declaration_fields(topic),
+            ).with_earlier(written.get(topic.name) if topic.writer == topology.application else None)
             for part in parts
             for topic in (*part.sources, *part.sinks, *tables.values())
         }
@@ -441,9 +446,9 @@ class TopologyDescription:
             topology.name,
             topology.version,
             topology.content_hash,
-            {part.name: SubtopologyDescription.of(part) for part in parts},
+            {part.name: SubtopologyDescription.from_subtopology(part) for part in parts},
             topics,
-            {store.name: StoreDescription.of(store) for part in parts for store in part.stores},
+            {store.name: StoreDescription.from_store(store) for part in parts for store in part.stores},
             incarnation,
             settings_of(topology),
         )

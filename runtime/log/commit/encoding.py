@@ -1,8 +1,7 @@
-"""Commit records as bytes: compact JSON, so that people can read a commit.
+"""The encoding of commit records: compact JSON, so that commits can be read by eye.
 
-The fields are those of `records.py` and `descriptions.py`, written by the rules of `dataclass_json.py`. A
-snapshot (`parts.py`) has the same form. `docs/log.md` describes it. A change of the form raises `FORMAT`. A record
-of another format is refused, never guessed at.
+The fields are those of `records.py` and `descriptions.py`, encoded by `dataclass_json.py`. A snapshot (`parts.py`) has
+the same form. `docs/log.md` describes it. A change of the form raises `FORMAT`. An unknown format is an error.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from typing import Any
 from ...dataclass_json import compact, from_plain, parsed, to_plain
 from ..errors import CommitFormatError
 from .descriptions import TopicDeclaration
-from .fed_records import AppendRecord
+from .external_records import AppendRecord
 from .records import (
     AssignmentRecord,
     CommitRecord,
@@ -32,7 +31,7 @@ from .records import (
 )
 
 FORMAT = 9
-"""The newest. A commit has the oldest format that can read it, so that earlier versions read on as long as they can."""
+"""The newest format. A commit has the oldest format that can read it, so earlier versions can read most commits."""
 
 _WITH_RENAMES = 4
 
@@ -46,30 +45,28 @@ _SINCE: dict[type[CommitRecord], int] = {
     RepartitionRecord: 8,
     StoreResetRecord: 9,
 }
-"""The formats that types of commits came with; the others were there from the first."""
+"""The format that introduced a type of commit; 1 for all other types."""
 
 DROPPED_DELETIONS = 5
-"""The format in which deletions may be dropped. Earlier versions would let stores keep rows that are deleted."""
+"""The format in which deletions may be dropped. In earlier versions, stores would keep deleted rows."""
 
 RETRIED = 6
-"""The format of a commit that says which dead letters were put back. Earlier versions would put them back again."""
+"""The format of a commit with redriven dead letters. Earlier versions would redrive them again."""
 
 REPARTITIONED = 8
-"""The format in which records of a topic may be in other partitions than before. Earlier versions would go on at the
-positions of before.
-"""
+"""The format in which topics may be repartitioned. Earlier versions would resume at their previous positions."""
 
 STORES_RESET = 9
-"""The format in which stores may be asked to be computed again. Earlier versions would go on with what they hold."""
+"""The format in which stores may be reset. Earlier versions would continue with the stores' contents."""
 
 _WITH_STARTS = 6
-"""The format in which an application may begin elsewhere than at the first records of its topics."""
+"""The format in which an application may start at other than the first records of its topics."""
 
 _WITH_HANDED = 7
-"""The format in which applications may hand topics over. Earlier versions would find two writers of one topic."""
+"""The format in which applications may hand over topics. Earlier versions would see two writers of one topic."""
 
 _CHANGED_COLUMNS = 4
-"""The format of a commit that tells of a topic with records of different columns: versions before read all alike."""
+"""The format for topics with records of different columns. Earlier versions expect the same columns in all."""
 
 _CHECKSUM = b',"crc32":'
 _AT_ONCE = 50
@@ -98,7 +95,7 @@ def encode_commit(record: CommitRecord) -> bytes:
 
 
 def _format_of(record: CommitRecord) -> int:
-    """The oldest format that says what is in it."""
+    """The oldest format for the content of a record."""
     match record:
         case RewriteRecord() if any(segment.deletions.horizon for segment in record.segments):
             return DROPPED_DELETIONS
@@ -112,13 +109,15 @@ def _format_of(record: CommitRecord) -> int:
             return format_with(record.topology.topics.values())
         case AppendRecord() if record.topic is not None:
             return format_with([record.topic])
-        case PlacesRecord() if record.places.handed or any(each.takes for each in record.places.recomputed.values()):
+        case PlacesRecord() if record.places.handed or any(
+            rebuilt.takes for rebuilt in record.places.recomputed.values()
+        ):
             return _WITH_HANDED
     return _SINCE.get(type(record), 1)
 
 
 def format_with(topics: Iterable[TopicDeclaration]) -> int:
-    """The oldest format that has these declarations of topics."""
+    """The oldest format for these declarations of topics."""
     return _CHANGED_COLUMNS if any(topic.earlier for topic in topics) else 1
 
 
@@ -138,7 +137,7 @@ def dump(body: Json, format_: int = 1) -> bytes:
 
 
 def dump_in_pieces(body: Json, lists: Mapping[str, Iterable[Any]], format_: int) -> Iterator[bytes]:
-    """The same as `dump` of `body` with these `lists` as further fields, in pieces of at most about 1 ms each."""
+    """`dump` of `body` with the further fields `lists`, in pieces that take about 1 ms each."""
     checksum = 0
     for piece in _pieces({"format": format_, **body}, lists):
         checksum = zlib.crc32(piece, checksum)
@@ -150,10 +149,10 @@ def _pieces(body: Json, lists: Mapping[str, Iterable[Any]]) -> Iterator[bytes]:
     yield compact(body).encode()[:-1]
     for name, items in lists.items():
         yield b',"%b":[' % name.encode()
-        rest, between = iter(items), b""
-        while some := list(islice(rest, _AT_ONCE)):
-            yield between + compact(some)[1:-1].encode()
-            between = b","
+        rest, separator = iter(items), b""
+        while chunk := list(islice(rest, _AT_ONCE)):
+            yield separator + compact(chunk)[1:-1].encode()
+            separator = b","
         yield b"]"
 
 

@@ -1,4 +1,4 @@
-"""What one commit says."""
+"""Commit records, and renames in them."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from ...records.schema import changelog_topic
 from ...task_id import TaskKey
 from ..log import Listed
 from ..places import Places
-from .descriptions import FedTopic, TopologyDescription, UsedTopic
-from .fed_records import AppendRecord, Ranges, SeedSource
+from .descriptions import ExternalTopic, TopologyDescription, UsedTopic
+from .external_records import AppendRecord, Ranges, SeedSource
 
-# Names that are others from one commit of an application on: its own, and those of what it reads, writes and keeps.
+# Renames of an application, and of its topics, stores and steps, from one commit on.
 #
-# Records before that commit speak of the old names. A state is renamed as a whole when it comes to the commit
-# (`state_parts/renamed.py`), so all that work with states know the new names only.
+# Commits before that one have the old names. The commit renames the whole state (`state_parts/renamed.py`), so users of
+# states know the new names only.
 
 _INTERNAL = ("-changelog", "-repartition")
-"""How the names of topics end that are named after their application."""
+"""Suffixes of internal topics, with names that start with their application's."""
 
 DEAD_LETTERS = "_dead_letter"
-"""How the names of topics of dead letters end; they begin with the name of their topology."""
+"""Suffix of dead letter topics; their names start with that of their topology."""
 
 
 @dataclass(frozen=True)
 class Renames:
-    """Old name -> new name. `application`: both of the application itself, or nothing.
+    """Old name -> new name. `application`: of the application itself, or empty.
 
-    `topics`: all of them, also changelogs and repartition topics. `subtopologies`, `stores`; `tables`: global ones;
-    `steps`: flows and steps, by which records are counted that are dropped.
+    `topics`: also changelogs and repartition topics. `tables`: global tables. `steps`: flows and steps, as in counters
+    of dropped records.
     """
 
     application: Mapping[str, str] = field(default_factory=dict)
@@ -43,33 +43,33 @@ class Renames:
 
     @classmethod
     def of_application(cls, old: str, new: str, topics: Mapping[str, UsedTopic | None]) -> Self:
-        """An application gets another name, and so do those of the `topics` that are named after it.
+        """The renaming of an application, and of those `topics` that have its name in theirs.
 
-        `topics`: those that it reads or writes, and, with None, that it has written before.
+        `topics`: those that it reads or writes; with None, those that it has written before.
         """
         internal, letters = f"{old}-", f"{old.partition('-')[2]}_"
         renamed = {}
-        for each, used in topics.items():
-            if each.startswith(internal) and each.endswith(_INTERNAL):
-                renamed[each] = f"{new}{each.removeprefix(old)}"
-            elif each.startswith(letters) and each.endswith(DEAD_LETTERS) and _holds_letters(used, old):
-                renamed[each] = f"{new.partition('-')[2]}_{each.removeprefix(letters)}"
+        for topic, used in topics.items():
+            if topic.startswith(internal) and topic.endswith(_INTERNAL):
+                renamed[topic] = f"{new}{topic.removeprefix(old)}"
+            elif topic.startswith(letters) and topic.endswith(DEAD_LETTERS) and _has_dead_letters(used, old):
+                renamed[topic] = f"{new.partition('-')[2]}_{topic.removeprefix(letters)}"
         return cls({old: new}, topics=renamed)
 
     def __bool__(self) -> bool:
         return any((self.application, self.subtopologies, self.stores, self.topics, self.tables, self.steps))
 
     @property
-    def back(self) -> Renames:
-        """The other way round."""
+    def inverse(self) -> Renames:
+        """New name -> old name."""
         return Renames(*({new: old for old, new in names.items()} for names in self._all()))
 
     def then(self, after: Renames) -> Renames:
-        """These, and others after them."""
+        """These renames, followed by others."""
         return Renames(*(_chained(first, second) for first, second in zip(self._all(), after._all(), strict=True)))
 
     def with_changelogs(self, application: str) -> Renames:
-        """With those of the changelogs of renamed stores. `application`: its name by then."""
+        """These renames, with the changelogs of renamed stores. `application`: its name at that time."""
         both = (
             (changelog_topic(application, old), changelog_topic(application, new)) for old, new in self.stores.items()
         )
@@ -79,7 +79,7 @@ class Renames:
         return self.application, self.subtopologies, self.stores, self.topics, self.tables, self.steps
 
 
-def _holds_letters(used: UsedTopic | None, application: str) -> bool:
+def _has_dead_letters(used: UsedTopic | None, application: str) -> bool:
     return used is None or (used.writer == application and not used.key and used.value == DEAD_LETTER_VALUE)
 
 
@@ -89,21 +89,20 @@ def _chained(first: Mapping[str, str], second: Mapping[str, str]) -> dict[str, s
     return {old: new for old, new in {**both, **rest}.items() if old != new}
 
 
-# The log's own records: what a commit says of an application's progress. Plain data; `encoding` makes bytes of it.
+# Commit records: plain data, which `encoding` encodes.
 #
-# Data exists only if a commit record lists it: a segment, a position or a clock that no commit record lists was never
-# written. Every number here is an integer; times are milliseconds.
+# Data exists only if a commit record lists it: segments, positions and clocks without a commit record do not count. All
+# numbers are integers; times are milliseconds.
 
 DELAY_MS = 600_000
-"""So long files stay that others have taken the place of, where nobody says otherwise."""
+"""The default time for which replaced files are kept."""
 
 
 @dataclass(frozen=True)
 class CommitMark:
-    """One commit of an application, by its place. The `checksum` (crc32) of its bytes distinguishes it from others of
-    its number.
+    """One commit of an application (by its name in the log). `checksum`: crc32, to distinguish commits of one number.
 
-    So a store notices a log that is a copy and got other commits since it was copied.
+    So a store notices that a log is a copy with other commits since.
     """
 
     application: str
@@ -113,9 +112,10 @@ class CommitMark:
 
 @dataclass(frozen=True)
 class Scheduled:
-    """A punctuation of a processor. `kind`: `stream_time` or `wall_clock`. `due`: when it runs next, ms; -1: never, as
-    it was cancelled. `callback`: the method that runs; empty for one that the processor's `init` makes. `number`: among
-    those of `init` with this kind and interval, or else among all others of the processor.
+    """A punctuation of a processor. `kind`: `stream_time` or `wall_clock`. `due`: its next time, ms; -1 if cancelled.
+
+    `callback`: the method to call; empty for one that the processor's `init` schedules. `number`: among those of `init`
+    with this kind and interval, else among all others of the processor.
     """
 
     processor: str
@@ -130,16 +130,15 @@ class Scheduled:
 
 @dataclass(frozen=True)
 class TaskCommit:
-    """One task's epoch: how far it read, its clocks, what it wrote.
+    """The epoch of one task: its positions, clocks and output.
 
-    `positions`: topic -> lane -> the position at which reading continues in that lane of the task's partition.
-    `stream_time`: the task's, -1 before the first record. `clocks`: window store -> the stream time that it observed;
-    of one of sliding windows also `<store>.latest` -> the greatest start of its windows.
-    `segments`: records appended, changelogs among them. `dropped`: `<step>:<reason>` -> records, of this epoch.
-    `applied`: store -> changelog position that the local store holds (not durable). Plans begin there. Of a store
-    without changelog, changes before it are removed.
-    `globals_`: global table -> partition -> position this epoch saw. `records`: records consumed in this epoch.
-    `scheduled`: the punctuations of its processors.
+    `positions`: topic -> lane -> the position at which reading resumes in that lane of the task's partition.
+    `stream_time`: of the task, -1 before the first record. `clocks`: window store -> its observed stream time; for
+    sliding windows also `<store>.latest` -> the greatest start of a window. `segments`: appended records, changelogs
+    included. `dropped`: `<step>:<reason>` -> records of this epoch. `applied`: store -> changelog position of the local
+    store (not durable). Plans start there. For a store without changelog, changes before it are removed. `globals_`:
+    global table -> partition -> position in this epoch. `records`: consumed in this epoch. `scheduled`: punctuations of
+    its processors.
     """
 
     subtopology: str
@@ -157,13 +156,13 @@ class TaskCommit:
     seldom: ClassVar = ("scheduled",)
 
     def key(self, application: str) -> TaskKey:
-        """Which task, in the log of `application`."""
+        """The key of the task, in the log of `application`."""
         return TaskKey(application, self.subtopology, self.partition)
 
 
 @dataclass(frozen=True)
 class Beginning:
-    """Where the tasks of a subtopology begin in a topic that they have not read yet: partition -> lane -> position."""
+    """Where the tasks of a subtopology start in a topic that is new for them: partition -> lane -> position."""
 
     subtopology: str
     topic: str
@@ -172,12 +171,11 @@ class Beginning:
 
 @dataclass(frozen=True)
 class GenerationRecord:
-    """A driver takes over: every commit of a lower generation is refused from here on.
+    """A driver claims the application: commits of lower generations are fenced from here on.
 
-    `topology` describes the application. Readers learn from it who reads and writes what.
-    `assignment`: which client has which tasks, and why. Empty in logs of versions that did not record it.
-    `renamed`: what has another name from here on. All that was committed before counts for the new name.
-    `begins`: of topics that are read from now on, and not from their first records.
+    `topology`: describes the application. Readers find the writers of topics in it. `assignment`: which client has
+    which tasks, and why; empty in older logs. `renamed`: renames from here on, for all earlier commits too. `begins`:
+    starts in new sources, other than their first records.
     """
 
     generation: int
@@ -191,19 +189,18 @@ class GenerationRecord:
 
     @property
     def incarnation(self) -> str:
-        """The incarnation of the application that begins or goes on with it. Empty where `topology` has none."""
+        """The incarnation of the application. Empty if `topology` has none."""
         return self.topology.incarnation
 
 
 @dataclass(frozen=True)
 class EpochRecord:
-    """Tasks of one job that succeeded, together.
+    """An epoch of some tasks, committed together.
 
-    `incarnation`: of the application that the driver works on, see `TopologyDescription`. Empty in logs of versions
-    that did not record it. Generations begin at 1 again when an application is fully refreshed, so
-    the generation alone does not distinguish the present driver from one of the time before.
-    `sources`: the applications that it reads from, by place -> number and checksum (crc32) of the last commit that it
-    knew of each. None where these are those of the epoch before, and in logs of versions that did not record them.
+    `incarnation`: of the application, see `TopologyDescription`; empty in older logs. Generations start at 1 again with
+    a full refresh, so the generation alone does not identify a driver. `sources`: applications that it reads from ->
+    number and checksum (crc32) of their last known commits. None if unchanged since the previous epoch, and in older
+    logs.
     """
 
     generation: int
@@ -218,7 +215,7 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class AssignmentRecord:
-    """The driver in charge has placed tasks again while they ran: `assignment` as in GenerationRecord.
+    """A rebalance by the present driver. `assignment`: as in GenerationRecord.
 
     `incarnation`: see EpochRecord.
     """
@@ -231,10 +228,10 @@ class AssignmentRecord:
 
 @dataclass(frozen=True)
 class StoreSnapshot:
-    """A copy of one partition of a store in a file of the log, with all changes up to `position` of its changelog.
+    """A snapshot of one partition of a store in a file of the log, with all changes up to `position` of its changelog.
 
-    `path`: of the file, relative to the log. `size`: its bytes, `checksum`: their crc32. `form`: the form of the file,
-    see `CopyingBackend.copy_form`. `at`: when it was made.
+    `path`: relative to the log. `size`: bytes. `checksum`: crc32. `form`: format of the file, see
+    `CopyingBackend.copy_form`. `at`: time of the copy.
     """
 
     store: str
@@ -249,7 +246,7 @@ class StoreSnapshot:
 
 @dataclass(frozen=True)
 class SnapshotRecord:
-    """The driver in charge has had stores copied. `removed`: paths of snapshots that are not listed any more.
+    """New snapshots of stores. `removed`: paths of snapshots that are not listed any more.
 
     `incarnation`: see EpochRecord.
     """
@@ -263,7 +260,7 @@ class SnapshotRecord:
 
 @dataclass(frozen=True)
 class Purged:
-    """Records of a partition that nobody will read any more: those before `positions`, by lane."""
+    """Consumed records of a partition: those before `positions`, by lane."""
 
     topic: str
     partition: int
@@ -272,7 +269,7 @@ class Purged:
 
 @dataclass(frozen=True)
 class PurgeRecord:
-    """The driver in charge gives up records that their readers have consumed. A log may keep some of them.
+    """The present driver drops records that all readers have consumed. A log may keep some of them.
 
     `incarnation`: see EpochRecord.
     """
@@ -285,11 +282,11 @@ class PurgeRecord:
 
 @dataclass(frozen=True)
 class RewriteRecord:
-    """Segments that take the place of others: merged, compacted, expired or repaired. Each has the positions and
-    offsets of all those of its lane that it replaces, the first to the last.
+    """Replacements of segments: merged, compacted, expired or repaired. Each has the positions and offsets of all
+    segments of its lane that it replaces.
 
-    `generation`: of the driver in charge, 0 where an application has none. `incarnation`: see EpochRecord. `delay_ms`:
-    how long from `at` on nobody removes files that are listed no more, for those who still read them.
+    `generation`: of the present driver, 0 if an application has none. `incarnation`: see EpochRecord. `delay_ms`: how
+    long after `at` replaced files are kept for their readers.
     """
 
     generation: int
@@ -301,10 +298,10 @@ class RewriteRecord:
 
 @dataclass(frozen=True)
 class RewindRecord:
-    """Tasks of a subtopology go on reading a topic elsewhere: `positions`, partition -> lane -> position.
+    """New positions of a subtopology's tasks in a topic: partition -> lane -> position.
 
-    Nobody runs the application meanwhile: `generation` is the next one, so every driver that may still be there is
-    refused from here on. `incarnation`: see EpochRecord.
+    The application is not running: `generation` is the next one, so any driver that still exists is fenced.
+    `incarnation`: see EpochRecord.
     """
 
     generation: int
@@ -317,9 +314,9 @@ class RewindRecord:
 
 @dataclass(frozen=True)
 class TopicRemovalRecord:
-    """All records of a topic are given up, with its declaration and its seed.
+    """The removal of all records of a topic, with its declaration and seed.
 
-    `generation`: of the driver in charge, 0 where an application has none. `incarnation`: see EpochRecord.
+    `generation`: of the present driver, 0 if an application has none. `incarnation`: see EpochRecord.
     """
 
     generation: int
@@ -330,10 +327,10 @@ class TopicRemovalRecord:
 
 @dataclass(frozen=True)
 class StoreResetRecord:
-    """The stores whose rows are to be computed again: `stores` has all of them, so none withdraws what was asked for.
+    """The stores to rebuild: `stores` has all of them, and an empty list cancels the request.
 
-    A result that is computed again begins in another place of the log, where nobody has asked for anything. So nothing
-    has to say that it is done. `generation`, `incarnation`: see TopicRemovalRecord.
+    A rebuilt result has another name in the log, without requests. So no commit says that the rebuilding is done.
+    `generation`, `incarnation`: see TopicRemovalRecord.
     """
 
     generation: int
@@ -344,13 +341,13 @@ class StoreResetRecord:
 
 @dataclass(frozen=True)
 class RepartitionedTopic:
-    """A topic that is fed from outside, with its records in other partitions. `topic`: as it is declared from here on.
+    """A repartitioned external topic. `topic`: its new declaration.
 
-    `source`: of its seed, with where that seed's records are now. `marks`: see `FedMarks`. `put_back`: where the
-    records are now whose dead letters were put back.
+    `source`: of its seed, with the new offsets of the seed's records. `marks`: see `OrderMarks`. `put_back`: the new
+    offsets of the records of redriven dead letters.
     """
 
-    topic: FedTopic
+    topic: ExternalTopic
     source: SeedSource | None = None
     marks: tuple[tuple[int, ...], ...] = ()
     put_back: Mapping[int, Ranges] = field(default_factory=dict)
@@ -360,9 +357,9 @@ class RepartitionedTopic:
 
 @dataclass(frozen=True)
 class RepartitionRecord:
-    """All records of topics that are fed from outside are in other partitions from here on: in `segments`.
+    """The repartition of external topics, with all of their records in `segments`.
 
-    `delay_ms`: see RewriteRecord, of the files of before.
+    `delay_ms`: for the previous files, see RewriteRecord.
     """
 
     at: int
@@ -373,9 +370,9 @@ class RepartitionRecord:
 
 @dataclass(frozen=True)
 class PlacesRecord:
-    """Which application lives in which place from here on, see `placed`: all of them.
+    """The names of all applications in the log.
 
-    Among what is fed from outside it says nothing but that there are places: versions that know none refuse the log.
+    Among the commits of external topics, it only marks that there are such names: earlier versions reject the log.
     """
 
     at: int
@@ -407,4 +404,4 @@ DriversRecord = (
     | TopicRemovalRecord
     | StoreResetRecord
 )
-"""What the driver in charge commits: it is refused under any other generation."""
+"""Records of the present driver: other generations cannot commit them."""

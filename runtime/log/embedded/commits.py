@@ -132,8 +132,8 @@ class DirectoryCommitStore:
         self._entry = entry
         self._checksums = FoldedChecksums(directory)
 
-    def place(self, number: int, *, snapshot: bool = False) -> str:
-        """See `CommitStore.place`."""
+    def path(self, number: int, *, snapshot: bool = False) -> str:
+        """See `CommitStore.path`."""
         return f"{self._directory}/{_snapshot(number) if snapshot else _commit(number)}"
 
     @raises_machine_errors
@@ -141,7 +141,7 @@ class DirectoryCommitStore:
         """See `CommitStore.create`. Raises UnsupportedFileSystemError too."""
         if number == 1:
             make_directory(self._directory)
-        elif not os.path.exists(self.place(number - 1)):
+        elif not os.path.exists(self.path(number - 1)):
             raise CommitGapError(self.application, number)
         # The content is on the disk before the name exists, so a commit that can be seen is whole even after a power
         # failure.
@@ -149,7 +149,7 @@ class DirectoryCommitStore:
         try:
             # The link is the same inode. Read here, as the commit may be replaced right after it was linked.
             identity = _identity(temporary)
-            link(temporary, Path(self.place(number)))
+            link(temporary, Path(self.path(number)))
         except FileExistsError:
             raise CommitExistsError(self.application, number) from None
         finally:
@@ -165,7 +165,7 @@ class DirectoryCommitStore:
     def read(self, number: int) -> bytes | None:
         """See `CommitStore.read`."""
         try:
-            with open(self.place(number), "rb", buffering=0) as file:
+            with open(self.path(number), "rb", buffering=0) as file:
                 data = file.read()
         except FileNotFoundError:
             return None
@@ -175,7 +175,7 @@ class DirectoryCommitStore:
     def identity(self, number: int) -> str | None:
         """See `CommitStore.identity`."""
         try:
-            return _identity(self.place(number))  # no Path: a driver asks it in every round
+            return _identity(self.path(number))  # no Path: a driver asks it in every round
         except FileNotFoundError:
             return None
 
@@ -276,7 +276,7 @@ class DirectoryCommitStore:
     def _refuse_folded(self, number: int, data: bytes) -> None:
         """Take back a commit whose number was folded, while this process was suspended before it made the link."""
         if self._checksums.differ(number, crc32(data)):
-            Path(self.place(number)).unlink(missing_ok=True)
+            Path(self.path(number)).unlink(missing_ok=True)
             raise CommitExistsError(self.application, number)
 
     def _has_begun(self) -> bool:

@@ -26,7 +26,7 @@ from ..durable_files import (
     link,
     make_directory,
     pieces,
-    summed,
+    size_and_checksum,
     sync_directory,
     sync_file,
     sync_new,
@@ -286,7 +286,7 @@ class EmbeddedLog:
         try:
             fill(target)
             sync_file(target)
-            saved = SavedFile(path, *summed(target))
+            saved = SavedFile(path, *size_and_checksum(target))
         except BaseException:
             target.unlink(missing_ok=True)
             raise

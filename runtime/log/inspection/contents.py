@@ -309,11 +309,11 @@ class _Walk:
             return
         if said.commit not in (None, checksum):
             self.broken.append(BrokenCommit(number, True, "of another commit than the one that is there"))
-        elif self._sound and _content(said) != _content(self._state.folded(checksum)):
+        elif self._sound and _content(said) != _content(self._state.to_snapshot(checksum)):
             self.broken.append(BrokenCommit(number, True, "not what the commits up to it come to"))
         elif not self._sound:
             self._state = FoldedCommits(origin_of(self._commits))
-            self._state.unfold(said)
+            self._state.restore(said)
             self._sound = True
 
     def _breaks(self, number: int, what: str) -> None:

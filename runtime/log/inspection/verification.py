@@ -13,19 +13,19 @@ from zlib import crc32
 
 from ...records.schema import changelog_topic
 from ..commit.records import StoreSnapshot
-from ..durable_files import summed
+from ..durable_files import size_and_checksum
 from ..errors import (
     CommitDamagedError,
     CorruptSegmentError,
     LogError,
+    OffsetRange,
     RangeMissingError,
-    RecordsPlace,
     SavedFileError,
     SegmentError,
     UnreadableFileError,
+    lost_commits_hint,
+    lost_records_hint,
     refresh_of,
-    ways_out_of_lost_commits,
-    ways_out_of_lost_records,
 )
 from ..log import CommitStore, Log, LogFile
 from ..placed_log import PLACES, log_of_places
@@ -51,7 +51,7 @@ class Checksums:
     def fit(self, path: str, content: Path) -> bool:
         """Whether the file at `content` is what commits list as `path`, in all bytes that they list."""
         if (copy := self._copies.get(path)) is not None:
-            return summed(content) == (copy.size, copy.checksum)
+            return size_and_checksum(content) == (copy.size, copy.checksum)
         with open(content, "rb") as file:
             if not file.seek(0, 2):
                 return False
@@ -87,7 +87,7 @@ class Unreadable:
     start: int
     end: int
     records: int
-    place: RecordsPlace
+    place: OffsetRange
     what: str
     lost: bool
 
@@ -95,7 +95,7 @@ class Unreadable:
 def pieces(log: RangeReader, segment: Segment) -> Iterator[Fetched | Unreadable]:
     """The records of a placed segment in order, batch by batch, also those behind what cannot be read."""
     within = segment.range()
-    firsts = FileRange.of(within.token).firsts(within.start)
+    firsts = FileRange.from_token(within.token).firsts(within.start)
     ends = [*firsts[1:], within.end]
     position = within.start
     while position < within.end:
@@ -131,10 +131,10 @@ def _of_the_file(error: SegmentError | UnreadableFileError) -> bool:
     return True
 
 
-def _place(segment: Segment, start: int, end: int) -> RecordsPlace:
+def _place(segment: Segment, start: int, end: int) -> OffsetRange:
     """Offsets grow as positions do, or by more: in a segment with gaps these are bounds, else they are exact."""
     first = segment.base_offset + start - segment.base_position
-    return RecordsPlace(segment.topic, segment.partition, first, segment.end_offset - (segment.end_position - end))
+    return OffsetRange(segment.topic, segment.partition, first, segment.end_offset - (segment.end_position - end))
 
 
 # Says who misses records of a log that cannot be read: a topic's readers, or the copies of a store.
@@ -174,7 +174,7 @@ class Losses:
         if not missing.lost:
             return "have the system let this user read the file; nothing of it is known to be lost"
         topic = missing.segment.topic
-        return ways_out_of_lost_records(application, topic, topic in self._states[application].seeds)
+        return lost_records_hint(application, topic, topic in self._states[application].seeds)
 
     def _of_readers(self, application: str, missing: Unreadable) -> Iterator[str]:
         topic = missing.segment.topic
@@ -213,7 +213,7 @@ def _of_store(state: LogState, store: str, missing: Unreadable) -> str:
     partition = missing.segment.partition
     lacks = f"changes of store {store}, partition {partition}: a copy that is restored from the changelog lacks them"
     usable = max(missing.end, state.horizon(changelog_topic(state.application, store), partition, partition))
-    later = [each.position for each in state.store_snapshots.of(store, partition) if each.position >= usable]
+    later = [each.position for each in state.store_snapshots.of_partition(store, partition) if each.position >= usable]
     if later:
         lacks += f", one that is restored from the snapshot at position {max(later)} has them"
     return lacks
@@ -256,7 +256,7 @@ class Damage:
     lost: str
     way_out: str
     path: str | None = None
-    place: RecordsPlace | None = None
+    place: OffsetRange | None = None
     records: int = 0
 
 
@@ -407,7 +407,7 @@ def _name(segment: Segment) -> tuple[str, str, int, int]:
 
 
 def _of_commit(commits: CommitStore, walked: WalkedCommits, broken: BrokenCommit) -> Damage:
-    name, place = commits.application, commits.place(broken.number, snapshot=broken.snapshot)
+    name, place = commits.application, commits.path(broken.number, snapshot=broken.snapshot)
     what = f"{'snapshot of commit' if broken.snapshot else 'commit'} {broken.number} of {name} is {broken.what}"
     if broken.what != CHECKSUM_MISSING:  # which is in no file of its own
         what += f": {place}"
@@ -426,7 +426,7 @@ def _of_commit(commits: CommitStore, walked: WalkedCommits, broken: BrokenCommit
         name,
         what,
         "what was committed from there on",
-        ways_out_of_lost_commits(name),
+        lost_commits_hint(name),
         place,
     )
 
@@ -441,9 +441,9 @@ def _of_all(name: str, walked: WalkedCommits) -> Iterator[Damage]:
 def _of_sources(state: LogState, states: Mapping[str, LogState]) -> Iterator[Damage]:
     """Of an application that has read from commits of others that are not there any more."""
     for source in states.values():
-        if source is not state and not source.has_known(state.sources):
+        if source is not state and not source.has_source(state.sources):
             source.refresh()  # the reader may be newer
-            if source.has_known(state.sources):
+            if source.has_source(state.sources):
                 continue
             number = state.sources[source.place][0]
             there = "another commit has its place" if number <= source.number else f"it ends at {source.number}"
@@ -451,7 +451,7 @@ def _of_sources(state: LogState, states: Mapping[str, LogState]) -> Iterator[Dam
                 state.application,
                 f"{state.application} has read from commits of {source.application} up to {number}, and {there} now",
                 f"records of {source.application} that {state.application} has read; a run of it is refused",
-                "put all of the log back as it was at one moment, or start it again: " + refresh_of(state.application),
+                "put all of the log back as it was at one moment, or restart it: " + refresh_of(state.application),
             )
 
 

@@ -225,8 +225,8 @@ class ObjectCommitStore:
         self._ahead: dict[int, tuple[str, bytes]] = {}
         """Identities and data of commits behind `_there` that were read with another."""
 
-    def place(self, number: int, *, snapshot: bool = False) -> str:
-        """See `CommitStore.place`."""
+    def path(self, number: int, *, snapshot: bool = False) -> str:
+        """See `CommitStore.path`."""
         return self._objects.uri((_snapshot if snapshot else _commit)(self._era(), number))
 
     def create(self, number: int, data: bytes) -> str:

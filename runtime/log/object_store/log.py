@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from ....private_files import make_folder
 from ...environment import parse_duration
-from ..durable_files import summed
+from ..durable_files import size_and_checksum
 from ..errors import SavedFileError
 from ..log import NAME, LogFile, SavedFile, id_in, new_id
 from ..ranges import Columns, Fetched, LogRange, Rewritten
@@ -122,7 +122,7 @@ class ObjectStoreLog:
             if self._objects.find(path) is not None:
                 raise FileExistsError(self._objects.uri(path))
             fill(made)
-            saved = SavedFile(path, *summed(made))
+            saved = SavedFile(path, *size_and_checksum(made))
             self._make(path, made)
         return saved
 

@@ -476,7 +476,7 @@ class RangesAhead:
     def _begin(self) -> None:
         size = sum(each for _, each in self._begun.values())
         for token, (within, start) in list(self._waiting.items()):
-            file = FileRange.of(token)
+            file = FileRange.from_token(token)
             if len(self._begun) == AT_ONCE or size >= MOST_BYTES:
                 return
             del self._waiting[token]

@@ -1,4 +1,4 @@
-"""How records are stored in files, and how commits list them.
+"""The storage of records in files, and how commits list them.
 
-Only logs made of files and the log's own state use it.
+Only file-based logs and the log's state use it.
 """

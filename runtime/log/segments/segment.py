@@ -1,4 +1,4 @@
-"""A segment file."""
+"""Segments: what a commit lists of a file of records."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from ....errors import MachineError
-from ..errors import RangeMissingError, RecordsPlace, RecordsTooLargeError, SegmentError, UnreadableFileError
+from ..errors import OffsetRange, RangeMissingError, RecordsTooLargeError, SegmentError, UnreadableFileError
 from ..ranges import LogRange
-
-# What a commit lists of a file of records, and the range that readers get of it.
 
 
 @dataclass(frozen=True)
@@ -37,8 +35,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class ByteRange:
-    """The part of a batch that a reader needs: its place, its number of rows, the crc32 of its bytes, the position of
-    its first record (None: the one after the batch before).
+    """A batch as a reader needs it. `start`, `length`: bytes. `checksum`: crc32 of the bytes.
+
+    `first`: the position of its first record; None if it follows the previous batch.
     """
 
     start: int
@@ -50,7 +49,7 @@ class ByteRange:
 
 @dataclass(frozen=True)
 class FileRange:
-    """The content of a range's token: the place of its records. For `head` and `head_checksum` see `Segment`."""
+    """The content of a range's token: the location of its records. `head`, `head_checksum`: see `Segment`."""
 
     path: str
     head: int
@@ -58,28 +57,35 @@ class FileRange:
     batches: tuple[ByteRange, ...]
 
     @classmethod
-    def of(cls, token: str) -> FileRange:
-        """Decode the token of a range, see `Segment.range`."""
+    def from_token(cls, token: str) -> FileRange:
+        """Decode the token of a range, see `Segment.range`.
+
+        `512 77 512,900,3,55;1412,640,2,56,9 segments/a/t/x.seg`: a schema of 512 bytes with the crc32 77; a batch at
+        byte 512 with 900 bytes, 3 rows and the crc32 55, and another one, whose first record has the position 9.
+        """
         head, checksum, batches, path = token.split(" ", 3)
         numbers = (map(int, batch.split(",")) for batch in batches.split(";") if batch)
-        return cls(path, int(head), int(checksum) if checksum else None, tuple(ByteRange(*each) for each in numbers))
+        return cls(path, int(head), int(checksum) if checksum else None, tuple(ByteRange(*batch) for batch in numbers))
 
     def firsts(self, start: int) -> list[int]:
-        """The position of each batch's first record, in a range that starts at `start`."""
-        found, position = list[int](), start
-        for each in self.batches:
-            found.append(position if each.first is None else each.first)
-            position = found[-1] + each.rows
-        return found
+        """The position of each batch's first record, in a range that starts at position `start`.
+
+        For the token of `from_token` and a start of 4: [4, 9]. Without the 9: [4, 7], as the first batch has 3 rows.
+        """
+        firsts, position = list[int](), start
+        for batch in self.batches:
+            firsts.append(position if batch.first is None else batch.first)
+            position = firsts[-1] + batch.rows
+        return firsts
 
 
 @dataclass(frozen=True)
 class Deletions:
-    """What has become of the deletions in the changelog whose first segment says this.
+    """The state of deletions in a changelog, in its first segment.
 
-    `horizon`: of those before this position some are dropped, and everything that they have deleted. So a store that
-    stands before it, and not at 0, may have rows that are deleted. `known`: those before this position were there at
-    `at` (ms), and applied by their store: they go next. 0: none go yet.
+    `horizon`: the delete horizon. Some deletions before this position are dropped, with everything that they deleted.
+    So a store at a lower position, other than 0, may have deleted rows. `known`: deletions before this position existed
+    at `at` (ms), and were applied by their store: they are dropped next. 0 if none are to be dropped yet.
     """
 
     horizon: int = 0
@@ -91,18 +97,18 @@ class Deletions:
 
 @dataclass(frozen=True)
 class Segment:
-    """Records of one lane, in one file: what one writer appended to one partition of one topic in one epoch, or what is
-    left of several such segments.
+    """Records of one lane in one file: the output of one writer for one partition of a topic in one epoch, or the
+    remaining records of several such segments.
 
-    `lane`: the partition number of the writing task (EXTERNAL_LANE for appends). `base_offset`: offset of its first
-    record in the partition; `base_position`: of its first record in the lane (both given at commit; -1 before).
-    `headers`: whether any record of the file has headers. `head`: bytes of the schema at the start of the file,
-    `head_checksum`: their crc32 (None in logs that were begun before there was one). `span`: how many positions it
-    takes up; None for as many as it has records. `offset_span`: how many offsets, None for as many as positions.
-    `firsts`: the position of each batch's first record, empty where they follow one another. A segment without records
-    needs no file: its `path` is then empty. `clean`: no key is in it twice, or in an earlier clean segment of the lane.
-    `epochs`: how many epochs have written what it takes the place of. `tombstones`: how many of its records delete, in
-    a clean segment of a changelog; None where nobody has counted. `deletions`: of a lane's first segment.
+    `lane`: the partition number of the writing task (EXTERNAL_LANE for appends). `base_offset`, `base_position`: of its
+    first record in the partition, and in the lane (assigned at commit; -1 before). `headers`: whether any record of the
+    file has headers. `head`: bytes of the schema at the start of the file, `head_checksum`: their crc32 (None in older
+    logs). `span`: the number of its positions; None if equal to the number of records. `offset_span`: the number of its
+    offsets; None if equal to that of positions. `firsts`: the position of each batch's first record, empty if batches
+    follow one another. A segment without records needs no file: its `path` is empty. `clean`: no key occurs twice in
+    it, or in an earlier clean segment of the lane. `epochs`: the number of epochs that wrote the segments it replaces.
+    `tombstones`: the number of deletions in a clean segment of a changelog; None if not counted. `deletions`: in the
+    first segment of a lane.
     """
 
     topic: str
@@ -144,20 +150,20 @@ class Segment:
 
     @property
     def size(self) -> int:
-        """Bytes of its records."""
+        """Size of its records in the file, bytes."""
         return sum(batch.length for batch in self.batches)
 
     @property
     def rewritten(self) -> bool:
-        """Whether it is of a form that versions which only append do not know."""
+        """Whether it has a form that versions without rewrites do not know."""
         return self.clean or self.epochs > 1 or bool(self.firsts) or self.offset_span is not None or not self.path
 
     def range(self) -> LogRange:
-        """The range that readers get of it, once it is placed."""
+        """The range for readers, once the segment has offsets."""
         batches = ";".join(
             [
-                f"{each.start},{each.length},{each.rows},{each.checksum}{first}"
-                for each, first in zip(self.batches, self._firsts(), strict=True)
+                f"{batch.start},{batch.length},{batch.rows},{batch.checksum}{first}"
+                for batch, first in zip(self.batches, self._firsts(), strict=True)
             ]
         )
         checksum = "" if self.head_checksum is None else self.head_checksum
@@ -171,8 +177,8 @@ class Segment:
             end_offset=self.end_offset,
             records=self.rows,
             size=self.size,
-            min_order=min([each.min_order for each in self.batches], default=0),
-            max_order=max([each.max_order for each in self.batches], default=0),
+            min_order=min([batch.min_order for batch in self.batches], default=0),
+            max_order=max([batch.max_order for batch in self.batches], default=0),
             token=f"{self.head} {checksum} {batches} {self.path}",
             epochs=self.epochs,
         )
@@ -186,27 +192,31 @@ def segment_path(application: str, topic: str, name: str) -> str:
     return f"segments/{application}/{topic}/{name}.seg"
 
 
-# Says of which records an error of a segment file is: the file's name does not tell a user what is lost.
+# Errors of segment files name the records: the name of a file does not tell users what is lost.
 
 
 @contextmanager
 def records_named(within: LogRange, start: int, end: int, size: int | None = None) -> Iterator[None]:
-    """Have an error that is raised while records of a range are read name them: those between these positions.
+    """Add the records between two positions of a range to errors of the block. `size`: bytes of the records in the log.
 
-    Where the file is missing, these and all that follow in the range. `size`: the bytes that they take in the log.
+    If the file is missing, the error names all records from `start` to the end of the range.
     """
     try:
         yield
     except SegmentError as error:
-        error.tell(_place(within, start, within.end if isinstance(error, RangeMissingError) else end))
+        error.set_location(_location(within, start, within.end if isinstance(error, RangeMissingError) else end))
         raise
     except MachineError as error:
-        raise UnreadableFileError(_place(within, start, end), error) from error
+        raise UnreadableFileError(_location(within, start, end), error) from error
     except MemoryError as error:
-        raise RecordsTooLargeError([_place(within, start, end)], size, error) from error
+        raise RecordsTooLargeError([_location(within, start, end)], size, error) from error
 
 
-def _place(within: LogRange, start: int, end: int) -> RecordsPlace:
-    """Offsets grow as positions do, or by more. So in a range with gaps these are bounds, else they are exact."""
+def _location(within: LogRange, start: int, end: int) -> OffsetRange:
+    """The offsets of records between two positions. In a range with gaps they are bounds, else exact.
+
+    A range of positions 10 to 20 and offsets 100 to 110: positions 12 to 15 have the offsets 102 to 105. With offsets
+    100 to 130, they are among the offsets 102 to 125, as offsets grow at least as much as positions.
+    """
     first = within.start_offset + start - within.start
-    return RecordsPlace(within.topic, within.partition, first, within.end_offset - (within.end - end))
+    return OffsetRange(within.topic, within.partition, first, within.end_offset - (within.end - end))

@@ -1,4 +1,4 @@
-"""Parts of a folded state."""
+"""Parts of a folded state: order of external records, offsets, replaced files, progress of tasks, snapshots."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any, ClassVar, Self
 
 from ...dataclass_json import from_plain, to_plain
 from ...task_id import TaskKey
-from ..commit.descriptions import FedTopic, TopologyDescription
+from ..commit.descriptions import ExternalTopic, TopologyDescription
 from ..commit.encoding import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
-from ..commit.fed_records import AppendRecord, Ranges, Retried, SeedSource
+from ..commit.external_records import AppendRecord, Ranges, Redriven, SeedSource
 from ..commit.records import (
     CommitRecord,
     EpochRecord,
@@ -26,65 +26,65 @@ from ..errors import CommitFormatError, RewriteOrderError, SegmentsChangedError
 from ..segments.partitions import Partitions
 from ..segments.segment import Segment
 
-# Which records of a topic that is fed from outside came before which, over all of its partitions.
+# The order of an external topic's records across its partitions.
 #
-# Offsets order the records of one partition. When the records are put into other partitions, those of several come to
-# lie in one, in the order in which they were fed. Each commit feeds one topic; so a mark is where its partitions ended
-# after a commit. Marks are thinned as they become many: then neighbouring commits have no order among partitions.
+# Offsets order the records of one partition. When a topic is repartitioned, records of several partitions get into one,
+# in the order in which they were appended. Each commit appends to one topic, so a mark has the ends of its partitions
+# after a commit. When there are many marks, some are dropped; the commits in between have no order then.
 
 MOST_NUMBERS = 8_192
-"""Numbers that the marks of a topic may have, one for each partition in each mark. Twice as many are thinned."""
+"""The most numbers in the marks of a topic, one for each partition and mark. At twice as many, half are dropped."""
 
 Mark = tuple[int, ...]
-"""The end of each partition: the offset that its next record gets, or a later one."""
+"""The end of each partition: the offset of its next record, or a lower bound of it."""
 
 
 @dataclass
-class FedMarks:
-    """The marks of the topics of one application, the oldest first."""
+class OrderMarks:
+    """The marks of all topics of an application, oldest first."""
 
-    _found: dict[str, list[Mark]] = field(default_factory=dict)
+    _by_topic: dict[str, list[Mark]] = field(default_factory=dict)
 
     @classmethod
-    def of_all(cls, found: Mapping[str, tuple[Mark, ...]]) -> FedMarks:
-        """Those of a snapshot."""
-        return cls({topic: list(each) for topic, each in found.items()})
+    def from_snapshot(cls, marks: Mapping[str, tuple[Mark, ...]]) -> OrderMarks:
+        """The marks of a snapshot, by topic."""
+        return cls({topic: list(topic_marks) for topic, topic_marks in marks.items()})
 
-    def of(self, topic: str) -> tuple[Mark, ...]:
-        """Those of a topic. None of logs of versions that kept none."""
-        return tuple(self._found.get(topic, ()))
+    def of_topic(self, topic: str) -> tuple[Mark, ...]:
+        """The marks of a topic. Empty in logs of earlier versions."""
+        return tuple(self._by_topic.get(topic, ()))
 
     def add(self, topic: str, ends: Mark) -> None:
-        """After a commit that has fed the topic."""
-        marks = self._found.setdefault(topic, [])
+        """Add the mark after a commit that has appended to the topic."""
+        marks = self._by_topic.setdefault(topic, [])
         if not marks or marks[-1] != ends:
             marks.append(ends)
         if len(marks) > 2 and len(marks) * len(ends) > 2 * MOST_NUMBERS:
-            del marks[: len(marks) - len(marks) % 2 : 2]  # the later one of each two stays, and so does the last
+            del marks[: len(marks) - len(marks) % 2 : 2]  # keeps the later one of each two, and the last one
 
     def replace(self, topic: str, marks: tuple[Mark, ...]) -> None:
-        """For records that lie elsewhere."""
-        self._found[topic] = list(marks)
+        """Replace the marks of a topic that was repartitioned."""
+        self._by_topic[topic] = list(marks)
 
     def forget(self, topic: str) -> None:
-        """For a topic that begins again, or that is gone."""
-        self._found.pop(topic, None)
+        """Remove the marks of a topic that was removed or seeded again."""
+        self._by_topic.pop(topic, None)
 
     def all(self) -> dict[str, tuple[Mark, ...]]:
-        """Those of all topics."""
-        return {topic: tuple(each) for topic, each in self._found.items() if each}
+        """The marks of all topics."""
+        return {topic: tuple(marks) for topic, marks in self._by_topic.items() if marks}
 
 
-# Where the segments of a commit record come to lie: at the ends of their partitions, in the order of the record.
+# Offsets and positions of a commit's segments: at the ends of their partitions, in the order of the record.
 #
-# An append that replaces its topic begins at 0 again, and so does a topic that is put into other partitions: what the
-# topic had is taken out first. A rewrite's segments have the places of those that they replace.
+# A topic that an append replaces starts at 0 again, and so does a repartitioned topic: its segments are removed first.
+# Segments of a rewrite have the offsets and positions of those that they replace.
 
 
-def placed_in(record: CommitRecord, partitions: Partitions) -> CommitRecord:
-    """The record with the offsets and positions that its segments get if it is committed next.
+def with_offsets(record: CommitRecord, partitions: Partitions) -> CommitRecord:
+    """The record with the offsets and positions that its segments get as the next commit.
 
-    Raises SegmentsChangedError if those that a rewrite replaces are not there.
+    Raises SegmentsChangedError if segments that a rewrite replaces do not exist.
     """
     if isinstance(record, RewriteRecord):
         partitions.replaced_by(record.segments)
@@ -100,18 +100,18 @@ def placed_in(record: CommitRecord, partitions: Partitions) -> CommitRecord:
     return record
 
 
-def grown_by(record: CommitRecord, partitions: Partitions, commit: int) -> Partitions:
-    """The partitions after a record that is commit number `commit`: the same, with its segments, or new ones.
+def partitions_after(record: CommitRecord, partitions: Partitions, commit: int) -> Partitions:
+    """The partitions after a record with commit number `commit`: the same object with its segments, or a new one.
 
-    Raises CommitOrderError, and changes nothing, if its segments do not come next, and RewriteOrderError if a rewrite
-    replaces some that are not there.
+    Raises CommitOrderError if its segments do not continue the partitions, RewriteOrderError if a rewrite replaces
+    segments that do not exist. Changes nothing then.
     """
     if isinstance(record, RewriteRecord):
         try:
             partitions.replaced_by(record.segments)
         except SegmentsChangedError as error:
             raise RewriteOrderError(commit, error) from error
-        return partitions  # `FoldedCommits.apply` does it, and notes which files are left over
+        return partitions  # `FoldedCommits.apply` replaces them, and notes the replaced files
     after = _before(record, partitions)
     segments = _segments(record)
     after.check(segments, commit)
@@ -120,14 +120,14 @@ def grown_by(record: CommitRecord, partitions: Partitions, commit: int) -> Parti
 
 
 def _before(record: CommitRecord, partitions: Partitions) -> Partitions:
-    """The partitions at whose ends the segments of a record are placed."""
+    """The partitions before the segments of a record are added."""
     if isinstance(record, AppendRecord) and record.replace and record.topic:
         return partitions.without(record.topic.name)
     if isinstance(record, TopicRemovalRecord):
         return partitions.without(record.topic)
     if isinstance(record, RepartitionRecord):
-        for each in record.topics:
-            partitions = partitions.without(each.topic.name)
+        for repartitioned in record.topics:
+            partitions = partitions.without(repartitioned.topic.name)
     return partitions
 
 
@@ -140,15 +140,15 @@ def _segments(record: CommitRecord) -> tuple[Segment, ...]:
     return ()
 
 
-# Files that others have taken the place of, until they may be removed.
+# Replaced files, until they may be removed.
 #
-# They are kept with the committed state, not by who has replaced them: a file is spared by every process that looks for
-# superfluous ones, and after a restart. Times are those of the machines that commit.
+# They are part of the committed state, so every process that collects garbage keeps them, also after a restart. Times
+# are those of the machines that commit.
 
 
 @dataclass(frozen=True)
 class ReplacedFile:
-    """`until`: the time (ms) up to which somebody may still read it by the ranges of before."""
+    """`until`: the time (ms) up to which readers may still use ranges of this file."""
 
     path: str
     until: int
@@ -156,34 +156,34 @@ class ReplacedFile:
 
 @dataclass
 class ReplacedFiles:
-    """Those of one application. They are as many as are replaced within the delay of the removal."""
+    """The replaced files of one application, within the delay of their removal."""
 
     _until: dict[str, int] = field(default_factory=dict)
 
     @classmethod
-    def of_all(cls, files: Iterable[ReplacedFile]) -> ReplacedFiles:
-        """Those of a snapshot."""
-        return cls({each.path: each.until for each in files})
+    def from_snapshot(cls, files: Iterable[ReplacedFile]) -> ReplacedFiles:
+        """The replaced files of a snapshot."""
+        return cls({file.path: file.until for file in files})
 
-    def after(self, at: int) -> None:
-        """Forget those whose time is over with a commit at `at` (ms), in the order in which they were replaced."""
+    def expire(self, at: int) -> None:
+        """Drop files with a delay that ended before a commit at `at` (ms), in the order of their replacement."""
         while self._until and next(iter(self._until.values())) <= at:
             del self._until[next(iter(self._until))]
 
     def add(self, paths: Iterable[str], until: int) -> None:
-        """Files that a commit has put others in the place of."""
+        """Add files that a commit has replaced."""
         self._until.update(dict.fromkeys(paths, until))
 
-    def spared(self, now: int) -> set[str]:
-        """Those that must stay at `now` (ms)."""
+    def at(self, now: int) -> set[str]:
+        """The files that must not be removed yet at `now` (ms)."""
         return {path for path, until in self._until.items() if until > now}
 
-    def over(self, now: int) -> set[str]:
-        """Those that may be removed at `now` (ms), and that no later commit has forgotten."""
+    def expired(self, now: int) -> set[str]:
+        """The files that may be removed at `now` (ms), and that `expire` has not dropped."""
         return {path for path, until in self._until.items() if until <= now}
 
     def all(self) -> tuple[ReplacedFile, ...]:
-        """All of them."""
+        """All replaced files, for a snapshot."""
         return tuple(ReplacedFile(path, until) for path, until in self._until.items())
 
 
@@ -192,9 +192,9 @@ class ReplacedFiles:
 
 @dataclass(frozen=True)
 class Pace:
-    """How many records a task took, and in which time, under one generation after its first epoch there. Times in ms.
+    """The records that a task consumed in one generation after its first epoch there, from `since` to `until` (ms).
 
-    `last_records`, `last_ms`: the same of the last earlier generation with several epochs; 0 if there was none.
+    `last_records`, `last_ms`: records and duration of the last earlier generation with several epochs; 0 without one.
     """
 
     subtopology: str
@@ -207,23 +207,23 @@ class Pace:
     last_ms: int = 0
 
     def key(self, application: str) -> TaskKey:
-        """Whose pace it is, in the log of `application`."""
+        """The key of the task, in the log of `application`."""
         return TaskKey(application, self.subtopology, self.partition)
 
     def next(self, record: EpochRecord, records: int) -> Pace:
-        """The pace after one more epoch, in which the task took so many records."""
+        """The pace after one more epoch, in which the task consumed `records` records."""
         if record.generation == self.generation:
             return replace(self, until=record.at, records=self.records + records)
-        last_records, last_ms = self._telling()
-        begun = Pace(self.subtopology, self.partition, record.generation, record.at, record.at)
-        return replace(begun, last_records=last_records, last_ms=last_ms)
+        last_records, last_ms = self._last_measured()
+        first = Pace(self.subtopology, self.partition, record.generation, record.at, record.at)
+        return replace(first, last_records=last_records, last_ms=last_ms)
 
     def per_second(self) -> float | None:
-        """Records a second; None if no generation had several epochs."""
-        records, ms = self._telling()
+        """Records per second; None if no generation had several epochs."""
+        records, ms = self._last_measured()
         return 1000 * records / ms if ms else None
 
-    def _telling(self) -> tuple[int, int]:
+    def _last_measured(self) -> tuple[int, int]:
         if self.until > self.since:
             return self.records, self.until - self.since
         return self.last_records, self.last_ms
@@ -233,7 +233,7 @@ class TaskProgress:
     """The progress of each task of an application after its last committed epoch."""
 
     def __init__(self, application: str, tasks: Iterable[TaskCommit] = (), paces: Iterable[Pace] = ()) -> None:
-        """`tasks`: the last commit of each, with its counts added up and without segments."""
+        """`tasks`: the last commit of each, with the sums of its counts and without segments."""
         self._application = application
         self._tasks = {task.key(application): task for task in tasks}
         self._paces = {pace.key(application): pace for pace in paces}
@@ -246,18 +246,18 @@ class TaskProgress:
             self._paces[key] = self._pace(key, record, task)
 
     def move(self, subtopology: str, topic: str, positions: Mapping[int, Mapping[int, int]]) -> None:
-        """Have tasks go on reading a topic elsewhere: partition -> lane -> position. All that they have done stays."""
+        """Set the positions of tasks in a topic: partition -> lane -> position. Their state stays."""
         for partition, lanes in positions.items():
             key = TaskKey(self._application, subtopology, partition)
-            task = self.of(key)
+            task = self.last_commit(key)
             self._tasks[key] = replace(task, positions={**task.positions, topic: dict(lanes)})
 
     def all(self) -> tuple[TaskCommit, ...]:
-        """All tasks, as the argument `tasks` of the class takes them."""
+        """All tasks, as for the argument `tasks` of the class."""
         return tuple(self._tasks.values())
 
     def paces(self) -> tuple[Pace, ...]:
-        """How fast each task took records."""
+        """The pace of each task."""
         return tuple(self._paces.values())
 
     @property
@@ -265,17 +265,17 @@ class TaskProgress:
         """Whether any task has consumed records, even one of a subtopology that was removed."""
         return any(task.positions for task in self._tasks.values())
 
-    def of(self, task: TaskKey) -> TaskCommit:
-        """A task's last commit; before its first, that of a task that has read nothing.
+    def last_commit(self, task: TaskKey) -> TaskCommit:
+        """A task's last commit; before its first one, an empty commit with the stream time -1.
 
-        `records` and `dropped` are of all its epochs together, and its segments are left out. `applied` has each store
-        as of the last epoch that has opened it.
+        `records` and `dropped` are totals of all its epochs, and segments are omitted. `applied` has each store as of
+        the last epoch that opened it.
         """
-        found = self._tasks.get(task)
-        return TaskCommit(task.subtopology, task.partition, {}, -1) if found is None else found
+        commit = self._tasks.get(task)
+        return TaskCommit(task.subtopology, task.partition, {}, -1) if commit is None else commit
 
     def records_per_second(self, task: TaskKey) -> float | None:
-        """How fast a task took records in the last run with several epochs; None if no run had several."""
+        """A task's records per second in the last run with several epochs; None without one."""
         pace = self._paces.get(task)
         return None if pace is None else pace.per_second()
 
@@ -294,69 +294,71 @@ class TaskProgress:
         return pace.next(record, task.records)
 
 
-# The copies of stores that an application's commits list.
+# Snapshots of stores.
 
 
 @dataclass(frozen=True)
 class StoreSnapshots:
-    """Immutable, so that threads may read it while commits are applied. `by_store`: store and partition -> its
-    snapshots, in the order of their commits.
+    """The snapshots of stores that an application's commits list. Immutable, so threads may read it during commits.
+
+    `by_store`: store and partition -> its snapshots, in the order of their commits.
     """
 
     by_store: Mapping[tuple[str, int], tuple[StoreSnapshot, ...]] = field(default_factory=dict)
 
     @classmethod
-    def of_all(cls, listed: Iterable[StoreSnapshot]) -> Self:
-        """All that there are, in the order of their commits."""
+    def from_listed(cls, listed: Iterable[StoreSnapshot]) -> Self:
+        """From all snapshots, in the order of their commits."""
         by_store: dict[tuple[str, int], tuple[StoreSnapshot, ...]] = {}
-        for each in listed:
-            key = each.store, each.partition
-            by_store[key] = (*by_store.get(key, ()), each)
+        for snapshot in listed:
+            key = snapshot.store, snapshot.partition
+            by_store[key] = (*by_store.get(key, ()), snapshot)
         return cls(by_store)
 
     @property
     def listed(self) -> tuple[StoreSnapshot, ...]:
-        """All that there are."""
-        return tuple(each for some in self.by_store.values() for each in some)
+        """All snapshots."""
+        return tuple(snapshot for snapshots in self.by_store.values() for snapshot in snapshots)
 
-    def of(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
-        """Those of one partition of a store, the furthest first."""
-        found = self.by_store.get((store, partition), ())
-        return tuple(sorted(found, key=lambda each: each.position, reverse=True))
+    def of_partition(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
+        """The snapshots of one partition of a store, the highest position first."""
+        snapshots = self.by_store.get((store, partition), ())
+        return tuple(sorted(snapshots, key=lambda snapshot: snapshot.position, reverse=True))
 
     def paths(self) -> set[str]:
-        """Their files."""
-        return {each.path for each in self.listed}
+        """The files of all snapshots."""
+        return {snapshot.path for snapshot in self.listed}
 
     def after(self, record: SnapshotRecord) -> StoreSnapshots:
-        """The same after a commit."""
+        """The snapshots after a commit."""
         removed = set(record.removed)
-        return StoreSnapshots.of_all(each for each in (*self.listed, *record.added) if each.path not in removed)
+        remaining = (snapshot for snapshot in (*self.listed, *record.added) if snapshot.path not in removed)
+        return StoreSnapshots.from_listed(remaining)
 
 
-# All commits of an application up to one of them, folded. A reader loads it instead of reading them one by one.
+# Snapshots of folded commits: a reader loads one instead of single commits.
 
 _FORMAT = 3
-"""Versions before take a snapshot for nothing but quicker. Since this format, what is before it may be in it alone."""
+"""Since this format, commits before a snapshot may be removed. Earlier versions use snapshots only as a shortcut."""
 
 _WITH_PLACES = 4
-"""That of a snapshot which only versions that know places may read."""
+"""The format for logs with names of applications that differ from their names in the log."""
 
 
 @dataclass(frozen=True)
 class Snapshot:
-    """The state after commit `number`, of which `commit` is the crc32: see `LogState`.
+    """The state after commit `number` with the crc32 `commit`: see `LogState`.
 
-    `commit` is None, and `assignment`, `paces`, `unlisted` and `stores` are empty, in snapshots of versions without
-    them, as is `replaced`. `stores`: copies of stores that commits list. `replaced`: files that must stay for a while.
-    `placed`, `names`, `retried`, `put_back`, `marks`, `resets`, `sources`: see `FoldedCommits`.
+    In snapshots of earlier versions, `commit` is None, and `assignment`, `paces`, `unlisted`, `stores` and `replaced`
+    are empty. `stores`: snapshots of stores that commits list. `replaced`: files to keep for a while. Other fields: see
+    `FoldedCommits`.
     """
 
     number: int
     generation: int
     topology: TopologyDescription
     seeds: Mapping[str, SeedSource]
-    topics: Mapping[str, FedTopic]
+    topics: Mapping[str, ExternalTopic]
     tasks: tuple[TaskCommit, ...]
     segments: tuple[Segment, ...]
     commit: int | None = None
@@ -367,7 +369,7 @@ class Snapshot:
     replaced: tuple[ReplacedFile, ...] = ()
     placed: bool = False
     names: tuple[str, ...] = ()
-    retried: Mapping[str, Retried] = field(default_factory=dict)
+    retried: Mapping[str, Redriven] = field(default_factory=dict)
     put_back: Mapping[str, Mapping[int, Ranges]] = field(default_factory=dict)
     marks: Mapping[str, tuple[tuple[int, ...], ...]] = field(default_factory=dict)
     resets: tuple[str, ...] = ()
@@ -376,15 +378,15 @@ class Snapshot:
     seldom: ClassVar = ("placed", "names", "retried", "put_back", "marks", "resets", "sources")
 
     def encode(self) -> bytes:
-        """For `CommitStore.save_snapshot`."""
+        """The bytes, for `CommitStore.save_snapshot`."""
         return b"".join(self.pieces())
 
     def pieces(self) -> Iterator[bytes]:
-        """The same in pieces. Other threads may run between any two, however much there is."""
+        """The bytes in small pieces, so that other threads can run between them."""
         long = {"tasks": self.tasks, "segments": self.segments, "paces": self.paces, "replaced": self.replaced}
         body = to_plain(replace(self, tasks=(), segments=(), paces=(), replaced=()))
         rest = {name: value for name, value in body.items() if name not in long}
-        lists = {name: map(to_plain, each) for name, each in long.items()}
+        lists = {name: map(to_plain, values) for name, values in long.items()}
         return dump_in_pieces(rest, lists, self._format)
 
     @property
@@ -397,12 +399,12 @@ class Snapshot:
             return RETRIED
         if any(segment.deletions.horizon for segment in self.segments):
             return DROPPED_DELETIONS
-        told = format_with((*self.topics.values(), *self.topology.topics.values()))
-        return max(_WITH_PLACES if self.placed or self.names else _FORMAT, told)
+        format_ = format_with((*self.topics.values(), *self.topology.topics.values()))
+        return max(_WITH_PLACES if self.placed or self.names else _FORMAT, format_)
 
     @classmethod
     def decode(cls, data: bytes) -> Snapshot | None:
-        """The inverse of `encode`; None for one that is damaged. Raises CommitFormatError for another format."""
+        """The inverse of `encode`; None for a damaged snapshot. Raises CommitFormatError for an unknown format."""
         try:
             return from_plain(cls, load(data))
         except CommitFormatError as error:

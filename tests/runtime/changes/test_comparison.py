@@ -30,7 +30,7 @@ TOTALS = Store(
 
 
 def described(source: Topic = FED, sink: Topic = MADE, *stores: Store) -> TopologyDescription:
-    return TopologyDescription.of(topology("t", part("reads", (source,), (sink,), stores or (TOTALS,))))
+    return TopologyDescription.from_topology(topology("t", part("reads", (source,), (sink,), stores or (TOTALS,))))
 
 
 def changes(
@@ -120,7 +120,7 @@ def test_rows_that_an_earlier_version_kept_by_shorter_segments_are_told(retentio
 
 def test_aggregates_that_an_earlier_version_committed_are_shown_by_function_and_type() -> None:
     now = described(FED, MADE, replace(TOTALS, aggregates=(Agg("n", "sum", "x", "int"),)))
-    before = replace(described(), stores={"totals": replace(StoreDescription.of(TOTALS), shown=())})
+    before = replace(described(), stores={"totals": replace(StoreDescription.from_store(TOTALS), shown=())})
     (only,) = found(now, before)
     assert only == "store totals: its aggregates changed | ~ n: count of rows -> sum(x)"
 
@@ -183,13 +183,13 @@ def test_backend_of_a_store_without_changelog_cannot_change() -> None:
 
 
 def test_settings_of_stores_that_an_earlier_version_did_not_record_are_not_compared() -> None:
-    before = replace(described(), stores={"totals": replace(StoreDescription.of(TOTALS), settings={})})
+    before = replace(described(), stores={"totals": replace(StoreDescription.from_store(TOTALS), settings={})})
     assert changes(described(FED, MADE, replace(TOTALS, retention_ms=99)), before) == []
 
 
 def with_steps(*steps: StepText, content_hash: str = "1") -> TopologyDescription:
     one = replace(part("reads", (FED,), (MADE,), (TOTALS,)), steps=steps)
-    return TopologyDescription.of(replace(topology("t", one), content_hash=content_hash))
+    return TopologyDescription.from_topology(replace(topology("t", one), content_hash=content_hash))
 
 
 READ = StepText("late", "from fed", "topologies/t.yml:4")
@@ -276,7 +276,7 @@ def test_new_flow_counts_for_all_records_where_its_subtopology_has_read_some() -
     def with_part(sink: Topic) -> TopologyDescription:
         one = replace(part("reads", (FED,), (MADE,), (TOTALS,)), steps=(READ,))
         two = replace(part("early", (topic("further"),), (sink,), number=1), steps=(other,))
-        return TopologyDescription.of(topology("t", one, two))
+        return TopologyDescription.from_topology(topology("t", one, two))
 
     (elsewhere,) = changes(with_part(topic("own", writer="p-t")), with_steps(READ))
     assert (elsewhere.kind, elsewhere.verdict) == ("flow.added", Verdict.COMPATIBLE)
@@ -420,8 +420,8 @@ def test_topics_may_come_and_go() -> None:
 
 
 def test_subtopology_of_another_name_would_read_a_topic_again() -> None:
-    committed = TopologyDescription.of(topology("t", part("late", (FED,), (MADE,), (TOTALS,))))
-    current = TopologyDescription.of(topology("t", part("early", (FED,), (MADE,), (TOTALS,))))
+    committed = TopologyDescription.from_topology(topology("t", part("late", (FED,), (MADE,), (TOTALS,))))
+    current = TopologyDescription.from_topology(topology("t", part("early", (FED,), (MADE,), (TOTALS,))))
     assert found(current, committed) == [
         "topic fed: it was read by late, and early would read it again from its beginning"
     ]
@@ -430,7 +430,7 @@ def test_subtopology_of_another_name_would_read_a_topic_again() -> None:
 def moved(read: str, kept: str) -> TopologyDescription:
     """A topology in two parts: one reads what is fed, the other one keeps the totals."""
     again = topic("again", writer="p-t")
-    return TopologyDescription.of(
+    return TopologyDescription.from_topology(
         topology("t", part(read, (FED,), (again,), number=4), part(kept, (again,), (MADE,), (TOTALS,), number=2))
     )
 
@@ -449,7 +449,7 @@ def test_store_in_another_subtopology_would_keep_what_was_made_of_other_records(
 
 def test_subtopology_of_another_number_is_none() -> None:
     numbered = topology("t", part("reads", (FED,), (MADE,), (TOTALS,), number=7))
-    assert found(TopologyDescription.of(numbered)) == []
+    assert found(TopologyDescription.from_topology(numbered)) == []
 
 
 def test_store_of_which_the_log_does_not_say_where_it_was_is_none() -> None:
@@ -460,7 +460,7 @@ def test_store_of_which_the_log_does_not_say_where_it_was_is_none() -> None:
 
 def with_table(raw: Topic, begun: dict[str, int] | None = None) -> TopologyDescription:
     table = GlobalTable("names", raw, Store("names", raw.partitions, raw.key, raw.value))
-    return TopologyDescription.of(topology("t", part("reads", (FED,), (MADE,), (TOTALS,), (table,))), begun)
+    return TopologyDescription.from_topology(topology("t", part("reads", (FED,), (MADE,), (TOTALS,), (table,))), begun)
 
 
 def test_columns_of_a_global_tables_topic_are_those_of_its_store() -> None:
@@ -496,7 +496,7 @@ def test_written_topic_with_a_wider_or_without_a_column_goes_on() -> None:
 
 def test_column_that_comes_back_to_a_written_topic_as_another_type_is_refused() -> None:
     first = described(FED, replace(MADE, value="v bigint, w int"))
-    without = TopologyDescription.of(topology("t", part("reads", (FED,), (MADE,), (TOTALS,))), before=first)
+    without = TopologyDescription.from_topology(topology("t", part("reads", (FED,), (MADE,), (TOTALS,))), before=first)
     assert without.topics["made"].earlier == ("v bigint, w int",)
     (back,) = changes(described(FED, replace(MADE, value="v bigint, w bigint")), without)
     assert back.onward == "the earlier records have no w: null there"

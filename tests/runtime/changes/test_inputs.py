@@ -10,8 +10,8 @@ from commits import PROJECT, Applications, part, segment, topic, topology
 from headwater.runtime.changes.comparison import topic_changes
 from headwater.runtime.changes.model import Change, Verdict
 from headwater.runtime.ir.topology import GlobalTable, Store, Topic, Topology
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord, SeedSource
 from headwater.runtime.log.declared_topics import WriterChangedError, check_writers, declared_topic, gone_with
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
@@ -50,7 +50,7 @@ def commands(change: Change) -> list[str]:
 
 def feed(log: EmbeddedLog, fed: Topic, seeded: bool = True) -> None:
     source = SeedSource(fed.name, "1", "seeds/raw.csv") if seeded else None
-    record = AppendRecord(0, (segment(fed.name, 3),), source, FedTopic.of(fed))
+    record = AppendRecord(0, (segment(fed.name, 3),), source, ExternalTopic.from_topic(fed))
     LogState.load(log.commits(f"{PROJECT}-seed")).commit(record)
 
 

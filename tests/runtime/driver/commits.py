@@ -7,7 +7,7 @@ from typing import Any
 
 from headwater.runtime.ir.topology import GlobalTable, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.segments.segment import Batch, Segment
@@ -54,7 +54,7 @@ class Applications:
 
     def start(self, declared: Topology) -> Committed:
         state = self._state(declared.application)
-        state.commit(GenerationRecord(state.generation + 1, 0, TopologyDescription.of(declared)))
+        state.commit(GenerationRecord(state.generation + 1, 0, TopologyDescription.from_topology(declared)))
         return Committed(self.log, declared)
 
     def commit(

@@ -203,7 +203,7 @@ def outcome(root: Path, state_dir: str = "state") -> dict[str, Any]:
         topic = changelog_topic(APPLICATION, name)
         found[topic] = {key: row for key, row in found.get(topic, {}).items() if row["key"] in kept}
     for task in [(name, part) for name in state.topology.subtopologies for part in range(2)]:
-        done = state.tasks.of(TaskKey(APPLICATION, *task))
+        done = state.tasks.last_commit(TaskKey(APPLICATION, *task))
         found[f"task {task}"] = {
             "positions": done.positions,
             "stream time": done.stream_time,

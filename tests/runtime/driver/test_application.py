@@ -132,7 +132,9 @@ def test_failing_record_is_named_and_other_tasks_commit(place: Place) -> None:
     assert '"text": "seven"' in result.error
     assert "CAST_INVALID_INPUT" in result.error
     state = LogState.load(place.log.commits(delays.APPLICATION))
-    consumed = [state.tasks.of(TaskKey(delays.APPLICATION, "late", partition)).positions for partition in range(4)]
+    consumed = [
+        state.tasks.last_commit(TaskKey(delays.APPLICATION, "late", partition)).positions for partition in range(4)
+    ]
     assert sum(not positions for positions in consumed) == 1
 
 
@@ -172,7 +174,9 @@ def test_run_that_has_nothing_to_do_notices_that_its_application_was_fully_refre
             if isinstance(event, ApplicationStarted):  # after its one commit; the successor has made as many
                 place.log.drop(delays.APPLICATION)
                 other = LogState.load(place.log.commits(delays.APPLICATION))
-                other.commit(GenerationRecord(1, 0, TopologyDescription.of(delays.TOPOLOGY, incarnation="another")))
+                other.commit(
+                    GenerationRecord(1, 0, TopologyDescription.from_topology(delays.TOPOLOGY, incarnation="another"))
+                )
 
     result = place.run(until_caught_up=False, observer=StartAgain())
     assert result.status == "fenced"

@@ -219,7 +219,7 @@ def test_value_that_the_topic_cannot_hold_is_told_and_nothing_appended(log, flig
     with pytest.raises(SeedError) as caught:
         append(log, APPLICATION, flights, [flight(), flight() | change, flight()])
     error = caught.value
-    assert (error.source, error.place, error.column, error.cause) == ("the rows to append", "row 2", column, cause)
+    assert (error.source, error.location, error.column, error.cause) == ("the rows to append", "row 2", column, cause)
     assert (read(flights), log.commits(APPLICATION).latest()) == ([], 0)
 
 

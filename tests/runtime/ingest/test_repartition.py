@@ -19,8 +19,8 @@ from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.cleaning.cleaner import clean_completely
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.cleaning.deletions import Policy
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord, Retried
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord, Redriven
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitFormatError, TopicChangedError
 from headwater.runtime.log.inspection.verification import Verification
@@ -136,7 +136,7 @@ def test_thinned_marks_keep_the_order_of_commits_that_are_far_apart(log, monkeyp
     monkeypatch.setattr(fed_marks, "MOST_NUMBERS", 16)
     for number in range(50):
         append(log, APPLICATION, TOPIC, [row(f"k{n}", 1000 - number, number) for n in range(9)])
-    marks = state(log).marks.of("t")
+    marks = state(log).marks.of_topic("t")
     assert len(marks) <= 8
     assert sum(marks[-1]) == 450
     topic = replace(TOPIC, partitions=2)
@@ -196,7 +196,7 @@ def test_records_whose_dead_letters_were_put_back_are_still_known(log):
     places: dict[int, tuple[tuple[int, int], ...]] = {}
     for partition, offset, *_ in wanted:
         places[partition] = (*places.get(partition, ()), (offset, offset + 1))
-    record = AppendRecord(0, (), topic=FedTopic.of(TOPIC), retried=Retried("letters", "i", {}, places))
+    record = AppendRecord(0, (), topic=ExternalTopic.from_topic(TOPIC), retried=Redriven("letters", "i", {}, places))
     state(log).commit(record)
     topic = replace(TOPIC, partitions=3)
     repartition(log, APPLICATION, [topic])
@@ -270,7 +270,7 @@ def test_files_of_before_stay_for_who_reads_them_and_go_then(log):
     append(log, APPLICATION, TOPIC, [row("a", 1, 1)])
     old = {each.path for each in log.files(APPLICATION)}
     repartition(log, APPLICATION, [replace(TOPIC, partitions=2)], delay_ms=600_000)
-    assert old <= state(log).spared.spared(0)
+    assert old <= state(log).retained.at(0)
     clean_completely(log, APPLICATION, {"t": Policy("delete")})
     assert old <= {each.path for each in log.files(APPLICATION)}
     repartition(log, APPLICATION, [replace(TOPIC, partitions=3)], delay_ms=0)

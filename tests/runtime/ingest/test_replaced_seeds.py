@@ -16,7 +16,7 @@ from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.cleaning.cleaner import clean_completely
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.cleaning.deletions import Policy
-from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
+from headwater.runtime.log.commit.external_records import AppendRecord, SeedSource
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import SeedChangedError, TopicChangedError
 from headwater.runtime.log.state import LogState

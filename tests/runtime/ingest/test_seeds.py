@@ -294,7 +294,7 @@ def test_function_that_raises_is_told_with_its_line(log, plant, project, flights
     spec = write_function(project, body)
     with pytest.raises(SeedError) as caught:
         plant(flights, spec)
-    assert (caught.value.source, caught.value.place) == (spec.function, "functions/seeds.py:9")
+    assert (caught.value.source, caught.value.location) == (spec.function, "functions/seeds.py:9")
     assert caught.value.cause.startswith(cause)
     assert log.commits(APPLICATION).latest() == 0
 
@@ -416,7 +416,7 @@ def test_wrong_row_is_told_with_file_line_column_and_cause(
     with pytest.raises(SeedError) as caught:
         plant(flights, SeedSpec("seed.txt", format=format_))
     error = caught.value
-    assert (error.source, error.place, error.column) == ("seed.txt", place, column)
+    assert (error.source, error.location, error.column) == ("seed.txt", place, column)
     assert error.cause.startswith(cause)
     assert log.commits(APPLICATION).latest() == 0
 

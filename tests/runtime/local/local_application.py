@@ -23,7 +23,7 @@ from headwater.runtime.engine.execution.processing.process import Process
 from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.engine.steps import Engine
 from headwater.runtime.ir.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
-from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Log
 from headwater.runtime.log.object_store.log import ObjectStoreLog

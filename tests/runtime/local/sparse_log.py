@@ -76,7 +76,7 @@ class SparseCommits:
         self.application = application
         self._content = content
 
-    def place(self, number: int, *, snapshot: bool = False) -> str:
+    def path(self, number: int, *, snapshot: bool = False) -> str:
         return f"memory/{self.application}/{number}"
 
     def create(self, number: int, data: bytes) -> str:
@@ -219,7 +219,7 @@ class SparseLog:
         return self
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        found = FileRange.of(within.token)
+        found = FileRange.from_token(within.token)
         if found.path and found.path not in self._content.files:
             with records_named(within, within.start, within.end):
                 raise RangeMissingError(found.path)
@@ -295,7 +295,7 @@ class SparseLog:
         for partition in range(partitions):
             seen: set[Any] = set()
             for within in reversed(state.ranges(topic, partition)):
-                file = FileRange.of(within.token)
+                file = FileRange.from_token(within.token)
                 if not within.records:
                     continue
                 stored = self._content.files[file.path][file.head]

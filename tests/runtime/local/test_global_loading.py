@@ -71,7 +71,7 @@ ALL_NAMED = Counter({f"k{key} is k{key} {APPENDS - 1}": 30 for key in range(PART
 def segment(app: LocalApplication) -> Path:
     """The newest of the table's partition 1."""
     state = LogState.load(app.log.commits(f"{PROJECT}-seed"))
-    return app.path / "log" / FileRange.of(state.ranges("cities", 1)[-1].token).path
+    return app.path / "log" / FileRange.from_token(state.ranges("cities", 1)[-1].token).path
 
 
 UNREADABLE = "global table places, topic cities, cannot be loaded on client-1: cities, partition "

@@ -26,7 +26,7 @@ from joining import (
 )
 from local_application import APPLICATION, LocalApplication
 
-from headwater.runtime.log.commit.fed_records import EXTERNAL_LANE, AppendRecord
+from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query.rows import GlobalQuery
 from headwater.runtime.query.topics import TopicReader, read_table
@@ -69,7 +69,7 @@ def test_nothing_is_behind_once_all_records_are_taken(application):
     assert (result.records, result.waiting) == (RECORDS * PARTITIONS, 0)
     seeds, own = LogState.load(app.log.commits(SEEDS)), LogState.load(app.log.commits(APPLICATION))
     for partition in range(PARTITIONS):
-        assert own.tasks.of(TaskKey(APPLICATION, "sums", partition)).positions == {
+        assert own.tasks.last_commit(TaskKey(APPLICATION, "sums", partition)).positions == {
             "words": seeds.lane_ends("words", partition)
         }
     again = app.run()

@@ -259,7 +259,7 @@ def test_run_whose_source_lost_its_newest_commit_and_was_appended_to_is_refused(
     assert damage.what == (
         f"test-app has read from commits of test-seed up to {PARTITIONS}, and another commit has its place now"
     )
-    assert damage.way_out.endswith("start it again: headwater build --full-refresh --select 'app+'")
+    assert damage.way_out.endswith("restart it: headwater build --full-refresh --select 'app+'")
     last.write_bytes(lost)  # all of the log as it was
     app.append(WORDS, [(("k0",), (1,), RECORDS)], 0, name="later")
     app.run()

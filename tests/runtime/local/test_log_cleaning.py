@@ -43,8 +43,8 @@ from headwater.runtime.log.cleaning.cleaner import Cleaned, Cleaner, clean_compl
 from headwater.runtime.log.cleaning.compaction import Group, Limits, Part, Stay
 from headwater.runtime.log.cleaning.deletions import Policy, policies_of
 from headwater.runtime.log.cleaning.jobs import RETRY_SECONDS
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.errors import GenerationError
 from headwater.runtime.log.log import Listed, Log
@@ -339,7 +339,7 @@ def test_round_is_lost_where_the_topic_begins_again_with_records_at_the_same_pla
             {"key.k": ["a"], "value.x": [100 + x], "_kind": pa.array([1], pa.int8()), "_timestamp": [x], "_order": [x]}
         )
         written = app.log.write(SEEDS, "words", f"again-{x}", table, 0, 0)
-        topic = FedTopic(name="words", partitions=2, key="k string", value="x bigint")
+        topic = ExternalTopic(name="words", partitions=2, key="k string", value="x bigint")
         state.commit(AppendRecord(0, written, topic=topic, replace=x == 0))
     committed = commit_cleaned(cleaned, app.log, state, lambda _: pytest.fail("it fits no more"))
     assert committed == ()

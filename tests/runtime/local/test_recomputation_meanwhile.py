@@ -104,7 +104,7 @@ def test_topology_that_reads_another_topic_by_now_is_computed_again_with_what_it
 def test_damaged_commit_of_places_is_listed_with_a_way_out_and_the_rest_is_verified(project):
     project.went_well()
     commits = project.app.log.commits(PLACES)
-    last = project.path / "log" / commits.place(commits.latest())
+    last = project.path / "log" / commits.path(commits.latest())
     last.write_bytes(last.read_bytes()[:-20])
     found = {each.application: each for each in Verification(project.placed, ["test-sums"]).run()}
     (damage,) = found[PLACES].damages

@@ -20,8 +20,8 @@ from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import StoreDamaged, TaskBeginsAgain, TaskFailed
 from headwater.runtime.ir.topology import Subtopology
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import FullyRefreshedError
@@ -204,7 +204,7 @@ def test_records_and_rows_are_read_on_where_their_files_were_replaced_meanwhile(
 def test_records_of_a_topic_that_begins_again_are_not_mixed_with_those_that_were_read_before(application: Make) -> None:
     app = application(summed())
     state = LogState.load(app.log.commits(SEEDS))
-    declared = FedTopic.of(WORDS)
+    declared = ExternalTopic.from_topic(WORDS)
     for number in range(2):
         app.append(WORDS, [(("k",), (number,), number)], 0)
     state.refresh()

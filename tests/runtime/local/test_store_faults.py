@@ -243,7 +243,7 @@ def changelog_segment(app: LocalApplication, number: int = 2) -> Path:
     """One of the store's partition 1."""
     state = LogState.load(app.log.commits("test-app"))
     within = state.lane_ranges("test-app-totals-changelog", 1, 1)[number]
-    return app.path / "log" / FileRange.of(within.token).path
+    return app.path / "log" / FileRange.from_token(within.token).path
 
 
 @pytest.mark.parametrize("happens", [missing, damaged])

@@ -15,7 +15,7 @@ from headwater.cli.commands.init import command as init
 from headwater.errors import HeadwaterError, MachineError
 from headwater.runtime.log.cleaning.cleaner import Cleaner
 from headwater.runtime.log.cleaning.compaction import Limits
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 

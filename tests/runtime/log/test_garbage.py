@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.durable_files import APPEND_GRACE_MS, collect_garbage
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore

@@ -61,7 +61,7 @@ def test_reader_of_earlier_commits_takes_none_of_those_that_came_after(log: Embe
 
     with pytest.raises(FullyRefreshedError):
         follow()
-    assert (reader.incarnation, reader.tasks.of(PART).records) == ("before", 2)
+    assert (reader.incarnation, reader.tasks.last_commit(PART).records) == ("before", 2)
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_reader_of_earlier_commits_takes_none_of_those_that_came_after(log: Embe
 def test_commit_of_an_earlier_incarnation_counts_for_nothing(log: EmbeddedLog, record: CommitRecord) -> None:
     state = begun(log, "after", 2)
     log.commits(APPLICATION).create(4, encode_commit(record))
-    assert (state.refresh(), state.generation, state.tasks.of(PART).records) == (1, 1, 2)
+    assert (state.refresh(), state.generation, state.tasks.last_commit(PART).records) == (1, 1, 2)
     state.commit(epoch("after"))
     loaded = LogState.load(log.commits(APPLICATION))
-    assert (loaded.number, loaded.generation, loaded.tasks.of(PART).records) == (5, 1, 3)
+    assert (loaded.number, loaded.generation, loaded.tasks.last_commit(PART).records) == (5, 1, 3)
 
 
 class Meanwhile(DirectoryCommitStore):
@@ -101,7 +101,7 @@ def test_driver_that_commits_just_as_its_application_is_fully_refreshed_learns_o
     with pytest.raises(FullyRefreshedError):
         old.commit(epoch("before", 1000))
     now = LogState.load(log.commits(APPLICATION))
-    assert (now.incarnation, now.tasks.of(PART).records) == ("after", 0)
+    assert (now.incarnation, now.tasks.last_commit(PART).records) == ("after", 0)
 
 
 def test_driver_whose_commits_are_dropped_as_it_commits_learns_of_it(log: EmbeddedLog) -> None:
@@ -137,4 +137,4 @@ def test_snapshot_under_the_name_of_another_is_passed_over(log: EmbeddedLog) -> 
     (snapshot,) = (log.root / "commits" / APPLICATION).glob("*.snapshot")
     snapshot.rename(snapshot.with_name(f"{SNAPSHOT_EVERY + 3:012d}.snapshot"))
     loaded = LogState.load(log.commits(APPLICATION))
-    assert (loaded.number, loaded.tasks.of(PART).records) == (SNAPSHOT_EVERY + 10, SNAPSHOT_EVERY + 9)
+    assert (loaded.number, loaded.tasks.last_commit(PART).records) == (SNAPSHOT_EVERY + 10, SNAPSHOT_EVERY + 9)

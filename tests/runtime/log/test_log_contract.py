@@ -23,7 +23,7 @@ from sparse_log import SparseLog
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.log.cleaning.compaction import left_of
 from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import (
@@ -621,8 +621,8 @@ def test_removed_records_are_missing_for_their_readers_and_may_be_removed_again(
         with pytest.raises(RangeMissingError) as raised:
             next(each)
         assert raised.value.path == file.path
-        assert raised.value.place is not None
-        assert (raised.value.place.topic, raised.value.place.partition) == ("t", 0)
+        assert raised.value.location is not None
+        assert (raised.value.location.topic, raised.value.location.partition) == ("t", 0)
         assert "headwater log verify" in str(raised.value.hint)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from headwater.runtime.log.commit.descriptions import (
     AggregateDescription,
-    FedTopic,
+    ExternalTopic,
     StoreDescription,
     SubtopologyDescription,
 )
@@ -52,7 +52,7 @@ def test_application_of_an_older_log_is_what_it_was(commits: Path) -> None:
         window=(3_600_000, 3_600_000),
     )
     assert state.assignment["clients"]["46da35f2-3566-4242-b4c5-5a10820c8e3e"]["active"]["hourly"] == [0, 1]
-    done = state.tasks.of(TaskKey("p-delays", "hourly", 1))
+    done = state.tasks.last_commit(TaskKey("p-delays", "hourly", 1))
     assert done.positions == {"p-delays-hourly-repartition": {0: 3929, 1: 4024, 2: 4024, 3: 3984}}
     assert (done.stream_time, done.clocks, done.records) == (71_988_732, {"totals": 71_988_732}, 15_961)
     assert state.ranges("p-delays-totals-changelog", 1) == (
@@ -77,7 +77,7 @@ def test_application_of_an_older_log_is_what_it_was(commits: Path) -> None:
 def test_topics_of_an_older_log_that_were_fed_from_outside_are_what_they_were(commits: Path) -> None:
     state = LogState.load(DirectoryCommitStore("p-seed", commits / "p-seed"))
 
-    assert state.topics["airlines"] == FedTopic(
+    assert state.topics["airlines"] == ExternalTopic(
         name="airlines", partitions=4, key="carrier string", value="name string", since=1
     )
     assert state.topics["flights"].since == 2

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit.descriptions import FedTopic, StoreDescription, TopologyDescription
+from headwater.runtime.log.commit.descriptions import ExternalTopic, StoreDescription, TopologyDescription
 from headwater.runtime.log.commit.encoding import encode_commit
-from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
+from headwater.runtime.log.commit.external_records import AppendRecord, SeedSource
 from headwater.runtime.log.commit.records import (
     EpochRecord,
     GenerationRecord,
@@ -55,7 +55,7 @@ def late(partition):
 
 
 def fed(name):
-    return FedTopic(name=name, partitions=3, key="k string", value="v int")
+    return ExternalTopic(name=name, partitions=3, key="k string", value="v int")
 
 
 def places(segments):
@@ -82,14 +82,14 @@ COMMANDS = {
     "bytes_from",
     "horizon",
     "fits",
-    "has_known",
+    "has_source",
     "was_replaced",
     "commits",
     "folding",
     "lock",
     "tasks",
-    "folded",
-    "unfold",
+    "to_snapshot",
+    "restore",
     "follow",
     "is_void",
     "rename",
@@ -132,7 +132,7 @@ def queries(asked, places):
 def test_application_without_commits_has_an_empty_state(commits):
     state = LogState.load(commits)
     assert (state.number, state.generation, state.topology, state.written()) == (0, 0, TopologyDescription(), set())
-    assert state.tasks.of(late(0)) == TaskCommit("late", 0, {}, -1)
+    assert state.tasks.last_commit(late(0)) == TaskCommit("late", 0, {}, -1)
     assert (state.end("t", 0), state.lane_ends("t", 0), state.lane_ranges("t", 0, 0), state.ranges("t", 0)) == (
         0,
         {},
@@ -209,7 +209,7 @@ def test_range_of_a_segment_that_covers_more_than_its_records_ends_where_the_nex
 def test_placing_alone_changes_nothing(segment):
     partitions = Partitions()
     assert places(partitions.place([segment(3), segment(2)])) == [(0, 0, 0, 0), (0, 0, 3, 0 + 3)]
-    assert partitions.of("t", 0).end == 0
+    assert partitions.partition("t", 0).end == 0
 
 
 def test_task_progress_is_that_of_its_last_commit_and_counts_add_up(state):
@@ -232,16 +232,16 @@ def test_task_progress_is_that_of_its_last_commit_and_counts_add_up(state):
             )
         )
     )
-    done = state.tasks.of(late(1))
+    done = state.tasks.last_commit(late(1))
     assert (done.positions, done.stream_time, done.segments) == ({"f": {0: 7}}, 12, ())
     assert (done.clocks, done.globals_) == ({"w": 11}, {"g": {0: 3}})
     assert (done.dropped, done.records) == ({"w:late": 3, "j:null key": 1}, 7)
-    assert state.tasks.of(late(2)).positions == {"f": {0: 1}}
+    assert state.tasks.last_commit(late(2)).positions == {"f": {0: 1}}
 
 
 def test_task_of_another_application_with_the_same_names_has_read_nothing_here(state):
     state.commit(epoch(TaskCommit("late", 1, {"f": {0: 7}}, 12, records=7)))
-    theirs = state.tasks.of(TaskKey("another", "late", 1))
+    theirs = state.tasks.last_commit(TaskKey("another", "late", 1))
     assert (theirs.positions, theirs.stream_time, theirs.records) == ({}, -1, 0)
 
 
@@ -347,7 +347,7 @@ def test_reader_that_holds_the_lock_sees_whole_commits(state, segment):
         while not seen or seen[-1][0] < commits:
             with state.lock:
                 rows = sum(found.records for found in state.ranges("t", 0))
-                seen.append((state.tasks.of(late(0)).stream_time, rows, state.end("t", 0)))
+                seen.append((state.tasks.last_commit(late(0)).stream_time, rows, state.end("t", 0)))
 
     reader = threading.Thread(target=read, daemon=True)
     reader.start()

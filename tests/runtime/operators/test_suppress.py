@@ -208,7 +208,7 @@ def test_changed_settings_are_told():
 
         made = subtopology(0, "f", file="t.yml")(steps)
         assert {each.store for each in made.fillers} == {"kept", "held"}
-        return TopologyDescription.of(Topology("test", "app", "1", "h", (made,)))
+        return TopologyDescription.from_topology(Topology("test", "app", "1", "h", (made,)))
 
     was, is_ = description((20, None), (5, None)), description((30, 7), (6, None))
     changes = list(setting_changes("test-app", was, is_, {}))

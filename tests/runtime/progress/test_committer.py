@@ -69,4 +69,4 @@ def test_void_commit_of_an_earlier_incarnation_does_not_stop_the_driver(log: Emb
     driver.claim(FIRST)
     log.commits("p-t").create(2, encode_commit(EpochRecord(1, 1, 0, TASKS, "of a driver that was left over")))
     assert driver.commit(1, TASKS) == 3
-    assert LogState.load(log.commits("p-t")).tasks.of(TaskKey("p-t", "part", 0)).records == 1
+    assert LogState.load(log.commits("p-t")).tasks.last_commit(TaskKey("p-t", "part", 0)).records == 1

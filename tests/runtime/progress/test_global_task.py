@@ -44,7 +44,7 @@ class Application:
         declared = topology(*(tables or TABLES[:1]))
         committed = Committed(self.log, declared)
         committer = Committer(committed.own)
-        committer.claim(TopologyDescription.of(declared))
+        committer.claim(TopologyDescription.from_topology(declared))
         return committed, committer, GlobalTask(declared, committed)
 
 
@@ -69,7 +69,9 @@ def test_records_count_once_while_running(application: Application) -> None:
         task.advance()
         assert task.dropped == {"places:null_key": 1}
         committer.commit(1, task.take())
-        assert committed.own.tasks.of(global_task(committed.application)).dropped == {"places:null_key": expected}
+        assert committed.own.tasks.last_commit(global_task(committed.application)).dropped == {
+            "places:null_key": expected
+        }
 
 
 def test_restart_goes_on_where_the_commits_end(application: Application) -> None:
@@ -97,7 +99,12 @@ def test_records_without_drops_are_not_looked_at_again(application: Application)
     task.advance()
     assert not task.dropped
     committer.commit(1, task.take())
-    assert sum(committed.own.tasks.of(global_task(committed.application)).globals_[counted_as(TABLES[0])].values()) == 1
+    assert (
+        sum(
+            committed.own.tasks.last_commit(global_task(committed.application)).globals_[counted_as(TABLES[0])].values()
+        )
+        == 1
+    )
     assert task.take() == ()
 
 

@@ -1,8 +1,8 @@
 import pytest
 
 from headwater.runtime.ingest.append import append
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.errors import FullyRefreshedError, RangeMissingError
 from headwater.runtime.log.state import LogState
 from headwater.runtime.query import topics as reader_module
@@ -95,7 +95,7 @@ def test_reader_that_goes_on_after_the_topic_was_seeded_again_mixes_no_records(l
     state = LogState.load(log.commits(APPLICATION))
     (within,) = state.ranges("airlines", 0)
     again = log.write(APPLICATION, "airlines", "again", next(iter(log.read(within))).records, 0, 0)
-    state.commit(AppendRecord(0, again, topic=FedTopic.of(airlines), replace=True))
+    state.commit(AppendRecord(0, again, topic=ExternalTopic.from_topic(airlines), replace=True))
     with pytest.raises(FullyRefreshedError, match="airlines was fully refreshed, while"):
         list(reader.read())
     assert len(ids(TopicReader(log, APPLICATION, airlines).read())) == 2

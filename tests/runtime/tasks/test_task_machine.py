@@ -226,7 +226,7 @@ class TaskMachine(RuleBasedStateMachine):
         return client
 
     def _position(self, client: ClientTasks, task: TaskId) -> int:
-        return client.committed.own.tasks.of(task.key("p-t")).positions.get("events", {}).get(0, 0)
+        return client.committed.own.tasks.last_commit(task.key("p-t")).positions.get("events", {}).get(0, 0)
 
     def _come(self, name: str) -> None:
         self.slices[name] = LaterSlices()

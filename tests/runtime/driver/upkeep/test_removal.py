@@ -15,7 +15,7 @@ from headwater.runtime.driver.events import Event
 from headwater.runtime.driver.removal import GRACE_SECONDS, RETRY_SECONDS, SEARCH_SECONDS, Epochs, FileRemoval
 from headwater.runtime.driver.upkeep import Upkeep
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
-from headwater.runtime.log.durable_files import GIVE_UP, collect_garbage
+from headwater.runtime.log.durable_files import MAX_ERRORS, collect_garbage
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import epoch_file_name
 from headwater.runtime.log.state import LogState
@@ -189,7 +189,7 @@ def test_what_another_process_has_replaced_stays_for_as_long_as_its_commit_says(
     assert left(log) == [old]
     assert collect_garbage(log, "app", other, now + delay) == 1
     other.commit(EpochRecord(2, 1, now + delay, ()))
-    assert other.spared.all() == ()
+    assert other.retained.all() == ()
 
 
 @pytest.mark.parametrize("grace", [0.0, GRACE_SECONDS])
@@ -208,7 +208,7 @@ def test_log_that_lets_no_file_go_is_not_asked_for_each_nor_in_each_look(
     removal.now(f"segments/app/t/{number}.seg" for number in range(100))
     with pytest.raises(PermissionError):
         removal.advance()
-    assert len(asked) == GIVE_UP
+    assert len(asked) == MAX_ERRORS
     assert not removal.due()
     monkeypatch.undo()
     clock.now += RETRY_SECONDS

@@ -11,7 +11,7 @@ from headwater.runtime.ir.topology import Agg, GlobalTable, Store
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.commit.descriptions import (
     AggregateDescription,
-    FedTopic,
+    ExternalTopic,
     StoreDescription,
     SubtopologyDescription,
     TopologyDescription,
@@ -33,7 +33,9 @@ TOTALS = Store(
 
 
 def test_description_of_an_application_says_as_json_who_reads_and_writes_what() -> None:
-    found = TopologyDescription.of(topology("t", part("reads", (RAW,), (CLEAN,), (TOTALS,))), {"raw": 3}, "cafe")
+    found = TopologyDescription.from_topology(
+        topology("t", part("reads", (RAW,), (CLEAN,), (TOTALS,))), {"raw": 3}, "cafe"
+    )
 
     plain = json.loads(to_json(found))
     assert from_plain(TopologyDescription, plain) == found
@@ -61,7 +63,7 @@ def test_description_of_an_application_says_as_json_who_reads_and_writes_what() 
 
 def test_topic_of_a_global_table_is_among_those_read() -> None:
     table = GlobalTable("names", topic("raw_names"), Store("names", 2, "k string", "v bigint"))
-    found = TopologyDescription.of(topology("t", part("reads", (RAW,), (CLEAN,), tables=(table,))))
+    found = TopologyDescription.from_topology(topology("t", part("reads", (RAW,), (CLEAN,), tables=(table,))))
     assert found.subtopologies["reads"].sources == ("raw",)
     assert {name: each.global_ for name, each in found.topics.items()} == {
         "raw": False,
@@ -86,6 +88,6 @@ def test_fields_that_an_older_log_lacks_have_defaults() -> None:
 
 
 def test_changes_of_a_topic_are_told_by_field() -> None:
-    declared = FedTopic(name="raw", partitions=3, key="k string", value="v bigint", since=7)
+    declared = ExternalTopic(name="raw", partitions=3, key="k string", value="v bigint", since=7)
     assert declared.changes(RAW) == ({"partitions": 3}, {"partitions": 2})
-    assert FedTopic.of(RAW).changes(RAW) == ({}, {})
+    assert ExternalTopic.from_topic(RAW).changes(RAW) == ({}, {})

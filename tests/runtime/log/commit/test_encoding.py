@@ -3,9 +3,14 @@ from dataclasses import replace
 
 import pytest
 
-from headwater.runtime.log.commit.descriptions import FedTopic, SubtopologyDescription, TopologyDescription, UsedTopic
+from headwater.runtime.log.commit.descriptions import (
+    ExternalTopic,
+    SubtopologyDescription,
+    TopologyDescription,
+    UsedTopic,
+)
 from headwater.runtime.log.commit.encoding import decode_commit, dump, encode_commit
-from headwater.runtime.log.commit.fed_records import AppendRecord, SeedSource
+from headwater.runtime.log.commit.external_records import AppendRecord, SeedSource
 from headwater.runtime.log.commit.records import (
     Beginning,
     EpochRecord,
@@ -59,7 +64,11 @@ TASK = TaskCommit(
         GenerationRecord(2, 1_700_000_000_000, TopologyDescription("é", subtopologies={"late": LATE})),
         EpochRecord(2, 17, 1_700_000_000_000, (TASK, TaskCommit("late", 2, {}, 5))),
         AppendRecord(
-            5, (SEGMENT,), SeedSource("t", "h", "p"), FedTopic(name="t", partitions=4, key="", value=""), replace=True
+            5,
+            (SEGMENT,),
+            SeedSource("t", "h", "p"),
+            ExternalTopic(name="t", partitions=4, key="", value=""),
+            replace=True,
         ),
         SnapshotRecord(
             2, 5, (StoreSnapshot("s", 1, 99, "snapshots/a/s/x.snap", 4096, 7, "lmdb", 5),), ("old",), "cafe"
@@ -90,7 +99,7 @@ def test_commit_has_the_oldest_format_that_can_read_it():
     """So the versions before refuse what they do not know, and do not take it for damage."""
     records = [GenerationRecord(1, 2), EpochRecord(1, 2, 3, ()), SnapshotRecord(1, 2), PurgeRecord(1, 2, ())]
     records += [RewriteRecord(1, 2, ()), PlacesRecord(1), GenerationRecord(1, 2, renamed=Renames())]
-    fed = FedTopic(name="t", partitions=1, key="k int", value="v bigint")
+    fed = ExternalTopic(name="t", partitions=1, key="k int", value="v bigint")
     other_columns = replace(fed, earlier=("v int",))
     written = TopologyDescription(topics={"t": UsedTopic(partitions=1, key="", value="v int", earlier=("v date",))})
     records += [

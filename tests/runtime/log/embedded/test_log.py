@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headwater.errors import MachineError
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded.commits import FoldedChecksums
 from headwater.runtime.log.embedded.log import MOST_OPEN
 from headwater.runtime.log.errors import CommitsMissingError

@@ -247,11 +247,11 @@ def test_damaged_commit_is_told_with_the_file_of_the_log_and_the_copy_stays(
 ) -> None:
     target = tmp_path / "copy"
     copy_log(app.log, target)
-    place = Path(app.log.commits("test-seed").place(4))
+    place = Path(app.log.commits("test-seed").path(4))
     place.write_bytes(b"{")
     with pytest.raises(CommitDamagedError) as raised:
         copy_log(app.log, target)
-    assert raised.value.place == str(place)
+    assert raised.value.path == str(place)
     assert damages(EmbeddedLog(target)) == []
 
 

@@ -12,8 +12,8 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, SUM_OF_ONE, WORDS, fed, last_sums, summed
 
 from headwater.runtime.ir.topology import PluginRef
-from headwater.runtime.log.commit.descriptions import FedTopic
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.descriptions import ExternalTopic
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, SegmentsChangedError
 from headwater.runtime.log.inspection.repair import NotLostError, Repair, plan_repair, repair
@@ -160,7 +160,7 @@ def test_records_that_took_the_place_of_planned_ones_at_the_same_offsets_are_not
     tmp_path: Path, records, refreshed: bool
 ) -> None:
     log = EmbeddedLog(tmp_path / "log")
-    topic = FedTopic(name="t", partitions=1, key="", value="")
+    topic = ExternalTopic(name="t", partitions=1, key="", value="")
     state = LogState.load(log.commits("p-seed"))
     old = log.write("p-seed", "t", "old", records(3), 0, 0)
     state.commit(AppendRecord(0, old, topic=topic))

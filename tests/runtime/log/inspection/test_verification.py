@@ -15,7 +15,7 @@ from summing import PARTITIONS, RECORDS, WORDS, fed, summed
 
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.ir.topology import PluginRef
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.commit.records import RewriteRecord
 from headwater.runtime.log.embedded.commits import DirectoryCommitStore
 from headwater.runtime.log.embedded.log import EmbeddedLog
@@ -103,9 +103,9 @@ def test_records_that_cannot_be_read_are_told_with_their_places_and_what_is_lost
     assert (read.path, read.records) == (words.path, RECORDS)
     assert str(read.place) == f"words, partition 2, offsets 0 to {RECORDS - 1}"
     assert (read.what, read.lost) == (f"batch 0 of segment {words.path} is damaged", "test-app has consumed them")
-    go_on = "or go on without: headwater log repair --drop-unreadable"
+    go_on = "or drop these records: headwater log repair --drop-unreadable"
     assert read.way_out == f"put the file back from a copy of the log; {go_on}"  # nothing has a seed here
-    again = "or compute them again: headwater build --full-refresh --select 'app+'"
+    again = "or rebuild them: headwater build --full-refresh --select 'app+'"
     assert lost.way_out == f"put the file back from a copy of the log; {again}; {go_on}"
     assert (lost.path, lost.records) == (changes.path, 1)
     assert str(lost.place) == "test-app-totals-changelog, partition 1, offset 0"
@@ -209,7 +209,7 @@ def test_first_commit_that_was_removed_is_missing_and_not_folded(tmp_path, recor
     path = log.root / "commits" / "p-seed" / f"{gone:012}.json"
     path.unlink()
     (damage,) = Verification(log).run()[0].damages
-    assert damage.what == f"commit {gone} of p-seed is missing, though later ones are there: {path}"
+    assert damage.what == f"commit {gone} of p-seed is missing, though later ones exist: {path}"
 
 
 @pytest.mark.parametrize("at", [1, 50, 120])

@@ -8,7 +8,7 @@ from zlib import crc32
 import pytest
 
 from headwater.runtime.log.commit.encoding import encode_commit
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded import commits as embedded_checksums
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitExistsError, CommitGapError, CommitsMissingError, FullyRefreshedError

@@ -103,7 +103,7 @@ class Process:
         epoch = next(self.epochs)
         name = epoch_file_name(self.state.incarnation, self.committer.generation, epoch, TASK, 0)
         listed = self.log.write("a", "t", name, self.records(1), 0, lane=0)
-        progress = TaskCommit("part", 0, {}, 0, records=self.state.tasks.of(TASK).records + 1, segments=listed)
+        progress = TaskCommit("part", 0, {}, 0, records=self.state.tasks.last_commit(TASK).records + 1, segments=listed)
         self.committer.commit(epoch, [progress])
 
     def drop(self) -> None:
@@ -190,7 +190,7 @@ class Case:
         loaded = self._process("reader").state
         there = {file.path for file in third.log.files("a")}
         missing = [path for path in loaded.paths() if path not in there]
-        return entered, later, loaded.number, loaded.incarnation, loaded.tasks.of(TASK).records, missing
+        return entered, later, loaded.number, loaded.incarnation, loaded.tasks.last_commit(TASK).records, missing
 
 
 def compare(root: Path, records: Records, between: Between, one: str, other: str, begun: bool = True) -> None:

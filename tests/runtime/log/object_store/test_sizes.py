@@ -12,7 +12,7 @@ import pytest
 from s3_proxy import LOSE, Proxy, proxy
 from s3_server import S3Server
 
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.errors import CorruptSegmentError, RangeMissingError
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.log import snapshot_path

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from headwater.runtime.log.commit.fed_records import AppendRecord
+from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, CommitsMissingError
 from headwater.runtime.log.inspection.contents import contents

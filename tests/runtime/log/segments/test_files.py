@@ -10,8 +10,8 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import (
     CorruptSegmentError,
     MissingColumnsError,
+    OffsetRange,
     RangeMissingError,
-    RecordsPlace,
     UnreadableFileError,
 )
 from headwater.runtime.log.segments import files
@@ -167,10 +167,10 @@ def test_missing_file_is_named(log, records):
 
 def test_error_of_records_that_a_topology_wrote_tells_how_to_compute_them_again():
     error = RangeMissingError("segments/shop-sales/daily_sales/g1-e1.seg")
-    error.tell(RecordsPlace("daily_sales", 0, 0, 3))
+    error.set_location(OffsetRange("daily_sales", 0, 0, 3))
     assert error.hint == (
-        "put the file back from a copy of the log; or compute them again: headwater build --full-refresh --select "
-        "'sales+'; or go on without: headwater log repair --drop-unreadable; `headwater log verify` lists all that is "
+        "put the file back from a copy of the log; or rebuild them: headwater build --full-refresh --select "
+        "'sales+'; or drop these records: headwater log repair --drop-unreadable; `headwater log verify` lists all that is "
         "damaged"
     )
 
@@ -184,7 +184,7 @@ def test_changed_byte_of_a_batch_is_found_in_that_batch_only(log, records):
     with pytest.raises(CorruptSegmentError) as caught:
         list(log.read(placed(segment)))
     assert (caught.value.path, caught.value.batch) == (PATH, 1)
-    assert caught.value.place == RecordsPlace("t", 0, 100 + BATCH_ROWS, 100 + 2 * BATCH_ROWS)
+    assert caught.value.location == OffsetRange("t", 0, 100 + BATCH_ROWS, 100 + 2 * BATCH_ROWS)
     assert len(next(log.read(placed(segment)))) == BATCH_ROWS
 
 

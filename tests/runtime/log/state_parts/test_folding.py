@@ -104,7 +104,7 @@ def test_missing_commit_behind_a_snapshot_is_named(
     log: EmbeddedLog, folder: Path, state: LogState, number: int
 ) -> None:
     (folder / file(number)).unlink()
-    with pytest.raises(CommitDamagedError, match=f"commit {number} of p-t is missing, though later ones are there"):
+    with pytest.raises(CommitDamagedError, match=f"commit {number} of p-t is missing, though later ones exist"):
         loaded(log)
 
 
