@@ -394,8 +394,8 @@ def test_snapshots_of_stores_are_listed_until_a_later_commit_removes_them(state,
     state.commit(SnapshotRecord(1, 0, (copied(8),), (copied(5).path,)))
 
     for each in (state, LogState.load(commits)):
-        assert each.store_snapshots.usable("s", 0) == (copied(8), copied(7))
-        assert each.store_snapshots.usable("s", 1) == (copied(9, partition=1),)
+        assert each.store_snapshots.of_partition("s", 0) == (copied(8), copied(7))
+        assert each.store_snapshots.of_partition("s", 1) == (copied(9, partition=1),)
         assert each.unlisted == (copied(5).path,)
         assert each.paths() == {copied(7).path, copied(8).path, copied(9, partition=1).path}
 
@@ -406,7 +406,7 @@ def test_snapshots_of_stores_stay_over_generations_and_folded_commits(state, com
     while state.number % SNAPSHOT_EVERY:
         state.commit(epoch(task(), generation=2))
 
-    assert LogState.load(commits).store_snapshots.usable("s", 0) == (copied(5),)
+    assert LogState.load(commits).store_snapshots.of_partition("s", 0) == (copied(5),)
 
 
 def test_snapshots_of_a_driver_that_was_taken_over_are_refused(state):
