@@ -170,8 +170,8 @@ def test_error_of_records_that_a_topology_wrote_tells_how_to_compute_them_again(
     error.set_location(OffsetRange("daily_sales", 0, 0, 3))
     assert error.hint == (
         "put the file back from a copy of the log; or rebuild them: headwater build --full-refresh --select "
-        "'sales+'; or drop these records: headwater log repair --drop-unreadable; `headwater log verify` lists all that "
-        "is damaged"
+        "'sales+'; or drop these records: headwater log repair --drop-unreadable; `headwater log verify` lists all "
+        "that is damaged"
     )
 
 
