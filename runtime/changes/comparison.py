@@ -384,7 +384,7 @@ class Comparison:
             # Null would be wrong for them: they are records in the middle of the changed flow, not old results.
             what = f"it repartitions, and has records without {lacking} that were not consumed yet"
             change = replace(change, verdict=Verdict.ERROR, what=what, ways=(CATCH_UP, again[-1]))
-        elif new.writer == self.application and not all(map(self._is_new_in_sources, old.lacking(new))):
+        elif new.writer == self.application and not all(map(self._is_new_in_sources, old.missing_columns(new))):
             # A project that had been like this from the start would have written them.
             what, onward = COLUMNS_CHANGED, change.what.removeprefix(f"{COLUMNS_CHANGED}; ")
             ways = ways_onward(self.application)

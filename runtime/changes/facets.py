@@ -295,7 +295,7 @@ def columns_change(subject: Subject, was: TopicDeclaration, is_: Topic | TopicDe
         return Change("topic.columns", subject, Verdict.ERROR, UNREADABLE, wrong, ways=(UNDO,))
     if not lines:
         return None
-    lacking = was.lacking(is_)
+    lacking = was.missing_columns(is_)
     what = f"{COLUMNS_CHANGED}; the earlier records {_read(lacking)}"
     return Change("topic.columns", subject, Verdict.COMPATIBLE, what, lines)
 
