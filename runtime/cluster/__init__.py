@@ -1,1 +1,1 @@
-"""What executes epochs: this process (`local.py`), or Spark."""
+"""Clusters, which execute epochs: this process (`local.py`), or Spark."""

@@ -30,8 +30,6 @@ from ..task_id import TaskKey
 from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
 
-# The steps of a subtopology as functions over batches, applied one after another.
-
 Batches = Iterator[pa.RecordBatch]
 Step = Callable[[Batches], Batches]
 """Takes the rows of a pipe (`engine/pipe.py`) and returns them after one step."""
@@ -51,9 +49,9 @@ class ExpressionsNeedSparkError(HeadwaterError):
 
 @dataclass(frozen=True)
 class LocalEngine:
-    """An Engine (`engine/steps.py`). Its rows are the functions so far.
+    """An Engine (`engine/steps.py`) whose rows are functions over batches, applied one after another.
 
-    `open_worker`: called when a stage runs. `expressions`: functions in place of SQL steps, by their place in the YAML.
+    `open_worker`: called when a stage runs. `expressions`: `file:line` of an SQL step -> a function in its place.
     `numbered`: see `Stage`.
     """
 
@@ -62,7 +60,7 @@ class LocalEngine:
     numbered: bool = False
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
-        """Every step without a function of its own."""
+        """Whether a stage computes the step: it has no function in its place."""
         return str(step.at) not in self.expressions
 
     def process(
@@ -73,7 +71,7 @@ class LocalEngine:
         return (*rows, lambda batches: with_facts(stage(batches)))
 
     def sql(self, rows: tuple[Step, ...], step: str, arguments: Mapping[str, Any]) -> tuple[Step, ...]:
-        """Add the function in place of an SQL step. Raises ExpressionsNeedSparkError if there is none."""
+        """Add the function in place of an SQL step. Raises ExpressionsNeedSparkError without one."""
         at = str(arguments["at"])
         if at not in self.expressions:
             raise ExpressionsNeedSparkError(step, at)
@@ -81,12 +79,12 @@ class LocalEngine:
 
 
 def _named(expression: Step, step: str, at: str) -> Step:
-    """The same step, with errors that name it."""
+    """The step, with errors that name it."""
 
     def run(batches: Batches) -> Batches:
         try:
             yield from expression(batches)
-        except (StageFailedError, HeadwaterError, OSError, MemoryError):  # of a stage before, or of no record
+        except (StageFailedError, HeadwaterError, OSError, MemoryError):  # of an earlier stage, or of no record
             raise
         except Exception as error:
             raise StepError(step, at, "", error) from error
@@ -100,11 +98,9 @@ def built(part: Subtopology, engine: LocalEngine) -> tuple[Step, ...]:
     return steps
 
 
-# The epoch's job in this process. Its tasks run one after another.
-
-
 class LocalJob:
-    """An EpochJob (`driver/cluster.py`). `expressions`: see `LocalEngine`.
+    """An EpochJob (`driver/cluster.py`) in this process. Its tasks run one after another. `expressions`: see
+    `LocalEngine`.
 
     Raises ExpressionsNeedSparkError if the subtopology has SQL steps without a function.
     """
@@ -124,7 +120,7 @@ class LocalJob:
         return tuple(from_json(TaskOutcome, text) for batch in done for text in batch.column(0).to_pylist())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try one task after another, up to the first failure. Nothing is written.
+        """Try one task after another, up to the first failure. Writes nothing.
 
         Raises ClientLostError after `cancel`.
         """
@@ -132,7 +128,7 @@ class LocalJob:
         for number, task in enumerate(tasks):
             try:
                 self.run(replace(plan, threads=((task,),), trial=True))
-            except Exception as error:  # whatever an operator raises
+            except Exception as error:  # any error of an operator
                 return Trial(tuple(range(number)), (number, error))
         return Trial(tuple(range(len(tasks))), None)
 
@@ -145,15 +141,15 @@ class LocalJob:
         return ()
 
     def reasons(self, plan: EpochPlan, failed: Mapping[TaskKey, Sequence[int]]) -> tuple[Failing, ...]:  # noqa: ARG002
-        """None: it leaves out no records."""
+        """Always empty: this job skips no records."""
         return ()
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
-        """None: each step names itself in its errors."""
+        """Always empty: all steps name themselves in their errors."""
         return ()
 
     def facts(self, error: Exception) -> Facts:
-        """The facts of the failed stage."""
+        """The metadata of the failed stage."""
         return error.facts if isinstance(error, StageFailedError) else facts_of(error)
 
     def cancel(self) -> None:
@@ -178,13 +174,11 @@ def _thread(number: int) -> pa.RecordBatch:
     return pa.RecordBatch.from_pydict({"thread": pa.array([number], pa.int32())})
 
 
-# Clients in this process, as the cluster of a run: see `driver.cluster.Cluster`.
-
-
 class LocalCluster:
-    """Virtual clients `client-1`, `client-2` and so on with `threads` threads each, and with stores on this machine.
+    """A cluster (`driver.cluster.Cluster`) of virtual clients `client-1`, `client-2` and so on in this process, with
+    stores on this machine.
 
-    `expressions`: functions in place of SQL steps, see `LocalEngine`.
+    `threads`: of a client. `expressions`: functions in place of SQL steps, see `LocalEngine`.
     """
 
     def __init__(self, threads: int = 1, expressions: Mapping[str, Step] | None = None) -> None:
@@ -193,20 +187,20 @@ class LocalCluster:
         self._lost: set[str] = set()
 
     def lose(self, client: str) -> None:
-        """Make the client with this name count as gone from now on."""
+        """Make the client with this name lost from now on."""
         self._lost.add(client)
 
     def find(self, client: str) -> None:
-        """A client that was lost is there again, with what it has on disk."""
+        """Bring a lost client back, with its stores on disk."""
         self._lost.discard(client)
 
     def clients(self, count: int) -> tuple[Client, ...]:
-        """The first `count` clients, without those that are lost."""
+        """The first `count` clients, without lost ones."""
         names = [f"client-{number}" for number in range(1, count + 1)]
         return tuple(Client(name, self._threads, folder=name) for name in names if name not in self._lost)
 
     def present(self, count: int) -> tuple[Client, ...]:
-        """Those that are not lost."""
+        """The clients that are not lost."""
         return self.clients(count)
 
     def lost(self, client: Client) -> bool:
@@ -214,7 +208,7 @@ class LocalCluster:
         return client.name in self._lost
 
     def silent(self, client: Client) -> float | None:  # noqa: ARG002
-        """None: what works in this process is never silent, however long it takes."""
+        """Always None: clients in this process are never silent."""
         return None
 
     def owner(self) -> Owner | None:
@@ -234,4 +228,4 @@ class LocalCluster:
         return InDriver()
 
     def ended(self, error: Exception) -> None:
-        """None: this process is running."""
+        """Always None: this process is running."""

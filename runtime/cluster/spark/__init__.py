@@ -1,1 +1,1 @@
-"""Everything that knows Spark: the epoch's job, clients on executors, SQL steps, and the analyzer of expressions."""
+"""Spark: the epoch's job, clients on executors, SQL steps, and the analyzer of expressions."""

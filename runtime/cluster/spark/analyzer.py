@@ -1,4 +1,4 @@
-"""Expressions, analyzed by Spark."""
+"""Analyzes expressions with Spark: their types, or all of their mistakes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The expressions of Spark's plans, as Python walks them: they are objects of the JVM.
+# Expressions of Spark's plans, which are objects of the JVM.
 
 Span = tuple[int, int] | None
-"""Where a node's SQL begins and ends in the expression; None if Spark does not know."""
+"""Start and end of a node's SQL in the expression; None if unknown."""
 
 
 def nodes(plan: Any) -> Iterator[Any]:
-    """The expressions of a plan's root node, with all their children."""
+    """The expressions of a plan's root node, and all of their descendants."""
     left = items(plan.expressions())
     while left:
         node = left.pop()
@@ -33,7 +33,7 @@ def nodes(plan: Any) -> Iterator[Any]:
 
 
 def items(sequence: Any) -> list[Any]:
-    """A sequence of Scala as a list."""
+    """A Scala sequence as a list."""
     return [sequence.apply(number) for number in range(sequence.size())]
 
 
@@ -48,21 +48,21 @@ def type_of(node: Any) -> str:
 
 
 def span(node: Any) -> Span:
-    """Where a node's SQL is in the expression."""
+    """The span of a node's SQL in the expression."""
     origin = node.origin()
     start, stop = origin.startIndex(), origin.stopIndex()
     return (start.get(), stop.get() + 1) if start.isDefined() and stop.isDefined() else None
 
 
 def replaced(session: SparkSession, plan: Any) -> Any:
-    """The plan with functions that stand for others replaced by them, as the optimizer does first."""
+    """The plan after the optimizer's first rule, which replaces functions by the functions that compute them."""
     return _catalyst(session, "optimizer", "ReplaceExpressions").apply(plan)
 
 
 def unchecked(session: SparkSession, relation: DataFrame, expression: str) -> Any:
-    """The plan of an expression as far as the analyzer gets with it, where Spark itself would only report one mistake.
+    """The partly analyzed plan of an expression with mistakes, of which Spark itself reports only the first.
 
-    Raises PySparkException if the analyzer gives up before.
+    Raises PySparkException if the analyzer raises an error instead.
     """
     assert session._jvm is not None
     jvm: Any = session._jvm
@@ -81,25 +81,22 @@ def special_times_replaced(session: SparkSession, plan: Any) -> Any:
 
 
 def written_cast(session: SparkSession) -> Any:
-    """The mark of casts that the user wrote with `cast` or `::`."""
+    """The tag of casts that the user wrote with `cast` or `::`."""
     return _catalyst(session, "expressions", "Cast").USER_SPECIFIED_CAST()
 
 
 def _catalyst(session: SparkSession, package: str, name: str) -> Any:
-    """An object of Scala in Spark's Catalyst."""
+    """A Scala object in Spark's Catalyst."""
     assert session._jvm is not None
-    found: Any = getattr(getattr(session._jvm.org.apache.spark.sql.catalyst, package), f"{name}$")
-    return found.__getattr__("MODULE$")
-
-
-# What the analyzer answers, and how a place in an expression is found.
+    scala_object: Any = getattr(getattr(session._jvm.org.apache.spark.sql.catalyst, package), f"{name}$")
+    return scala_object.__getattr__("MODULE$")
 
 
 @dataclass(frozen=True)
 class Refused:
-    """Why an expression is refused. `offset`, `end`: the characters concerned, None if unknown.
+    """A mistake in an expression. `offset`, `end`: its characters; None if unknown.
 
-    `code`: the compiler's diagnostic. The default is that of types that do not fit. `further`: its other mistakes.
+    `code`: the compiler's diagnostic, by default that of types that do not fit. `further`: the other mistakes.
     """
 
     message: str
@@ -111,7 +108,7 @@ class Refused:
 
 
 def together(refusals: Sequence[Refused]) -> Refused | None:
-    """Several mistakes of one expression as one refusal, each once, in the order of the text."""
+    """Several mistakes of one expression as one, without duplicates, in the order of the text; None without any."""
     if not refusals:
         return None
     first, *others = sorted(dict.fromkeys(refusals), key=lambda refused: (refused.offset or 0, refused.message))
@@ -119,11 +116,11 @@ def together(refusals: Sequence[Refused]) -> Refused | None:
 
 
 def of_error(error: Any) -> Refused:
-    """A refusal of types from Spark's own exception."""
+    """The mistake in Spark's exception."""
     for context in error.getQueryContext():
         try:
             start, end = int(context.startIndex()), int(context.stopIndex()) + 1
-        except Exception:  # a context of the DataFrame API has no place in the text
+        except Exception:  # a context of the DataFrame API has no position in the text
             continue
         if start >= 0:
             return Refused(first_sentence(error), start, end=end)
@@ -131,7 +128,7 @@ def of_error(error: Any) -> Refused:
 
 
 def first_sentence(error: Any) -> str:
-    """What Spark's exception says first."""
+    """The first sentence of Spark's exception."""
     return sentence(error.getMessage() or str(error))
 
 
@@ -141,23 +138,21 @@ def sentence(message: str) -> str:
     return without_advice(re.sub(r"^\[[A-Z_.0-9]+\]\s*", "", first))
 
 
-# Expressions that could give different results for the same record, even if their text hides that.
-
 _TIME = re.compile(r"""['"]\s*(?:epoch|now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
 _WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
 _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
 def changing(session: SparkSession, plain: Any, expression: str) -> Refused | None:
-    """Why a resolved expression could change from run to run.
+    """The mistake of a resolved expression whose result could differ from run to run; None if it cannot.
 
     Two of Spark's optimizer rules replace times by those of its clock. Applying them shows whether they change
-    anything; `plain` is the plan after the first of them, `plans.replaced`.
+    anything. `plain`: the plan after the first of them, see `replaced`.
     """
     if not special_times_replaced(session, plain).fastEquals(plain):
-        found = _TIME.search(expression)
+        match = _TIME.search(expression)
         message = "Spark takes a text here from its own clock, once, when it makes the plan."
-        return Refused(message, found.start() if found else None, "HW417", _WRITE_OUT)
+        return Refused(message, match.start() if match else None, "HW417", _WRITE_OUT)
     for node in nodes(plain):
         name = kind(node)
         if (name.startswith("Current") and name != "CurrentTimeZone") or name in ("Now", "LocalTimestamp"):
@@ -168,7 +163,7 @@ def changing(session: SparkSession, plain: Any, expression: str) -> Refused | No
             return Refused(message, start, "HW417", _WRITE_OUT, end)
         if name == "FormatString":
             types = [type_of(child) for child in items(node.children())]
-            odd = next((each for each in types if each not in _PLAIN and not each.startswith("decimal")), None)
+            odd = next((type_ for type_ in types if type_ not in _PLAIN and not type_.startswith("decimal")), None)
             if odd is not None:
                 message = f"'format_string' writes a value of type {odd} by its address in memory, or as Java does."
                 return Refused(message, None, "HW406", "Cast it to a string: `hex(x)` of a binary, `to_json(x)`.")
@@ -178,7 +173,7 @@ def changing(session: SparkSession, plain: Any, expression: str) -> Refused | No
 
 
 def _is_time_of_day(node: Any) -> bool:
-    """Whether it is a constant text such as '12:30'."""
+    """Whether a node is a constant string such as '12:30'."""
     from pyspark.errors import PySparkException
 
     if not node.foldable() or not type_of(node).startswith("string"):
@@ -189,25 +184,24 @@ def _is_time_of_day(node: Any) -> bool:
     return False
 
 
-# Parts of an expression that Spark takes and that fail later, at the first record or at the first odd one.
-#
-# Two kinds: what is made of constants and fails always, and texts that Spark casts without being told.
+# Parts of an expression that Spark accepts and that fail later: constant parts that always fail, and implicit casts of
+# strings, which fail at the first bad record.
 
 _CONVERSION = re.compile(
     r"(bigint|boolean|date|decimal|double|float|int|smallint|time|timestamp|tinyint)\s*\(", re.IGNORECASE
 )
-"""A function that is a cast by another name: `int(x)`."""
+"""A function that is a cast: `int(x)`."""
 
 _INSTEAD = re.compile(r"Use `try_\w+`[^.]*\.")
 
 
 def always_failing(plain: Any, expression: str) -> Iterator[Refused]:
-    """The smallest parts made of constants that fail, `cast('abc' as int)` for one. `plain`: see `plans.replaced`."""
+    """The smallest constant parts that fail, such as `cast('abc' as int)`. `plain`: see `replaced`."""
     left = items(plain.expressions())
     while left:
         node = left.pop()
         if not node.resolved():
-            # What Spark has cast for a part whose types do not fit is no mistake of its own.
+            # Casts that Spark has added for a part whose types do not fit are no mistakes of their own.
             added = [child for child in items(node.children()) if kind(child) == "Cast" and span(child) == span(node)]
             left += [child for child in items(node.children()) if child not in added]
         elif node.foldable():
@@ -217,7 +211,7 @@ def always_failing(plain: Any, expression: str) -> Iterator[Refused]:
 
 
 def _reachable(node: Any) -> list[Any]:
-    """The children, without branches that constants in front of them rule out."""
+    """The children, without branches that constant conditions exclude."""
     children = items(node.children())
     if kind(node) not in ("If", "CaseWhen"):
         return children
@@ -269,7 +263,7 @@ def _failure(constant: Any, expression: str, error: Any) -> Refused:
 
 
 def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Refused]:
-    """Texts that are no constants and that Spark casts to another type without being told."""
+    """The implicit casts of strings that are no constants."""
     written = written_cast(session)
     shared = {node.id().toString(): node.child() for node in nodes(plan) if kind(node) == "CommonExpressionDef"}
     for node in nodes(plan):
@@ -284,7 +278,7 @@ def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[
             if text.foldable() or not may_fail(type_of(text), type_of(cast)):
                 continue
             around = span(cast)
-            # A cast that Spark adds has the place of what it is added to, and `int(x)` has one of its own.
+            # A cast that Spark adds has the span of its node, and `int(x)` has one of its own.
             if around is not None and around != span(node) and _CONVERSION.match(expression, around[0]):
                 continue
             place = _place(text, around, expression)
@@ -294,12 +288,12 @@ def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[
 
 
 def _place(text: Any, around: Span, expression: str) -> Span:
-    """Where the SQL of a node is. A column has no place of its own: it is looked for where it is used."""
+    """The span of a node. A column has none: it is searched in the span of the cast."""
     if kind(text) not in ("AttributeReference", "NamedLambdaVariable"):
         return span(text) or around
     name = re.compile(rf"(?<![\w`.]){re.escape(quote(text.name()))}(?![\w`(])")
-    found = (around and name.search(expression, *around)) or name.search(expression)
-    return found.span() if found else around
+    match = (around and name.search(expression, *around)) or name.search(expression)
+    return match.span() if match else around
 
 
 def _refused(message: str, place: Span, code: str, hint: str | None) -> Refused:
@@ -307,22 +301,19 @@ def _refused(message: str, place: Span, code: str, hint: str | None) -> Refused:
     return Refused(message, start, code, hint, end)
 
 
-# All mistakes of an expression whose types do not fit. Spark's own analyzer reports the first one only.
-
-
 def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, first: Refused) -> list[Refused]:
-    """Every part of an expression that is refused although all within it is fine. `first`: what Spark reported."""
+    """All mistakes of an expression whose types do not fit. `first`: the one that Spark reports."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     try:
         plan = unchecked(session, relation, expression)
-        found = [first, *_mismatches(relation, plan, expression, first), *silent_casts(session, plan, expression)]
+        mistakes = [first, *_mismatches(relation, plan, expression, first), *silent_casts(session, plan, expression)]
     except (PySparkException, Py4JError):  # a mistake that ends the analysis, such as a number of arguments
         return [first]
     with suppress(PySparkException, Py4JError):  # functions are replaced where their arguments fit
-        found += always_failing(replaced(session, plan), expression)
-    return found
+        mistakes += always_failing(replaced(session, plan), expression)
+    return mistakes
 
 
 def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Refused) -> Iterator[Refused]:
@@ -339,11 +330,9 @@ def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Refused)
             relation.selectExpr(expression[start:end])
         except PySparkException as error:
             refused = of_error(error)
-            if (refused.offset, refused.end) == (0, end - start):  # otherwise it is no expression by itself
+            if (refused.offset, refused.end) == (0, end - start):  # else the part is no expression by itself
                 yield replace(refused, offset=start, end=end)
 
-
-# Spark's own analyzer, which gives the compiler the types of expressions, or all reasons why one has none.
 
 __all__ = ["Refused", "SparkAnalyzer"]
 
@@ -352,9 +341,9 @@ _MISMATCH = "DATATYPE_MISMATCH"
 
 
 class SparkAnalyzer:
-    """Analyzes expressions in one session. It starts at the first question and stays for a run that may follow.
+    """Analyzes expressions in one session, which starts at the first request and stays for a run that may follow.
 
-    Nothing is executed but what is made of constants: an expression is resolved against an empty relation.
+    Expressions are resolved against an empty relation. Only their constant parts are executed.
     """
 
     def __init__(self, spark: Mapping[str, Any]) -> None:
@@ -367,15 +356,15 @@ class SparkAnalyzer:
         return self._session
 
     def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Refused]:
-        """The type of each (expression, columns as DDL) as DDL, or a refusal. An expression may contain aggregates."""
+        """The types of (expression, columns as DDL) as DDL, or their mistakes. Expressions may contain aggregates."""
         if not requests:
             return []
         if self._session is None:
             self._session = start_session(self._settings)
-        return [_judge(self._session, expression, columns) for expression, columns in requests]
+        return [_analyze(self._session, expression, columns) for expression, columns in requests]
 
 
-def _judge(session: SparkSession, expression: str, columns: str) -> str | Refused:
+def _analyze(session: SparkSession, expression: str, columns: str) -> str | Refused:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -392,8 +381,8 @@ def _judge(session: SparkSession, expression: str, columns: str) -> str | Refuse
         if condition == _TOO_COMPLEX:
             return _too_large()
         first = of_error(error)
-        found = all_mistakes(session, relation, expression, first) if condition.startswith(_MISMATCH) else [first]
-        return together(found) or first
+        mistakes = all_mistakes(session, relation, expression, first) if condition.startswith(_MISMATCH) else [first]
+        return together(mistakes) or first
     except Py4JJavaError as error:  # an error for which Spark has no message
         thrown: Any = error.java_exception
         if thrown.getClass().getSimpleName() == "StackOverflowError":

@@ -31,10 +31,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The link to the stores of a client on Spark: jobs that are placed on its executor, or run by the driver's workers.
-
 REQUEST_PROPERTY = "headwater.state"
-"""The job-local property with the requests. The query plan stays the same for all of them."""
+"""The job-local property with the requests. The query plan is the same for all of them."""
 
 _WATCH_SECONDS = 0.05
 
@@ -42,10 +40,10 @@ _numbers = itertools.count()
 
 
 class OnExecutor:
-    """The link to an executor, or to a virtual client. Each job has at most as many requests as it has threads.
+    """The link to the stores of a client: jobs on its executor, or in workers of the driver for a virtual client.
 
-    What opens no store of a virtual client is done here at once. `lost`: whether a client is gone. Threads may use a
-    link at once.
+    A job has at most as many requests as the client has threads. Requests to a virtual client that open no store are
+    handled here. `lost`: whether a client is lost. Thread-safe.
     """
 
     def __init__(self, session: SparkSession, client: Client, application: str, lost: Callable[[Client], bool]) -> None:
@@ -67,7 +65,7 @@ class OnExecutor:
         return answers
 
     def _job(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
-        # A name of its own for each job: of a name that was cancelled no job runs any more.
+        # Every job has a name of its own: after a cancellation no job of that name starts any more.
         group = f"{self._group} {next(_numbers)}"
         with ThreadPoolExecutor(1, thread_name_prefix=self._group) as pool:
             running = pool.submit(self._collect, group, [to_json(request) for request in requests])
@@ -77,7 +75,7 @@ class OnExecutor:
                     raise ClientLostError(self._application, self._client.name)
             try:
                 texts = running.result()
-            except Exception as error:  # whatever Spark makes of it
+            except Exception as error:  # Spark raises several classes
                 if self._lost(self._client):
                     raise ClientLostError(self._application, self._client.name) from error
                 raise self._failed(error) from error
@@ -98,7 +96,7 @@ class OnExecutor:
     def _collect(self, group: str, texts: Sequence[str]) -> list[str]:
         """Run one job. Job properties belong to the calling thread, so they are set here."""
         context = self._session.sparkContext
-        if len(texts) not in self._rows:  # a Spark task without a request would take a slot, and a worker
+        if len(texts) not in self._rows:  # a Spark task without a request would need a slot and a worker
             rows = placed(self._session, len(texts), self._client.executor)
             self._rows[len(texts)] = rows.mapInArrow(answers_of, "number int, answer string")
         context.setLocalProperty(REQUEST_PROPERTY, json.dumps(texts))
@@ -109,7 +107,7 @@ class OnExecutor:
 
 
 def answers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """In a Spark task: the answer to the request with this thread's number."""
+    """In a Spark task: the response to the request with this thread's number."""
     from pyspark import TaskContext
 
     context = TaskContext.get()
@@ -120,14 +118,12 @@ def answers_of(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         yield pa.record_batch([pa.array(numbers, pa.int32()), pa.array(answers, pa.string())], ["number", "answer"])
 
 
-# Spark as the cluster of a run: see `driver.cluster.Cluster`.
-
-
 class SparkCluster:
-    """The executors of a session, or in local mode virtual clients of the driver. The session stays open.
+    """A cluster (`driver.cluster.Cluster`) of the executors of a session, or of virtual clients in local mode. The
+    session stays open.
 
-    `deadline_ms`: how long an executor may be silent, see `watching.silence`. `in_tasks`: whether tasks compute the
-    expressions themselves for which that is proven to give the same. Raises DeadlineError.
+    `deadline_ms`: how long an executor may be silent, see `watching`. `in_tasks`: tasks compute proven expressions
+    themselves. Raises DeadlineError.
     """
 
     def __init__(self, session: SparkSession, deadline_ms: int = DEADLINE_MS, in_tasks: bool = False) -> None:
@@ -142,7 +138,7 @@ class SparkCluster:
         return clients_of(self._session, count)
 
     def present(self, count: int) -> tuple[Client, ...]:
-        """The executors that are there. Virtual clients are always there, and join again if the group has lost one."""
+        """The present executors. Virtual clients are always present, and join again if the group has lost one."""
         if self._watch is not None:
             return self._watch.present()
         if len(self._virtual) != count:
@@ -150,11 +146,11 @@ class SparkCluster:
         return self._virtual
 
     def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended, or is silent. That of a virtual client never has, nor is it."""
+        """Whether the client's executor has ended or is silent; never for a virtual client."""
         return self._watch is not None and self._watch.lost(client)
 
     def silent(self, client: Client) -> float | None:
-        """For how long the client's executor has been silent, if it is lost for that."""
+        """Seconds of silence of the client's executor, if it is lost for that."""
         return None if self._watch is None else self._watch.silent(client)
 
     def owner(self) -> Owner | None:
@@ -162,7 +158,7 @@ class SparkCluster:
         return driver_jvm(self._session) or Owner.from_pid(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """The folder of virtual clients' stores; None if executors keep them on their machines."""
+        """The directory of virtual clients' stores; None if executors have them on their machines."""
         return local_state(settings)
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
@@ -170,9 +166,9 @@ class SparkCluster:
         return SparkJob(self._session, part, client, application, self._in_tasks)
 
     def link(self, client: Client, application: str) -> StateLink:
-        """By Spark jobs: a damaged store may end the process that opens it, which must not be the driver."""
+        """The link by Spark jobs: a damaged store may end the process that opens it, which must not be the driver."""
         return OnExecutor(self._session, client, application, self.lost)
 
     def ended(self, error: Exception) -> SparkEndedError | None:
-        """SparkEndedError, where the JVM is gone."""
+        """SparkEndedError if the JVM has ended, else None."""
         return SparkEndedError.of(error)

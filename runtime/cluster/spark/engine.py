@@ -1,4 +1,4 @@
-"""Spark as what executes epochs."""
+"""Spark as an engine: query plans of subtopologies, placed on executors."""
 
 from __future__ import annotations
 
@@ -21,13 +21,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# Spark as the engine of a pipe: each step is added to a query plan.
-
-
 def built(part: Subtopology, placed: DataFrame, in_tasks: bool = False) -> DataFrame:
-    """The query plan of a subtopology's epochs, starting from the placed threads. `in_tasks`: see `SparkEngine`.
-
-    Its result has one row `commit` for each task.
+    """The query plan of a subtopology's epochs, from the placed threads to one row `commit` per task. `in_tasks`: see
+    `SparkEngine`.
     """
     rows: DataFrame = part.build(placed, SparkEngine.of(part, in_tasks))
     return rows
@@ -35,12 +31,11 @@ def built(part: Subtopology, placed: DataFrame, in_tasks: bool = False) -> DataF
 
 @dataclass(frozen=True)
 class SparkEngine:
-    """See `Engine`.
+    """An `Engine` that adds steps to a query plan.
 
     Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits. `numbered`:
-    whether the pipe says of each row which record it comes from, see `engine/pipe.py`. `leaves_out`: whether records
-    are left out that a step cannot process. `in_tasks`: whether expressions are computed within Python stages where
-    that is proven to give the same.
+    rows have the numbers of their records, see `engine/pipe.py`. `leaves_out`: records that a step cannot process are
+    skipped. `in_tasks`: Python stages compute proven expressions.
     """
 
     numbered: bool = False
@@ -49,11 +44,11 @@ class SparkEngine:
 
     @classmethod
     def of(cls, part: Subtopology, in_tasks: bool = False) -> SparkEngine:
-        """That of a subtopology's epochs."""
+        """The engine of a subtopology's epochs."""
         return cls(part.leaves_out or bool(part.processors), in_tasks, part.leaves_out)
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
-        """See `Engine`. A stage more costs far more than a simple step, whose rows are in Spark SQL already."""
+        """See `Engine`. A further stage costs far more than a simple step on rows that are in Spark SQL already."""
         return self.in_tasks and not alone
 
     def process(
@@ -75,17 +70,17 @@ class SparkEngine:
         return done
 
 
-# Places Spark tasks: one row for each thread of a client, with that client's executor as preferred location.
+# Placing Spark tasks: one row per thread of a client, with the client's executor as preferred location.
 #
 # `executor_<host>_<id>` is Spark's own name for an executor as a location (TaskLocation.scala). With a long locality
-# wait
-# a task runs on that executor or not at all. In local mode clients are virtual, and rows have no preferred location.
+# wait a task runs on that executor or not at all. In local mode clients are virtual, and rows have no preferred
+# location.
 
 DRIVER = "driver"
 
 
 def executors(session: SparkSession) -> dict[str, Executor]:
-    """The executors that the driver knows to be alive, by id. Empty in local mode, where the driver does the work."""
+    """The executors that are alive, by id. Empty in local mode, where the driver does the work."""
     listed = session.sparkContext._jsc.sc().statusStore().executorList(True)
     infos = [listed.apply(number) for number in range(listed.size())]
     return {
@@ -96,14 +91,12 @@ def executors(session: SparkSession) -> dict[str, Executor]:
 
 
 def cancel(session: SparkSession, group: str) -> None:
-    """Cancel the jobs of a group, also one that is about to begin: without its executor it would wait for an hour."""
+    """Cancel the jobs of a group, and those that start later: without their executor they would wait for an hour."""
     session.sparkContext._jsc.sc().cancelJobGroupAndFutureJobs(group)
 
 
 def placed(session: SparkSession, threads: int, executor: Executor | None) -> DataFrame:
-    """A DataFrame of one row `thread` (int, from 0) in its own Spark partition for each of `threads`, placed on
-    `executor`.
-    """
+    """A DataFrame with `threads` rows `thread` (int, from 0), each in a Spark partition of its own on `executor`."""
     from pyspark.sql import DataFrame
 
     context = session.sparkContext

@@ -1,4 +1,4 @@
-"""Records that make an expression of Spark fail."""
+"""Finds and marks rows for which expressions of Spark fail."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from ...records.types import Kind
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-
-# What is looked at in Spark's query plans: the nodes that compute something, and which expressions never fail.
 
 COMPUTING = ("Filter", "Generate", "Project")
 """Spark's classes of nodes with expressions."""
@@ -42,14 +40,14 @@ _CERTAIN = {
 
 
 def tolerant_session(rows: DataFrame) -> Any:
-    """A session in which `TryEval` holds: Spark would compute common subexpressions before it, and they would raise."""
+    """A session for `TryEval`: without it Spark computes common subexpressions before, and these would raise."""
     session = rows.sparkSession._jsparkSession.cloneSession()
     session.conf().set("spark.sql.subexpressionElimination.enabled", "false")
     return session
 
 
 def expressions_of(node: Any) -> list[Any]:
-    """What a node that computes something evaluates for each row."""
+    """The expressions that a node evaluates for a row."""
     match node.getClass().getSimpleName():
         case "Filter":
             return [node.condition()]
@@ -64,47 +62,47 @@ def is_certain(expression: Any) -> bool:
 
 
 def each_of(sequence: Any) -> Iterator[Any]:
-    """The elements of one of Scala's sequences."""
+    """The elements of a Scala sequence."""
     return (sequence.apply(number) for number in range(sequence.size()))
 
 
 def sequence_of(jvm: Any, items: list[Any]) -> Any:
-    """One of Scala's sequences."""
+    """A Scala sequence of items."""
     listed = jvm.java.util.ArrayList()
     for item in items:
         listed.add(item)
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
 
 
-# Finds the rows that SQL steps cannot process, with one Spark job for each step, and what each of them fails with.
+# The search for rows that SQL steps cannot process: one Spark job per step, then the errors of these rows.
 #
 # Spark's `TryEval` gives null if its expression raises an error. So a step's expressions are evaluated with it on all
-# rows that reach the step, which shows for each row whether it fails. In a trial a row's `_order` is the number of the
-# record that it comes from (`EpochPlan.numbered`), so the rows that fail name their records.
+# rows that reach the step, which shows the failing ones. In a trial a row's `_order` is the number of its record
+# (`EpochPlan.locate`), so failing rows identify their records.
 #
-# Which rows fail is asked of the plan as Spark has optimized it, which may filter before it computes: so the answer is
-# that of the epoch's job itself. At which step, and why, is asked of the plan as it was written, for those rows alone:
-# their expressions are evaluated in the driver, one row after the other, as only an error of its own has the text.
+# The failing rows are those of the optimized plan, which may filter before it computes, as in the epoch's job itself.
+# Their step and error are those of the plan as it was written: the expressions of these rows are evaluated in the
+# driver, one row after the other, as only an error of its own has the text.
 #
 # Other errors, such as a stack overflow or an error in a Python stage, end these jobs as they ended the epoch's.
 
 _EVALUATE = """
-StringBuilder told = new StringBuilder();
+StringBuilder errors = new StringBuilder();
 for (int row = 0; row < rows.length; row++) {
     try {
-        for (int each = 0; each < expressions.length; each++) {
-            ((org.apache.spark.sql.catalyst.expressions.Expression) expressions[each]).eval(
+        for (int number = 0; number < expressions.length; number++) {
+            ((org.apache.spark.sql.catalyst.expressions.Expression) expressions[number]).eval(
                 (org.apache.spark.sql.catalyst.InternalRow) rows[row]);
         }
     } catch (Exception error) {
-        told.append(((org.apache.spark.sql.catalyst.InternalRow) rows[row]).getLong(order));
-        told.append((char) 31).append(error.toString()).append((char) 30);
+        errors.append(((org.apache.spark.sql.catalyst.InternalRow) rows[row]).getLong(order));
+        errors.append((char) 31).append(error.toString()).append((char) 30);
     }
 }
-return told.toString();
+return errors.toString();
 """
-"""Evaluates expressions on rows, in the JVM: each error would take many calls from here. Spark itself has the compiler
-that takes this text. Numbers and errors come back separated by the characters 31 and 30.
+"""Java code that evaluates expressions on rows in the JVM, as an error would take many calls from Python. Spark has a
+compiler for it. It returns `_order` and error of every failing row, separated by the characters 31 and 30.
 """
 
 
@@ -117,9 +115,9 @@ class FailedRow:
 
 
 class Expressions:
-    """The expressions that one node of a query plan evaluates for each row. `stages`: Python stages before it.
+    """The expressions that one node of a query plan evaluates for a row. `stages`: number of Python stages before it.
 
-    `step`: the place of its step, empty in an optimized plan.
+    `step`: `file:line` of its step, empty in an optimized plan.
     """
 
     def __init__(self, rows: DataFrame, session: Any, plan: Any, expressions: list[Any], stages: int, step: str):
@@ -131,23 +129,25 @@ class Expressions:
         self.step = step
 
     def failing(self) -> list[int]:
-        """The numbers of records with a row that fails here. The job fails if a row fails before."""
+        """The numbers of records with a row that fails here. Raises the error of a row that fails before."""
         from pyspark.sql import DataFrame as Frame
 
         rows = Frame(self._failing().select(self._order()).distinct(), self._rows.sparkSession)
         return sorted(number for (number,) in rows.collect())
 
     def errors(self) -> list[FailedRow]:
-        """The rows that fail here, each with its error. They are brought to the driver."""
+        """The rows that fail here with their errors, collected in the driver."""
         jvm: Any = self._rows.sparkSession.sparkContext._jvm
         catalyst = jvm.org.apache.spark.sql.catalyst.expressions
         columns = [attribute.name() for attribute in each_of(self._input.output())]
         sequence = getattr(catalyst, "package$").__getattr__("MODULE$").AttributeSeq(self._input.output())
-        bound = [catalyst.BindReferences.bindReference(each, sequence, False) for each in self._evaluable(jvm)]
+        bound = [
+            catalyst.BindReferences.bindReference(expression, sequence, False) for expression in self._evaluable(jvm)
+        ]
         rows = self._failing().queryExecution().executedPlan().executeCollect()
-        told = self._evaluated(jvm, bound, rows, columns.index("_order"))
-        found = [line.partition("\x1f") for line in told.split("\x1e") if line]
-        return [FailedRow(int(number), error) for number, _, error in found]
+        lines = self._evaluated(jvm, bound, rows, columns.index("_order"))
+        parts = [line.partition("\x1f") for line in lines.split("\x1e") if line]
+        return [FailedRow(int(number), error) for number, _, error in parts]
 
     def _evaluated(self, jvm: Any, expressions: list[Any], rows: Any, order: int) -> str:
         gateway: Any = self._rows.sparkSession.sparkContext._gateway
@@ -166,11 +166,11 @@ class Expressions:
         names = array(jvm.java.lang.String, ["expressions", "rows", "order"])
         script.setParameters(names, array(jvm.java.lang.Class, [objects, objects, of_class("java.lang.Integer")]))
         script.cook(_EVALUATE)
-        told: str = script.evaluate(array(of_object, [array(of_object, expressions), rows, order]))
-        return told
+        result: str = script.evaluate(array(of_object, [array(of_object, expressions), rows, order]))
+        return result
 
     def _failing(self) -> Any:
-        """The rows that fail, as Spark's Dataset."""
+        """The failing rows, as Spark's Dataset."""
         jvm: Any = self._rows.sparkSession.sparkContext._jvm
         sql = jvm.org.apache.spark.sql
         expressions = sql.catalyst.expressions
@@ -188,7 +188,7 @@ class Expressions:
         return columns
 
     def _evaluable(self, jvm: Any) -> list[Any]:
-        """The expressions, without those that Spark replaces by others before it evaluates them."""
+        """The expressions after Spark's replacements, in a form that can be evaluated."""
         logical = jvm.org.apache.spark.sql.catalyst.plans.logical
         catalyst = jvm.org.apache.spark.sql.catalyst.expressions
         struct = catalyst.CreateStruct.apply(sequence_of(jvm, self._expressions))
@@ -200,16 +200,16 @@ class Expressions:
         project = logical.Project(sequence_of(jvm, [alias]), self._input)
         rule = getattr(jvm.org.apache.spark.sql.catalyst.optimizer, "ReplaceExpressions$").__getattr__("MODULE$")
         replaced = rule.apply(project)
-        return [each.child() for each in each_of(replaced.projectList())]
+        return [column.child() for column in each_of(replaced.projectList())]
 
 
 def optimized(rows: DataFrame) -> list[Expressions]:
-    """The expressions of a query as Spark evaluates them, in this order."""
+    """The expressions of a query in the optimized plan, in the order of their evaluation."""
     return _found(rows, rows._jdf.queryExecution().optimizedPlan())
 
 
 def written(rows: DataFrame) -> list[Expressions]:
-    """The expressions of a query as its steps say, in their order, each with its step."""
+    """The expressions of a query as written, in the order of the steps, with their steps."""
     return _found(rows, rows._jdf.queryExecution().analyzed())
 
 
@@ -223,9 +223,9 @@ def _found(rows: DataFrame, plan: Any) -> list[Expressions]:
 
 
 def _nodes(plan: Any, step: str = "") -> Iterator[tuple[Any, int, str]]:
-    """The nodes that compute something, those below first, with the Python stages below and the step of each.
+    """(node, number of Python stages below, step) of the nodes with expressions, lower ones first.
 
-    Nodes before the first Python stage are left out, as they have no records.
+    Nodes before the first Python stage have no records and are omitted.
     """
     kind = plan.getClass().getSimpleName()
     within = plan.identifier().name() if kind == "SubqueryAlias" else "" if kind == "MapInArrow" else step
@@ -240,31 +240,31 @@ def _stages(plan: Any) -> int:
     return own + sum(map(_stages, each_of(plan.children())))
 
 
-# The epoch's query plan in which a row that a step cannot process is marked, so that the other rows go on.
+# The epoch's query plan with marked failing rows, so that the other rows pass.
 #
-# Spark's `TryEval` gives null if its expression raises an error. So each node of the plan that may fail evaluates all
-# its expressions within one `TryEval`. A row for which that is null gets the kind `FAILED`, which passes all steps
-# behind unchanged, and the next Python stage leaves its record out (`engine/pipe.py`).
+# Spark's `TryEval` gives null if its expression raises an error. So every node of the plan that may fail evaluates all
+# of its expressions within one `TryEval`. A row for which that is null gets the kind `FAILED`, which passes all later
+# steps unchanged, and the next Python stage skips its record (`engine/pipe.py`).
 #
-# The plan is the one that Spark has optimized: it may filter before it computes, or not compute what nobody reads. So a
-# row fails here if and only if it would end the job. Spark's classes are used as they are, as there is no such node in
-# the DataFrame's functions.
+# It is the optimized plan, which may filter before it computes, and omits unused columns. So a row fails here if and
+# only if it would end the job. The plan is built from Spark's own classes, as the DataFrame API has no such node.
 
 _TRIED = "@@tried"
-"""The column with what `TryEval` gives, and then the one with whether a filter lets the row pass."""
+"""The column with the result of `TryEval`; in a filter, then the one with whether the row passes."""
 
 _KIND = ("_kind", "_0")
-"""The names of the column `_kind`: the second where columns have lost theirs, before a Python stage (`engine.py`)."""
+"""The names of the column `_kind`: the second one is that before a Python stage, where columns are numbered
+(`engine.py`)."""
 
 
 def marked(rows: DataFrame) -> DataFrame:
-    """The same query, in which rows that a step cannot process are marked."""
+    """The query with marked failing rows."""
     marker = _Marker(rows)
     return marker.frame(marker.marked(rows._jdf.queryExecution().optimizedPlan()))
 
 
 class _Marker:
-    """Rebuilds a plan from below. A node reads the columns of the new plan at the places of those that it has read."""
+    """Rebuilds a plan from its leaves. A node reads the columns of the new plan at the indexes of the old ones."""
 
     def __init__(self, rows: DataFrame) -> None:
         self._spark = rows.sparkSession
@@ -279,13 +279,13 @@ class _Marker:
         return Frame(self._jvm.org.apache.spark.sql.classic.Dataset.ofRows(self._session, plan), self._spark)
 
     def marked(self, node: Any) -> Any:
-        """A node with all below it."""
+        """A node with its descendants."""
         children = list(each_of(node.children()))
         if not children:
             return node
         node = self._on(node, [self.marked(child) for child in children])
         if _class(node) in COMPUTING and _has_stage(node):
-            uncertain = [each for each in expressions_of(node) if not is_certain(each)]
+            uncertain = [expression for expression in expressions_of(node) if not is_certain(expression)]
             if uncertain:
                 return self._tried(node, uncertain)
         return node
@@ -306,7 +306,7 @@ class _Marker:
 
     def _tried(self, node: Any, uncertain: list[Any]) -> Any:
         """A node that marks the rows for which one of its expressions raises an error."""
-        bare = [each.child() if _class(each) == "Alias" else each for each in uncertain]
+        bare = [expression.child() if _class(expression) == "Alias" else expression for expression in uncertain]
         struct = self._catalyst.CreateStruct.apply(sequence_of(self._jvm, bare))
         tried = self._column(self._catalyst.TryEval(struct)).alias(_TRIED)
         rows = self._plan(self.frame(node.child()).select(*self._columns(each_of(node.child().output())), tried))
@@ -321,36 +321,36 @@ class _Marker:
         return self._project(node, rows, uncertain, fields, failed)
 
     def _filter(self, rows: Any, columns: Sequence[Any], failed: Column, passes: Column) -> Any:
-        kept = [self._with_kind(each, failed) for each in columns]
-        told = self._plan(self.frame(rows).select(*kept, (failed | passes).alias(_TRIED)))
-        *new, passed = each_of(told.output())
-        return self._plan(self.frame(told).where(self._column(passed)).select(*self._columns(new)))
+        kept = [self._with_kind(column, failed) for column in columns]
+        filtered = self._plan(self.frame(rows).select(*kept, (failed | passes).alias(_TRIED)))
+        *new, passed = each_of(filtered.output())
+        return self._plan(self.frame(filtered).where(self._column(passed)).select(*self._columns(new)))
 
     def _generate(self, node: Any, rows: Any, columns: Sequence[Any], failed: Column, elements: Column) -> Any:
-        """A row that fails goes on as one row."""
+        """A failing row passes as one row."""
         from pyspark.sql import functions
 
-        kept = [self._with_kind(each, failed) for each in columns]
+        kept = [self._with_kind(column, failed) for column in columns]
         one = functions.array(functions.lit(None))
         given = functions.when(failed, one).otherwise(elements).alias(_TRIED)
-        told = self._plan(self.frame(rows).select(*kept, given))
-        *new, array = each_of(told.output())
+        generated = self._plan(self.frame(rows).select(*kept, given))
+        *new, array = each_of(generated.output())
         generator = node.generator().withNewChildren(sequence_of(self._jvm, [array]))
         none = sequence_of(self._jvm, [])
         generate = self._jvm.org.apache.spark.sql.catalyst.plans.logical.Generate
-        exploded = generate(generator, none, node.outer(), node.qualifier(), node.generatorOutput(), told)
+        exploded = generate(generator, none, node.outer(), node.qualifier(), node.generatorOutput(), generated)
         by_id = {old.exprId().id(): after for old, after in zip(columns, new, strict=True)}
-        output = [by_id.get(each.exprId().id(), each) for each in each_of(node.output())]
+        output = [by_id.get(column.exprId().id(), column) for column in each_of(node.output())]
         return self._plan(self.frame(exploded).select(*self._columns(output)))
 
     def _project(self, node: Any, rows: Any, uncertain: list[Any], fields: list[Column], failed: Column) -> Any:
-        by_id = {each.exprId().id(): field for each, field in zip(uncertain, fields, strict=True)}
+        by_id = {expression.exprId().id(): field for expression, field in zip(uncertain, fields, strict=True)}
         items = list(each_of(node.projectList()))
-        computed = [by_id.get(each.exprId().id(), self._column(each)).alias(each.name()) for each in items]
-        kind = next(name for name in _KIND if name in {each.name() for each in items})
+        computed = [by_id.get(item.exprId().id(), self._column(item)).alias(item.name()) for item in items]
+        kind = next(name for name in _KIND if name in {item.name() for item in items})
         selected = [
-            _failed_kind(failed, column).alias(kind) if each.name() == kind else column
-            for each, column in zip(items, computed, strict=True)
+            _failed_kind(failed, column).alias(kind) if item.name() == kind else column
+            for item, column in zip(items, computed, strict=True)
         ]
         return self._plan(self.frame(rows).select(*selected))
 
@@ -363,7 +363,7 @@ class _Marker:
         return self._column(self._catalyst.GetStructField(struct, number, none))
 
     def _columns(self, attributes: Iterable[Any]) -> list[Column]:
-        return [self._column(each) for each in attributes]
+        return [self._column(attribute) for attribute in attributes]
 
     def _column(self, expression: Any) -> Column:
         from pyspark.sql.classic.column import Column as ClassicColumn

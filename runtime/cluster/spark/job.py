@@ -1,4 +1,4 @@
-"""The job of an epoch, and clients on executors."""
+"""The Spark job of an epoch, and the clients of a session."""
 
 from __future__ import annotations
 
@@ -35,15 +35,14 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 
-# The epoch's job: one narrow Spark job for a subtopology on a client.
-#
-# Its plan is built once and run in every epoch.
-
 _numbers = itertools.count()
 
 
 class SparkJob:
-    """An EpochJob: one Spark job for all tasks. The first error ends it."""
+    """An EpochJob: one narrow Spark job for all tasks of a subtopology on a client. The first error ends it.
+
+    Its query plan is built once and run in every epoch.
+    """
 
     def __init__(
         self, session: SparkSession, part: Subtopology, client: Client, group: str, in_tasks: bool = False
@@ -63,23 +62,22 @@ class SparkJob:
 
     @property
     def _rows(self) -> DataFrame:
-        """The epoch with all expressions in Spark SQL, which can tell of each record why it fails."""
+        """The query plan with all expressions in Spark SQL, which can name the cause of every failing record."""
         if self._in_sql is None:
             self._in_sql = built(self._part, placed(self._session, self._client.threads, self._client.executor))
         return self._in_sql
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
-        """Run one epoch.
-
-        Returns the tasks' outcomes in plan order. Nothing exists before the driver has committed it.
+        """Run one epoch. Returns the tasks' outcomes in plan order. They have no effect before the driver
+        commits them.
         """
         self._set(plan)
         return tuple(from_json(TaskOutcome, row[0]) for row in self._marked.collect())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try tasks side by side in one job, at most MOST_TRIED, started in their order as threads become free.
+        """Try tasks in parallel in one job, at most MOST_TRIED, started in their order as threads become free.
 
-        Nothing is written. The first failure ends the job, so tasks after it may not have run.
+        Writes nothing. The first failure ends the job, so later tasks may not have run.
         """
         if self._trial_rows is None:
             self._trial_rows = built(self._part, placed(self._session, MOST_TRIED, self._client.executor))
@@ -88,7 +86,7 @@ class SparkJob:
         self._set(replace(plan, threads=tuple(threads), trial=True), group)
         try:
             self._trial_rows.collect()
-        except Exception as error:  # whatever a user's expression or function raises
+        except Exception as error:  # any error of a user's expression or function
             ended = self._ended(group)
             passed = tuple(number for number, fine in ended.items() if fine and number < len(tasks))
             failed = min((number for number, fine in ended.items() if not fine), default=0)
@@ -96,19 +94,19 @@ class SparkJob:
         return Trial(tuple(range(len(tasks))), None)
 
     def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
-        """Ask each SQL step in turn, only on records that have passed the steps before it; then the Python stages."""
-        found: list[int] = []
+        """Check the SQL steps in order, only on records that have passed the steps before; then the Python stages."""
+        failing_numbers: list[int] = []
         for expressions in optimized(self._rows):
-            self._set(plan.with_trial_records(found, only=False))
+            self._set(plan.with_trial_records(failing_numbers, only=False))
             try:
                 failing = expressions.failing()
-            except Exception as error:  # not of an expression: a Python stage before this step may tell
-                return self._told(plan, found) or named_by(self._refused(error), plan)
+            except Exception as error:  # not of an expression: an earlier Python stage may name the record
+                return self._told(plan, failing_numbers) or named_by(self._refused(error), plan)
             if failing and not self._stateless[expressions.stages - 1]:
-                return self._told(plan, found) or self._first(plan, min(failing))
-            found += failing
-        if found:
-            return self._told(plan, found)
+                return self._told(plan, failing_numbers) or self._first(plan, min(failing))
+            failing_numbers += failing
+        if failing_numbers:
+            return self._told(plan, failing_numbers)
         self._set(plan)
         try:
             self._rows.collect()
@@ -117,7 +115,7 @@ class SparkJob:
         return self._failing_in_tasks(plan) if self._in_tasks else ()
 
     def _failing_in_tasks(self, plan: EpochPlan) -> tuple[Failing, ...]:
-        """Records for which a task fails, but not Spark, which looks at a filter behind the step first."""
+        """Records for which a task fails, but not Spark, which evaluates a later filter first."""
         steps = self._part.build(
             placed(self._session, self._client.threads, self._client.executor),
             replace(SparkEngine.of(self._part, True), leaves_out=False),
@@ -131,22 +129,22 @@ class SparkJob:
         return ()
 
     def _refused(self, error: Exception) -> Facts:
-        """The facts about an error in a trial. Raises it, if no record can be the cause."""
+        """The metadata of an error in a trial. Raises the error if no record can be the cause."""
         facts = self.facts(error)
         if facts.kind in ("step", "unknown", "crashed"):
             return facts
         raise error
 
     def reasons(self, plan: EpochPlan, failed: Mapping[TaskKey, Sequence[int]]) -> tuple[Failing, ...]:
-        """Ask the steps on these records alone; then, as joins may need others, on all; then each for its error."""
+        """Run the steps on these records alone; then, as joins may need others, on all; then on single records."""
         numbers = [plan.first_number(task) + number for task, mine in failed.items() for number in mine]
-        told = self._reasons(plan, numbers, {}, alone=True)
-        if len(told) < len(numbers):
-            told = self._reasons(plan, numbers, told, alone=False)
-        return tuple(told[number] if number in told else self._reason(plan, number) for number in numbers)
+        failing = self._reasons(plan, numbers, {}, alone=True)
+        if len(failing) < len(numbers):
+            failing = self._reasons(plan, numbers, failing, alone=False)
+        return tuple(failing[number] if number in failing else self._reason(plan, number) for number in numbers)
 
     def _reason(self, plan: EpochPlan, number: int) -> Failing:
-        """The same for a record for which a step fails only in the plan as Spark has optimized it."""
+        """The cause for a record for which a step fails only in the optimized plan."""
         self._set(plan.with_trial_records([number], only=True))
         try:
             self._rows.collect()
@@ -156,40 +154,42 @@ class SparkJob:
         return Failing.numbered(number, plan, "", cause)
 
     def _told(self, plan: EpochPlan, numbers: Sequence[int], certain: bool = True) -> tuple[Failing, ...]:
-        """The records that fail, each with the step and the reason. `certain`: they fail also without the others."""
-        told = self._reasons(plan, numbers, {}, alone=certain)
-        return tuple(replace(told[number], certain=certain) for number in numbers if number in told)
+        """The failing records with their steps and causes. `certain`: they fail also without the others."""
+        failing = self._reasons(plan, numbers, {}, alone=certain)
+        return tuple(replace(failing[number], certain=certain) for number in numbers if number in failing)
 
     def _first(self, plan: EpochPlan, number: int) -> tuple[Failing, ...]:
-        """The same for the first record that fails behind a store."""
+        """The first failing record behind a store, with its step and cause."""
         task, count = plan.locate(number)
         return self._told(plan.with_max_records_of(task, count + 1), [number], certain=False)
 
     def _reasons(
-        self, plan: EpochPlan, numbers: Sequence[int], told: Mapping[int, Failing], *, alone: bool
+        self, plan: EpochPlan, numbers: Sequence[int], known_failing: Mapping[int, Failing], *, alone: bool
     ) -> dict[int, Failing]:
-        """Why steps cannot process these records, as far as they tell. `alone`: steps get no others.
+        """Number -> step and cause of these records, as far as steps name them. `alone`: steps get no other records.
 
-        `told`: what is known already. No step gets these records.
+        `known_failing`: the result so far. No step gets these records.
         """
-        found = dict(told)
+        failing = dict(known_failing)
         for expressions in written(self._rows):
-            left = {number for number in numbers if number not in found}
+            left = {number for number in numbers if number not in failing}
             if not left:
                 break
-            self._set(plan.with_trial_records(left, only=True) if alone else plan.with_trial_records(found, only=False))
+            self._set(
+                plan.with_trial_records(left, only=True) if alone else plan.with_trial_records(failing, only=False)
+            )
             for row in expressions.errors():
-                if row.number in left and row.number not in found:
+                if row.number in left and row.number not in failing:
                     step, cause = expressions.step, cause_of(row.error)
-                    found[row.number] = Failing.numbered(row.number, plan, step, cause)
-        return found
+                    failing[row.number] = Failing.numbered(row.number, plan, step, cause)
+        return failing
 
     def steps(self) -> Sequence[tuple[str, Callable[[EpochPlan], None]]]:
         """The SQL steps, each as the prefix of the query plan that ends with it."""
         return [(at, partial(self._drain, rows)) for at, rows in _sql_steps(self._rows)]
 
     def facts(self, error: Exception) -> Facts:
-        """The facts from the text of a worker's traceback, or else what Spark says."""
+        """The metadata in a worker's traceback, or else Spark's message."""
         return facts_of(error)
 
     def cancel(self) -> None:
@@ -198,9 +198,9 @@ class SparkJob:
         cancel(self._session, self._running)
 
     def _drain(self, rows: DataFrame, plan: EpochPlan) -> None:
-        """Run a part of the query plan only for its errors: every column is computed, nothing is kept.
+        """Run a part of the query plan for its errors: it computes all columns and drops them.
 
-        Texts that are not UTF-8 are errors here, as they are where rows leave Spark (`pipe.TextError`).
+        Strings that are not UTF-8 are errors, as where rows leave Spark (`pipe.TextError`).
         """
         from pyspark.sql import functions
 
@@ -212,7 +212,7 @@ class SparkJob:
         rows.select(*checked).write.format("noop").mode("overwrite").save()
 
     def _ended(self, group: str) -> dict[int, bool]:
-        """The Spark tasks of a job group that have ended on their own: number -> whether it succeeded."""
+        """Number -> success of the Spark tasks of a job group that were not cancelled."""
         context = self._session.sparkContext
         scala: Any = context._jsc.sc()
         scala.listenerBus().waitUntilEmpty()  # the status store is updated asynchronously
@@ -222,17 +222,16 @@ class SparkJob:
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
                 tasks = scala.statusStore().taskList(stage, 0, MOST_TRIED)
-                found = [tasks.apply(number) for number in range(tasks.size())]
+                tasks_of_stage = [tasks.apply(number) for number in range(tasks.size())]
                 ended |= {
-                    task.index(): task.status() == "SUCCESS" for task in found if task.status() in ("SUCCESS", "FAILED")
+                    task.index(): task.status() == "SUCCESS"
+                    for task in tasks_of_stage
+                    if task.status() in ("SUCCESS", "FAILED")
                 }
         return ended
 
     def _set(self, plan: EpochPlan, group: str | None = None) -> None:
-        """Set the plan of the next job.
-
-        Properties belong to the calling thread, as jobs of several units run side by side.
-        """
+        """Set the plan of the next job of the calling thread: jobs of several units run in parallel."""
         self._running = group or self._group
         if self._given_up:  # Spark would wait for the client's executor until its locality wait ends
             raise ClientLostError(plan.application, self._client.name)
@@ -243,34 +242,32 @@ class SparkJob:
 
 
 def _sql_steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
-    """The named SQL steps of a query plan in order, each as the DataFrame that ends with it."""
+    """(step, DataFrame that ends with it) of a query plan's SQL steps, in order."""
     from pyspark.sql import DataFrame as Frame
 
     session = rows.sparkSession
     dataset: Any = session.sparkContext._jvm.org.apache.spark.sql.classic.Dataset
-    found: list[tuple[str, DataFrame]] = []
+    steps: list[tuple[str, DataFrame]] = []
 
     def visit(plan: Any) -> None:
         children = plan.children()
         for number in range(children.size()):
             visit(children.apply(number))
         if plan.getClass().getSimpleName() == "SubqueryAlias":
-            found.append((plan.identifier().name(), Frame(dataset.ofRows(session._jsparkSession, plan), session)))
+            steps.append((plan.identifier().name(), Frame(dataset.ofRows(session._jsparkSession, plan), session)))
 
     visit(rows._jdf.queryExecution().analyzed())
-    return found
+    return steps
 
-
-# The clients of a Spark session: its executors, or virtual clients of the driver in local mode.
 
 SETTLING_SECONDS = 1.5
-"""If the number of executors is unknown: how long no new one must come until those present count as all."""
+"""If the number of executors is unknown: the time without a new one after which all are present."""
 
 REGISTERING_SECONDS = 60.0
-"""The age of a Spark application from which an executor that has not come is no longer waited for."""
+"""The age of a Spark application after which missing executors are not waited for."""
 
 FIRST_SECONDS = 300.0
-"""How long the first executor may take, as a cluster may have to start machines or load images for it."""
+"""How long the first executor may take: a cluster may have to start machines or load images."""
 
 
 class NoExecutorsError(HeadwaterError):
@@ -279,15 +276,15 @@ class NoExecutorsError(HeadwaterError):
     def __init__(self, master: str) -> None:
         super().__init__(
             f"{master} has started no executor within {FIRST_SECONDS / 60:.0f} minutes",
-            "look at the cluster's free resources",
+            "check the cluster's free resources",
         )
         self.master = master
 
 
 def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
-    """The clients of a session by name: its executors, or in local mode `count` virtual ones that share the cores.
+    """The clients of a session: its executors, or in local mode `count` virtual ones that share the cores.
 
-    Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError if none comes.
+    Waits for the executors of a cluster, which register one by one. Raises NoExecutorsError if none registers.
     """
     if not has_executors(session.sparkContext.master):
         cores = session.sparkContext.defaultParallelism
@@ -297,12 +294,12 @@ def clients_of(session: SparkSession, count: int) -> tuple[Client, ...]:
 
 
 def has_executors(master: str) -> bool:
-    """Whether a master runs the work on executors, which keep state on their own machines' disks."""
+    """Whether a master has executors, which keep state on their own machines."""
     return not master.startswith("local") or master.startswith("local-cluster")
 
 
 def local_state(settings: Settings) -> Path | None:
-    """The folder of the stores, if clients run on this machine; None if executors keep them on theirs.
+    """The directory of the stores if clients run on this machine; None if executors keep them on theirs.
 
     If this process has a session, its master decides, because a run uses that session whatever the profile says.
     Otherwise the profile decides.
@@ -314,30 +311,30 @@ def local_state(settings: Settings) -> Path | None:
 
 
 def _registered(session: SparkSession) -> dict[str, Executor]:
-    """The executors, once all that the application asked for have come, or no more come."""
+    """The executors, once all requested ones have registered, or no more register."""
     begun = settled = time.monotonic()
     age = time.time() - session.sparkContext.startTime / 1000
     asked = asked_for(session.sparkContext.master, dict(session.sparkContext.getConf().getAll()))
-    found = executors(session)
-    while asked is None or len(found) < asked:
+    present = executors(session)
+    while asked is None or len(present) < asked:
         now = time.monotonic()
-        if not found and now - begun > FIRST_SECONDS:
+        if not present and now - begun > FIRST_SECONDS:
             raise NoExecutorsError(session.sparkContext.master)
         overdue = asked is None or age + now - begun > REGISTERING_SECONDS
-        if found and overdue and now - settled > SETTLING_SECONDS:
+        if present and overdue and now - settled > SETTLING_SECONDS:
             break
         time.sleep(0.05)
-        before, found = found, executors(session)
-        if found.keys() != before.keys():
+        before, present = present, executors(session)
+        if present.keys() != before.keys():
             settled = time.monotonic()
-    return found
+    return present
 
 
 def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
-    """How many executors a Spark application asks its cluster for; None if its settings do not say.
+    """The number of executors that a Spark application requests; None if its settings do not determine it.
 
-    `settings`: Spark's, by their full names. Source: Spark's configuration page. A standalone cluster starts as many as
-    `spark.cores.max` has room for. With dynamic allocation it is what Spark begins with; more may join later.
+    `settings`: Spark's, by full names. Source: Spark's configuration page. A standalone cluster starts as many as fit
+    into `spark.cores.max`. With dynamic allocation it is Spark's first number; more may join later.
     """
     if settings.get("spark.dynamicAllocation.enabled", "").lower() == "true":
         first = ("dynamicAllocation.minExecutors", "dynamicAllocation.initialExecutors", "executor.instances")
@@ -352,6 +349,6 @@ def asked_for(master: str, settings: Mapping[str, str]) -> int | None:
 
 
 def driver_jvm(session: SparkSession) -> Owner | None:
-    """The process that runs the workers of virtual clients; None if this machine cannot see it."""
+    """The process that runs the workers of virtual clients; None if it is not visible on this machine."""
     jvm: Any = session.sparkContext._jvm
     return Owner.from_pid(jvm.java.lang.ProcessHandle.current().pid())

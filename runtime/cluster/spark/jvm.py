@@ -73,7 +73,7 @@ class Jvm:
         SparkContext._ensure_initialized(gateway=gateway)
 
     def end(self) -> None:
-        """End it, if nothing has been connected to it."""
+        """End a JVM without a connection."""
         self.process.terminate()
         self.process.communicate()
         self._settings.unlink(missing_ok=True)
@@ -90,15 +90,15 @@ class Jvm:
 def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jvm:
     """Start the JVM with its settings in a private file in `folder`. `log`: a file for its stderr, or None.
 
-    PySpark itself would put them on the command line, which everybody on the machine can read. The JVM gets a session
-    of its own: a signal to this process's group, such as Ctrl-C in a terminal, must not end Spark before the open epoch
-    is committed. The JVM ends with this process in any case, because it then reads the end of its standard input.
+    PySpark itself would put the settings on the command line, which all users of the machine can read. The JVM gets a
+    session of its own: a signal to this process's group, such as Ctrl-C in a terminal, must not end Spark before the
+    open epoch is committed. The JVM ends with this process, because its standard input ends then.
 
     Raises OSError.
     """
     path = _settings_in(folder)
     path.touch(mode=0o600)
-    # JSON's escapes are valid in a file of Java properties, and cover all that needs escaping there.
+    # JSON's escapes are valid in a file of Java properties, and sufficient.
     own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the context gets the others
     path.write_text("".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in own.items()), "ascii")
     home = spark_home()
@@ -122,11 +122,11 @@ def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jv
 
 
 def spark_home() -> str:
-    """The folder of Spark: that of the environment, else the one that comes with PySpark, which is not imported yet."""
-    found = find_spec("pyspark")
-    assert found is not None
-    assert found.submodule_search_locations is not None
-    return os.environ.get("SPARK_HOME") or found.submodule_search_locations[0]
+    """The directory of Spark: SPARK_HOME, else that of the installed PySpark, which is not imported yet."""
+    spec = find_spec("pyspark")
+    assert spec is not None
+    assert spec.submodule_search_locations is not None
+    return os.environ.get("SPARK_HOME") or spec.submodule_search_locations[0]
 
 
 def _settings_in(folder: Path) -> Path:
@@ -137,8 +137,6 @@ def _answer_in(folder: Path) -> Path:
     return folder / "connection"
 
 
-# Finds out whether Spark's JVM is gone and which signal has ended it, from an error and by asking the JVM itself.
-
 NO_ANSWER = "Answer from Java side is empty"
 """py4j's message if the JVM ends during a call."""
 
@@ -147,38 +145,37 @@ _ENDING_SECONDS = 10.0
 
 
 class SparkEndedError(ClusterEndedError):
-    """Spark's JVM is gone, and with it the session. What was committed remains.
+    """Spark's JVM has ended, and with it the session. All commits remain.
 
-    `by`: the signal that has ended it; None where that is not known. The kernel sends SIGKILL where memory is short.
+    `by`: the signal that has ended it; None if unknown. The kernel sends SIGKILL when memory is short.
     """
 
     def __init__(self, by: signal.Signals | None = None) -> None:
         if by is None or by == signal.SIGKILL:
-            message = "Spark's JVM has ended; was it killed, for want of memory?"
-            again = "if it ends again, see what the system's log says of it, and raise `driver.memory` in the profile"
+            message = "Spark's JVM has ended; was it killed, for lack of memory?"
+            again = "if it ends again, check the system's log, and raise `driver.memory` in the profile"
         else:
             message = f"Spark's JVM was ended by {by.name}"
             again = "to end a run, send the signal to headwater's own process: it commits the open epoch first"
-        super().__init__(message, f"run again: it goes on from the last commit; {again}")
+        super().__init__(message, f"run again: it resumes from the last commit; {again}")
         self.by = by
 
     @property
     def for_memory(self) -> bool:
-        """Whether it may have been killed for want of memory."""
+        """Whether it may have been killed for lack of memory."""
         return self.by is None or self.by == signal.SIGKILL
 
     @classmethod
     def of(cls, error: Exception) -> SparkEndedError | None:
-        """The end of the JVM, if that has caused an error."""
+        """The error for the end of the JVM, if that has caused `error`; else None."""
         return cls(_ending_signal()) if has_ended(error) else None
 
 
 def has_ended(error: Exception) -> bool:
-    """Whether an error was caused by the end of the JVM, or by its being about to end.
+    """Whether the end of the JVM, or its shutdown, has caused an error.
 
-    A JVM that was sent SIGTERM stops Spark first, so errors of Java come from that. After its end, py4j answers most
-    calls as if the JVM lacked what was asked for ("scala does not exist in the JVM"). So the JVM is asked for something
-    that it certainly has.
+    After SIGTERM a JVM stops Spark first, which raises Java errors. After its end, py4j raises errors for most calls as
+    if the JVM lacked the class ("scala does not exist in the JVM"). So a class is called that it certainly has.
     """
     from py4j.protocol import Py4JError, Py4JNetworkError
     from pyspark.errors import PySparkException
@@ -192,7 +189,7 @@ def has_ended(error: Exception) -> bool:
 
 @contextmanager
 def ignoring_a_gone_jvm() -> Iterator[None]:
-    """For the end of a session: if the JVM is gone, there is nothing to stop."""
+    """A context for the end of a session: if the JVM has ended, there is nothing to stop."""
     from py4j.protocol import Py4JError
 
     with suppress(Py4JError, OSError, EOFError):
@@ -212,7 +209,9 @@ def telling_of_a_gone_jvm() -> Iterator[None]:
 
 
 def quiet_py4j() -> None:
-    """Silence py4j, which logs a stack trace for each call to a JVM that is gone. The caller reports the end once."""
+    """Silence py4j, which logs a stack trace for every call to a JVM that has ended. The caller reports the
+    end once.
+    """
     logging.getLogger().addFilter(_not_of_py4j)
 
 
@@ -221,21 +220,21 @@ def _not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _lasts() -> bool:
-    """Whether the JVM answers, and is not about to end."""
+    """Whether the JVM responds, and is not shutting down."""
     from py4j.protocol import Py4JError
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
     if gateway is None:
-        return True  # there is none that could be gone
+        return True  # there is no JVM
     try:
         return not gateway.jvm.org.apache.spark.util.ShutdownHookManager.inShutdown()
-    except (Py4JError, OSError, TypeError):  # TypeError: py4j takes a name for that of a package, which is not called
+    except (Py4JError, OSError, TypeError):  # TypeError: py4j takes the name for a package, which cannot be called
         return False
 
 
 def _ending_signal() -> signal.Signals | None:
-    """The signal that has ended the JVM, or is ending it; None where this process has not started it, or none has."""
+    """The signal that has ended the JVM, or is ending it; None without one, or if this process has not started it."""
     from pyspark import SparkContext
 
     started: subprocess.Popen[bytes] | None = getattr(SparkContext._gateway, "proc", None)
@@ -245,12 +244,10 @@ def _ending_signal() -> signal.Signals | None:
         code = started.wait(_ENDING_SECONDS)
     except subprocess.TimeoutExpired:
         return None
-    # Python gives the signal as a negative number. A JVM that ends in order has a shell's form of it as its exit code.
+    # Python returns the signal as a negative number. A JVM that shuts down has 128 + signal as its exit code.
     number = -code if code < 0 else code - 128
     return signal.Signals(number) if number in set(signal.Signals) else None
 
-
-# Checks for a Java that Spark 4 can run on, before anything of Spark is imported.
 
 MINIMUM = 17
 """Spark 4 runs on Java 17 and later (Spark 4.0 migration guide)."""
@@ -260,16 +257,16 @@ _HOME = "JAVA_HOME"
 
 
 class JavaError(HeadwaterError):
-    """There is no Java, or it is too old. `found`: its version, None if there is none."""
+    """Java is missing or too old. `found`: its version; None if it is missing."""
 
-    def __init__(self, message: str, found: str | None) -> None:
+    def __init__(self, message: str, version: str | None) -> None:
         super().__init__(
             message,
             f"set JAVA_HOME to the folder of a JDK or JRE {MINIMUM} or later, or unset it and put one on the PATH"
             if os.environ.get(_HOME)
             else f"install a JDK or JRE {MINIMUM} or later and put it on the PATH, or set JAVA_HOME to its folder",
         )
-        self.found = found
+        self.found = version
 
 
 @dataclass(frozen=True)
@@ -285,10 +282,10 @@ def _executable() -> str:
     home = os.environ.get(_HOME)
     needed = f"Spark needs Java {MINIMUM} or later, and "
     if not home:
-        found = shutil.which("java")
-        if found is None:
+        executable = shutil.which("java")
+        if executable is None:
             raise JavaError(f"{needed}there is no java on the PATH", None)
-        return found
+        return executable
     candidate = Path(home) / "bin" / "java"
     if not Path(home).exists():
         raise JavaError(f"{needed}JAVA_HOME is {home}, which is not there", None)
@@ -298,19 +295,19 @@ def _executable() -> str:
 
 
 def check_java() -> Java:
-    """Find the Java that Spark would start.
+    """Find the Java that Spark would start, before anything of Spark is imported.
 
-    Raises JavaError if there is none, if it does not start, or if it is older than 17.
+    Raises JavaError if it is missing, does not start, or is older than 17.
     """
     executable = _executable()
     try:
         asked = subprocess.run([executable, "-version"], capture_output=True, text=True, check=False)
     except OSError as error:
         raise JavaError(f"Spark needs Java, and {executable} does not start: {error.strerror}", None) from error
-    found = re.search(r'version "([^"]+)"', asked.stderr + asked.stdout)
-    if found is None:
+    match = re.search(r'version "([^"]+)"', asked.stderr + asked.stdout)
+    if match is None:
         raise JavaError(f"Spark needs Java {MINIMUM} or later, and {executable} does not say its version", None)
-    version = found.group(1)
+    version = match.group(1)
     numbers = [int(part) for part in re.findall(r"\d+", version)] or [0]
     major = numbers[1] if numbers[0] == 1 and len(numbers) > 1 else numbers[0]
     if major < MINIMUM:
@@ -318,24 +315,23 @@ def check_java() -> Java:
     return Java(executable, version)
 
 
-# What SIGTERM and SIGHUP do while Spark starts: they end the process, which says so and leaves nothing behind.
-
 _SIGNALS = (signal.SIGTERM, signal.SIGHUP)
 
 
 def end_start_by_signal(folder: Path, process: subprocess.Popen[bytes]) -> Callable[[], None]:
-    """Handle the signals until what is returned is called, on the main thread.
+    """End the process by SIGTERM or SIGHUP while Spark starts, with a message and without leftovers.
 
-    The JVM is killed, with what it has begun, and then the folder removed, in which it would still write. The process
-    ends by the signal. One that somebody handles already, or ignores, as below `nohup`, is left alone.
+    It kills the JVM with its child processes, then removes the folder, and ends by the signal. Signals that are handled
+    or ignored already, as under `nohup`, are not touched. Returns a function that ends the handling, to be called on
+    the main thread.
     """
     if threading.current_thread() is not threading.main_thread():
         return lambda: None
-    mine = [each for each in _SIGNALS if signal.getsignal(each) == signal.SIG_DFL]
+    mine = [number for number in _SIGNALS if signal.getsignal(number) == signal.SIG_DFL]
     owner, stderr = os.getpid(), os.dup(2)  # the start's own stderr goes to a file
 
     def end(number: int, _: FrameType | None) -> None:
-        if os.getpid() == owner:  # and no child of this process
+        if os.getpid() == owner:  # not in a child of this process
             with suppress(OSError):
                 os.killpg(process.pid, signal.SIGKILL)  # it has a session of its own
             with suppress(ChildProcessError):
@@ -347,53 +343,52 @@ def end_start_by_signal(folder: Path, process: subprocess.Popen[bytes]) -> Calla
         signal.raise_signal(number)
         os._exit(128 + number)  # the first process of a container is not ended by it
 
-    for each in mine:
-        signal.signal(each, end)
+    for number in mine:
+        signal.signal(number, end)
 
     def over() -> None:
         if threading.current_thread() is not threading.main_thread():
-            return  # no other may put the handlers away
-        for each in mine:
-            if signal.getsignal(each) is end:
-                signal.signal(each, signal.SIG_DFL)
+            return  # other threads cannot set handlers
+        for number in mine:
+            if signal.getsignal(number) is end:
+                signal.signal(number, signal.SIG_DFL)
         with suppress(OSError):
             os.close(stderr)
 
     return over
 
 
-# A folder for the files that a process gives to Spark, and for Spark's own temporary files.
+# The folder of the files that a process gives to Spark, and of Spark's own temporary files.
 #
-# It is removed when the process ends. If the process was killed, the next one removes it.
-#
-# A process holds a lock on its folder, which the kernel releases when the process ends in any way. A process id would
-# not do, because containers that share a folder for temporary files each have their own ids. Programs that remove old
-# temporary files respect such a lock, too (https://systemd.io/TEMPORARY_DIRECTORIES).
+# It is removed when the process ends. If the process was killed, the next one removes it. A process has a lock on its
+# folder, which the kernel releases at the end of the process. A process id does not suffice, because containers that
+# share a directory for temporary files have ids of their own. Programs that remove old temporary files respect such a
+# lock, too (https://systemd.io/TEMPORARY_DIRECTORIES).
 
 _PREFIX = "headwater-spark-"
 
 _LONGEST_SOCKET = 103
-"""Bytes that the path of a socket may have: on Linux 107, on macOS 103."""
+"""The most bytes of a socket's path: on Linux 107, on macOS 103."""
 
 
 def spark_folder() -> Path:
-    """Create a folder for this user only. Remove folders of processes that are gone. Raises OSError."""
+    """Create a folder for this user only. Removes folders of dead processes. Raises OSError."""
     for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
         with suppress(OSError):  # another user's, or another process is removing it
             _remove_left(path)
     while True:
         folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
-        if _locked(folder) is not None:  # else another process took it for an abandoned one
+        if _locked(folder) is not None:  # else another process has removed it as a leftover
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             return folder
 
 
 def sockets_in(folder: Path) -> dict[str, str]:
-    """Settings with which the JVM and its Python processes talk through files of a folder of this user; none if its
-    path is too long for that.
+    """Settings for Unix sockets between the JVM and its Python processes, in a folder of this user; empty if its path
+    is too long.
 
-    Over TCP a job takes 35 ms longer, a third of a small epoch (docs/internals/measurements.md). Neither side asks the
-    system to send small writes at once, so it keeps them back until the one before is confirmed, which may take 40 ms.
+    Over TCP a job takes 35 ms longer, a third of a small epoch (docs/internals/measurements.md): neither side sets
+    TCP_NODELAY, so the system delays small writes until the one before is acknowledged, which may take 40 ms.
     """
     if len(os.fsencode(folder / ".12345678-1234-1234-1234-123456789abc.sock")) > _LONGEST_SOCKET:
         return {}
@@ -401,7 +396,7 @@ def sockets_in(folder: Path) -> dict[str, str]:
 
 
 def _remove_left(folder: Path) -> None:
-    """Remove a folder whose process is gone. Raises OSError."""
+    """Remove the folder of a dead process. Raises OSError."""
     handle = _locked(folder)
     if handle is not None:
         try:
@@ -411,7 +406,7 @@ def _remove_left(folder: Path) -> None:
 
 
 def _locked(folder: Path) -> int | None:
-    """An open, locked handle of a folder of this user; None if another process has the lock or has removed the folder.
+    """An open, locked handle of a folder of this user; None if another process has locked or removed it.
 
     Raises OSError if it is not a folder.
     """
@@ -421,9 +416,9 @@ def _locked(folder: Path) -> int | None:
         return None
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Between `open` and `flock` another process may have removed the folder and made a new one of this name.
-        found, there = os.fstat(handle), folder.stat()
-        if os.path.samestat(found, there) and stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid():
+        # Between `open` and `flock` another process may have replaced the folder by a new one of this name.
+        opened, there = os.fstat(handle), folder.stat()
+        if os.path.samestat(opened, there) and stat.S_ISDIR(there.st_mode) and there.st_uid == os.getuid():
             return handle
     except (BlockingIOError, FileNotFoundError):
         pass

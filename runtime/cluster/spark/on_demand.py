@@ -1,4 +1,4 @@
-"""A Spark session for a project that starts when it is first needed, to analyze expressions or for a run."""
+"""The Spark session of a project, which starts when it is first needed: to analyze expressions, or for a run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
 
 class SparkOnDemand:
-    """The compiler's analyzer and the session of a run. `given`: a session of the caller.
+    """The compiler's analyzer and the session of a run.
 
-    `starting`: told before Spark starts for what only it computes, in a line that says what this is.
-
-    A given session stays open, and so does one that this process had before.
+    `given`: a session of the caller. `starting`: called before Spark starts, with a line that says what for. A given
+    session stays open, and so does one that this process had before.
     """
 
     def __init__(
@@ -39,9 +38,9 @@ class SparkOnDemand:
 
     @contextmanager
     def beginning(self) -> Iterator[None]:
-        """Have the JVM start meanwhile, and end it if nobody has asked for the session.
+        """Start the JVM in the background, and end it if the session was not needed.
 
-        What is wrong with the start is raised by `session`, if it comes to that.
+        `session` raises the errors of the start.
         """
         from .session import begin_start
 
@@ -56,7 +55,7 @@ class SparkOnDemand:
                 self._begun = None
 
     def because(self, reason: str) -> None:
-        """Say what Spark is needed for, before it is asked for."""
+        """Set what Spark is needed for, before `session`."""
         self._because = reason
 
     def session(self) -> SparkSession:
@@ -80,9 +79,9 @@ class SparkOnDemand:
         return self._started
 
     def analyze(self, requests: Sequence[tuple[str, str]]) -> Sequence[str | Refused]:
-        """The type of each (expression, columns as DDL) as DDL, or a refusal; see `SparkAnalyzer.analyze`.
+        """The types of (expression, columns as DDL) as DDL, or their mistakes; see `SparkAnalyzer.analyze`.
 
-        Raises SparkEndedError, and whatever `session` raises.
+        Raises SparkEndedError, and the errors of `session`.
         """
         from .analyzer import SparkAnalyzer
         from .jvm import telling_of_a_gone_jvm

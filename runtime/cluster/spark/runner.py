@@ -52,7 +52,7 @@ def _main(
             with recording_trace(given.trace, chosen, observer) as (settings, watched):
                 results = _run(topology, settings, given.until_caught_up, watched)
     except (HeadwaterError, OSError, MemoryError, KeyboardInterrupt) as failed:
-        return _told(failed, log)
+        return _report(failed, log)
     except Exception:
         sys.excepthook = readable_traceback
         raise
@@ -64,8 +64,8 @@ def _main(
     return 1 if results.failed else 0
 
 
-def _told(failed: BaseException, log: JsonLines | None) -> int:
-    """Tell of the error that has ended everything; the exit code."""
+def _report(failed: BaseException, log: JsonLines | None) -> int:
+    """Report the error that has ended the run. Returns the exit code."""
     if isinstance(failed, OSError | MemoryError):
         failed = MachineError.from_error(failed)
     if log is not None:
@@ -83,7 +83,7 @@ def _print_error(error: object) -> None:
 
 @contextmanager
 def _log(log_format: str) -> Iterator[JsonLines | None]:
-    """Lines of JSON on stdout, where nothing else is printed until the block ends; None for text."""
+    """The JSON log on stdout, on which nothing else is printed until the block ends; None for text."""
     from ...driver.json_lines import JsonLines
 
     if log_format == "text":
@@ -96,7 +96,7 @@ def _log(log_format: str) -> Iterator[JsonLines | None]:
 
 @contextmanager
 def _observer(metrics_port: int | None, log: JsonLines | None) -> Iterator[Observer]:
-    """What watches the run. Raises PortTakenError."""
+    """The observer of the run. Raises PortTakenError."""
     from ...driver.counters import Observers
     from ...driver.event_texts import Lines
     from ...observe.metrics import served
@@ -116,13 +116,13 @@ def _observer(metrics_port: int | None, log: JsonLines | None) -> Iterator[Obser
 def _arguments(topology: Topology) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=f"Runs {topology.application} until interrupted.")
     parser.add_argument("--until-caught-up", action="store_true", help="end once all committed input is consumed")
-    parser.add_argument("--continue", action="store_true", dest="go_on", help="compute no result again if it may go on")
-    parser.add_argument("--log-path", type=Path, help="folder of the embedded log")
-    parser.add_argument("--state-dir", type=Path, help="folder of the clients' state")
+    parser.add_argument("--continue", action="store_true", dest="go_on", help="rebuild no result that may continue")
+    parser.add_argument("--log-path", type=Path, help="directory of the embedded log")
+    parser.add_argument("--state-dir", type=Path, help="directory of the clients' state")
     parser.add_argument("--clients", type=int, help="virtual clients in local mode")
     parser.add_argument("--engine", choices=get_args(ExpressionEngine), help="what computes expressions")
     parser.add_argument("--metrics-port", type=int, help="serve metrics for Prometheus on this port of 127.0.0.1")
-    parser.add_argument("--trace", type=Path, help="write what each epoch did when, for viewers of traces")
+    parser.add_argument("--trace", type=Path, help="write a trace of all epochs, for viewers of traces")
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="of the events of the run")
     return parser
 
@@ -144,7 +144,7 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
 
 
 def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer: Observer) -> RunResults:
-    """Start Spark and run the topology on it. If the log refuses the topology, Spark is not started."""
+    """Start Spark and run the topology on it. Spark is not started if the topology cannot start."""
     from ...driver.runs import refused, run_topologies
     from ...driver.stopping import stopping
     from ...observe.lineage import reporting_lineage
@@ -153,8 +153,8 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer
     from .jvm import ignoring_a_gone_jvm
     from .session import start_session
 
-    with reporting_lineage(settings.lineage, [topology], observer, until_caught_up=until_caught_up) as told:
-        results = refused([topology], settings, local_state(settings), told, until_caught_up=until_caught_up)
+    with reporting_lineage(settings.lineage, [topology], observer, until_caught_up=until_caught_up) as watched:
+        results = refused([topology], settings, local_state(settings), watched, until_caught_up=until_caught_up)
         if results is not None:
             return results
         session = start_session(settings.spark, topology.application)
@@ -164,7 +164,7 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer
                 settings,
                 SparkCluster(session, settings.deadline_ms, in_tasks=settings.engine == "task"),
                 until_caught_up=until_caught_up,
-                observer=told,
+                observer=watched,
                 stop=stop,
             )
         with ignoring_a_gone_jvm():
@@ -172,13 +172,11 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer
         return results
 
 
-# Spark's advice to change its settings, which its messages end with. Headwater fixes these settings.
-
 _ADVICE = re.compile(r'\s*If (?:necessary|you want)\b[^\n]*?\bset "?spark\.[\w.]+"? to [^\n]*?\.(?=\s|$)')
 
 
 def without_advice(message: str) -> str:
-    """The message without such sentences: `If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error.`
-    Other advice (`Use try_divide ...`) can be followed, and stays.
+    """A message of Spark without advice to change settings, which Headwater pins: `If necessary set
+    "spark.sql.ansi.enabled" to "false" to bypass this error.` Other advice (`Use try_divide ...`) stays.
     """
     return _ADVICE.sub("", message)

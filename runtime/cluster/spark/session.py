@@ -1,4 +1,4 @@
-"""The session of Spark."""
+"""The Spark session of a run: its settings, its start, and the errors of a failed start."""
 
 from __future__ import annotations
 
@@ -45,8 +45,6 @@ from .worker import PLAN_PROPERTY
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-
-# Settings of a Spark session: what a profile makes of them, and which a given session lacks.
 
 DEFAULTS: Mapping[str, str] = {
     "spark.driver.memory": "2g",
@@ -96,8 +94,8 @@ class SessionError(HeadwaterError):
 
     def __init__(self, differences: Mapping[str, tuple[str, str]]) -> None:
         listed = "".join(
-            f"\n  - {name} is {found!r}, not {needed!r}" if needed else f"\n  - {name} is set, to {found!r}"
-            for name, (needed, found) in differences.items()
+            f"\n  - {name} is {present!r}, not {needed!r}" if needed else f"\n  - {name} is set, to {present!r}"
+            for name, (needed, present) in differences.items()
         )
         super().__init__(
             f"with this Spark session expressions would give other results:{listed}",
@@ -117,7 +115,7 @@ class ConnectError(HeadwaterError):
 
 
 def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
-    """The Spark settings of a profile's `spark:` section, with Headwater's own. `master` is `spark.master`.
+    """The Spark settings of a profile's `spark:` section, and Headwater's own. `master` is `spark.master`.
 
     Raises SettingError for a pinned setting with another value, ConnectError for a `remote`.
     """
@@ -138,39 +136,36 @@ def settings_of(profile: Mapping[str, Any]) -> dict[str, str]:
 
 
 def differences(session: SparkSession) -> dict[str, tuple[str, str]]:
-    """Pinned settings that this session lacks: name -> (needed, found). Legacy settings must be unset: ""."""
-    found = {name: session.conf.get(name, "") or "" for name in PINNED}
-    wrong = {name: (PINNED[name], value) for name, value in found.items() if value != PINNED[name]}
+    """Name -> (needed, found) of pinned settings with other values in a session. Legacy settings must be unset: ""."""
+    present = {name: session.conf.get(name, "") or "" for name in PINNED}
+    wrong = {name: (PINNED[name], value) for name, value in present.items() if value != PINNED[name]}
     return wrong | {name: ("", value) for name, value in session.conf.getAll.items() if name.startswith(LEGACY)}
 
 
 def require_fitting(session: SparkSession) -> None:
-    """Refuse a session in which an expression would mean something else. Raises SessionError."""
+    """Check that expressions mean the same in a session. Raises SessionError."""
     wrong = {name: pair for name, pair in differences(session).items() if name in EXPRESSIONS or not pair[0]}
     if wrong:
         raise SessionError(wrong)
 
 
-# Explains a failed start of Spark in one sentence, from the error and from what the JVM printed.
-
-
 class SparkStartError(HeadwaterError):
-    """Spark did not start. `cause`: what it says."""
+    """Spark did not start: `cause`, one sentence from the error or from the JVM's output."""
 
     def __init__(self, cause: str, hint: str | None = None) -> None:
         home = os.environ.get("SPARK_HOME")
         super().__init__(
             f"Spark has not started: {shortened(cause)}",
             hint
-            or "look at the `spark:` section of the profile"
-            + (f", and at SPARK_HOME, which is {home}" if home else "")
-            + f"; {SPARK_LOG}=WARN in the environment shows all that Spark says",
+            or "check the `spark:` section of the profile"
+            + (f", and SPARK_HOME, which is {home}" if home else "")
+            + f"; {SPARK_LOG}=WARN in the environment shows Spark's log",
         )
         self.cause = cause
 
 
 class PortInUseError(SparkStartError):
-    """Other programs use the port of one of Spark's services: `setting`, `port`, and the next `retries` ports, too."""
+    """Other programs use the port of a Spark service (`setting`, `port`), and the next `retries` ports."""
 
     def __init__(self, setting: str, port: int, retries: int) -> None:
         ports = f"ports {port} to {port + retries} are" if retries else f"port {port} is"
@@ -199,7 +194,7 @@ def starting(path: Path | None = None) -> Iterator[None]:
 def _stderr_to(path: Path) -> Iterator[None]:
     """Redirect stderr to the end of a file, in which the JVM writes too."""
     sys.stderr.flush()
-    # The descriptor and not `sys.stderr`, for whatever the start begins.
+    # The descriptor and not `sys.stderr`, for child processes of the start.
     kept = os.dup(2)
     try:
         with path.open("ab") as file:
@@ -213,14 +208,14 @@ def _stderr_to(path: Path) -> Iterator[None]:
 _JAVA_ERROR = re.compile(
     r"^(?:: |Caused by: |Exception in thread \"\w+\" )?[\w.$]+(?:Exception|Error): (?P<text>\S.*)$", re.M
 )
-"""How Java prints an error, and how py4j prints one of Java's."""
+"""A Java error as Java and py4j print it."""
 
 _GATEWAY_EXITED = "JAVA_GATEWAY_EXITED"
-"""pyspark's error if the JVM ended before a connection. The JVM has then printed the reason."""
+"""pyspark's error if the JVM ended before a connection. The JVM has printed the cause then."""
 
 
 _NO_CAUSE = ("Picked up", "WARN", "Using Spark's default log4j", "Setting default log level", "To adjust logging level")
-"""The beginnings of lines that every start may print."""
+"""The starts of lines that every start may print."""
 
 _PORT_IN_USE = re.compile(
     r"(?:Address already in use|Failed to bind to \S+): Service '(?P<service>[\w.]+)' "
@@ -233,11 +228,11 @@ _PORTS = {
     "SparkUI": "spark.ui.port",
     "org.apache.spark.network.netty.NettyBlockTransferService": "spark.blockManager.port",
 }
-"""The setting with the port of each service."""
+"""Service -> setting with its port."""
 
 
 def start_error(error: Exception, said: str) -> SparkStartError:
-    """The error for a failed start. `said`: what the JVM printed."""
+    """The error for a failed start. `said`: the output of the JVM."""
     taken = _PORT_IN_USE.search(str(error)) or _PORT_IN_USE.search(said)
     if taken is not None and taken["service"] in _PORTS:
         return PortInUseError(_PORTS[taken["service"]], int(taken["port"]), int(taken["retries"]))
@@ -245,19 +240,17 @@ def start_error(error: Exception, said: str) -> SparkStartError:
 
 
 def start_cause(error: Exception, said: str) -> str:
-    """The reason of a failed start in one line. `said`: what the JVM printed."""
+    """The cause of a failed start in one line. `said`: the output of the JVM."""
     text = str(error)
     if _GATEWAY_EXITED in text or has_ended(error):
         text = said
     elif isinstance(error, OSError):
         return MachineError.from_error(error).message
-    if (found := _JAVA_ERROR.search(text)) is not None:
-        return found["text"]
+    if (match := _JAVA_ERROR.search(text)) is not None:
+        return match["text"]
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith(_NO_CAUSE)]
-    return lines[0] if lines else "its JVM has ended and left no message; was it killed, for want of memory?"
+    return lines[0] if lines else "its JVM has ended without a message; was it killed, for lack of memory?"
 
-
-# Starts the Spark session of a run: pinned settings, fair scheduler pools, and the comparison that `debug` shows.
 
 _OFF = "OFF"
 """The level of Spark's own log unless a user asks for more."""
@@ -268,7 +261,7 @@ POOLS = ("epochs", "restore")
 
 
 class LogLevelError(HeadwaterError):
-    """Spark's own log is asked for with a level that it does not have: `level`."""
+    """The level of Spark's own log is none of its levels: `level`."""
 
     def __init__(self, level: str) -> None:
         super().__init__(
@@ -280,8 +273,8 @@ class LogLevelError(HeadwaterError):
 
 @dataclass(frozen=True)
 class BegunStart:
-    """A start of Spark that has begun. `level`: of Spark's own log. `folder`: for its files; None if Spark runs
-    already in this process. `jvm`: its JVM; None if there is one already.
+    """A running start of Spark. `level`: of Spark's own log. `folder`: of its files; None if Spark runs already in this
+    process. `jvm`: the new JVM; None if there is one already.
     """
 
     settings: Mapping[str, str]
@@ -289,15 +282,15 @@ class BegunStart:
     folder: Path | None = None
     jvm: Jvm | None = None
     over: Callable[[], None] = lambda: None
-    """Called once, when it has ended: then signals are no longer those of the start."""
+    """Called once at the end of the start, which then handles no signals any more."""
 
     @property
     def log(self) -> Path | None:
-        """The file with what the JVM prints; None if a user wants to see that."""
+        """The file with the output of the JVM; None if a user wants to see it."""
         return self.folder / "spark.log" if self.folder is not None and self.level == _OFF else None
 
     def end(self) -> None:
-        """End the JVM, which nobody needs after all."""
+        """End the JVM, which is not needed."""
         if self.jvm is not None:
             self.jvm.end()
         self.over()

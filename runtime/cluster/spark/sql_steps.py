@@ -1,4 +1,4 @@
-"""Steps that Spark computes."""
+"""The SQL steps of generated code, as Spark computes them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 
-# A check of query columns: a text that is not UTF-8 is an error, anywhere in the value.
-
-
 def checked_text(column: Column, data_type: DataType) -> Column:
-    """The column, computed only for its errors. Nulls and maps come out different."""
+    """The column with an error for every string that is not UTF-8, at any depth. Nulls and maps are not preserved."""
     from pyspark.sql import functions, types
 
     match data_type:
@@ -28,18 +25,17 @@ def checked_text(column: Column, data_type: DataType) -> Column:
             parts = (checked_text(column.getField(field.name), field.dataType) for field in fields)
             return functions.struct(*(part.alias(f"_{number}") for number, part in enumerate(parts)))
         case types.ArrayType(elementType=element):
-            return functions.transform(column, lambda each: checked_text(each, element))
+            return functions.transform(column, lambda item: checked_text(item, element))
         case types.MapType(keyType=key, valueType=item):
             keys = checked_text(functions.map_keys(column), types.ArrayType(key))
             return functions.struct(keys, checked_text(functions.map_values(column), types.ArrayType(item)))
     return column
 
 
-# Floats of which equal ones look the same, as `records.keys.normal_key` has them, for columns of Spark.
-
-
 def normal_floats(column: Column, data_type: DataType) -> Column:
-    """The column with 0.0 in place of -0.0, like `records.keys.normal_key`. Other types are unchanged."""
+    """The column with 0.0 for -0.0, as in `records.keys.normal_key`, so that equal floats are identical. Other types
+    are unchanged.
+    """
     from pyspark.sql import functions
     from pyspark.sql.types import ArrayType, DoubleType, FloatType, StructType
 
@@ -64,22 +60,22 @@ def _holds_floats(data_type: DataType) -> bool:
     return isinstance(data_type, FloatType | DoubleType)
 
 
-# The SQL steps of generated code. Each takes the pipe's rows and returns them after one step.
+# A step takes the rows of a pipe and returns them.
 #
-# A pipe is a DataFrame with `_kind`, `_ts`, `_order`, `_meta` and data. It is *flat* if one flow is in it: the data are
-# that flow's columns. It is *tagged* if there are several: each flow is one struct column `@<flow>`, and in a data row
+# A pipe is a DataFrame with `_kind`, `_ts`, `_order`, `_meta` and data. It is *flat* if it has one flow: the data are
+# the columns of the flow. It is *tagged* if it has several: a flow is one struct column `@<flow>`, and in a data row
 # exactly one of these is not null. Control rows (`_kind < 0`) pass every step unchanged. So no predicate may fold to a
 # constant false, because Spark would then drop the stages before it.
 #
-# `flow` names the edge on which a step works. It is omitted while the pipe is flat. `keep` names the columns that pass
-# unchanged (None: all that are not replaced). Every function marks its place in the YAML with `alias(at)`. This costs
-# nothing at run time, and lets the engine find a failed step in the analyzed plan.
+# `flow`: the edge of a step, omitted while the pipe is flat. `keep`: the columns that pass unchanged (None: all that
+# are not replaced). `at`: `file:line` of the step, with which it aliases the result. This costs nothing at run time,
+# and identifies a failed step in the analyzed plan.
 
 META = tuple(name for name, _ in pipe.META)
-"""The names of the columns that come first in every pipe."""
+"""The names of the first columns of every pipe."""
 
 _ONLY = ""
-"""The name that the flow of a flat pipe gets while a step needs it tagged."""
+"""The name of the flow of a flat pipe while a step needs it tagged."""
 
 
 def where(rows: DataFrame, condition: str, *, flow: str | None = None, table: bool = False, at: str = "") -> DataFrame:
@@ -108,7 +104,7 @@ def select(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """Compute value columns (name -> SQL). Of the other columns only `keep` stays, and `key` (new -> old name).
+    """Compute value columns (name -> SQL). Of the other columns only `keep` and `key` (new -> old name) stay.
 
     Nothing is evaluated for a null value, which stays null. With `null_values` it is evaluated with null columns.
     """
@@ -148,9 +144,9 @@ def explode(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """One record for each element of an array (`columns`: new column -> SQL), in order.
+    """One record per element of an array (`columns`: new column -> SQL), in order.
 
-    Null and empty arrays give none.
+    Null and empty arrays give no record.
     """
     (column, elements) = next(iter(columns.items()))
     mine, other = _guards(flow)
@@ -171,9 +167,9 @@ def branch(
     flow: str | None = None,
     at: str = "",
 ) -> DataFrame:
-    """Send each record to the first of `branches` (edge, condition) whose condition is true; None is always true.
+    """Send a record to the first of `branches` (edge, condition) with a true condition; None is always true.
 
-    Records that match none are dropped, and so are those of branches outside of `into`, which nobody reads.
+    Records without a match are dropped, and so are those of branches outside of `into`, which have no readers.
     """
     rows, flow = _tagged(rows, flow)
     read = [name for name, _ in branches] if into is None else list(into)
@@ -190,7 +186,7 @@ def branch(
 def fork(
     rows: DataFrame, into: Sequence[str], *, keep: Sequence[str] | None = None, flow: str | None = None, at: str = ""
 ) -> DataFrame:
-    """Give each reader its own copy of every record, in the order of `into`."""
+    """Give all readers their own copies of every record, in the order of `into`."""
     rows, flow = _tagged(rows, flow)
     copies = ", ".join(str(number) for number in range(len(into)))
     copy = _expr(f"explode(IF({_tag(flow)} IS NULL, array(0), array({copies})))").alias("_copy")
@@ -208,7 +204,7 @@ def merge(
 
 
 def ordered(rows: DataFrame, flows: Mapping[str, Sequence[str]]) -> DataFrame:
-    """The rows with exactly these flows and these columns in this order, as the next stage expects them."""
+    """The rows with exactly these flows and columns in this order, as the next stage expects them."""
     if len(flows) == 1:
         (columns,) = flows.values()
         return rows.select(*_meta(rows), *(_column(name) for name in columns))
@@ -267,7 +263,7 @@ def _guards(flow: str | None) -> tuple[str, str]:
 
 
 def _open(rows: DataFrame, flow: str | None) -> DataFrame:
-    """The rows with the columns of `flow` beside the structs, so that SQL can name them as the user wrote them."""
+    """The rows with the columns of `flow` besides the structs, so that SQL can use the user's names."""
     if flow is None:
         return rows
     from pyspark.sql import functions
@@ -294,7 +290,7 @@ def _tagged(rows: DataFrame, flow: str | None) -> tuple[DataFrame, str]:
 
 
 def _flattened(rows: DataFrame) -> DataFrame:
-    """The pipe, flat again if one flow is left."""
+    """The pipe, flat if it has only one flow."""
     tags = _tags(rows)
     return _open(rows, tags[0][1:]).drop(tags[0]) if len(tags) == 1 else rows
 

@@ -1,4 +1,4 @@
-"""What a stage needs in a Python worker of Spark: the plan that the job carries, the log and the stores."""
+"""The plan, the log and the stores of a stage in a Python worker of Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ...ir.topology import PluginRef
 from ...tasks.plan import EpochPlan
 
 PLAN_PROPERTY = "headwater.plan"
-"""The job-local property that carries a plan to the workers. It changes while the query plan stays the same."""
+"""The job-local property with the plan for the workers. It changes while the query plan stays the same."""
 
 
 @contextmanager

@@ -1,7 +1,7 @@
-"""The process from which Spark forks its Python workers, with everything imported that a stage needs.
+"""The process from which Spark forks its Python workers, with all imports of a stage.
 
-Spark starts a worker for each Python stage of each thread of a client. Imports cost a worker most of a second of CPU;
-a fork of this process has them already. The imported objects are also excluded from garbage collection, which Spark
+Spark starts a worker per Python stage and thread of a client. Imports cost a worker most of a second of CPU; a fork of
+this process has them already. The imported objects are also excluded from garbage collection, which Spark
 runs in every worker after every task. An epoch of few records then takes half the CPU.
 
 Of the imported libraries only jemalloc and OpenBLAS start threads, and both handle a fork correctly. Stores and logs

@@ -1,7 +1,7 @@
-"""What Spark's driver learns about an error in the epoch's job: the facts from a worker, or what Spark says.
+"""Metadata of an error in the epoch's job, from a worker or from Spark's message.
 
-From an exception in a worker Spark brings only the text of its traceback to the driver. So the last exception that a
-worker raises has the facts as one line of JSON in its text, and the driver reads them from there.
+Of an exception in a worker, the driver of Spark gets only the text of the traceback. So the last exception that a
+worker raises has its metadata as one line of JSON in its text, which the driver parses.
 """
 
 from __future__ import annotations
@@ -22,30 +22,30 @@ _CRASHED = "Python worker exited unexpectedly"
 """Spark's message for a worker that was killed or crashed."""
 
 _ENDED = re.compile(rf"{_CRASHED} \(crashed\)(?P<told>: *(?:Fatal Python error: (?P<crash>[^\n]+))?)?")
-"""The same, and what Python's fault handler told of it, if it was on."""
+"""The message with the output of Python's fault handler, if that was on."""
 
 UNKNOWN_SIGNAL = "unknown signal"
-"""What a worker has died of where nothing is told, also not that it was not its own fault."""
+"""The crash of a worker without any output, also not that of a fault handler without a fault."""
 
 _FRAME = re.compile(r'^\s*File "(?P<path>functions/[^"\n]+)", line (?P<line>\d+) in (?P<name>\S+)', re.MULTILINE)
-"""A call in a project's functions, as Python's fault handler prints it: the last call first."""
+"""A call in a project's functions, as Python's fault handler prints it, the last call first."""
 
 _AGAIN = (
-    "nothing of this epoch is committed; run again: it goes on from the last commit. If its worker dies again, look "
-    "for what ends it: code that calls `os._exit`, a package in C, or want of memory"
+    "nothing of this epoch is committed; run again: it resumes from the last commit. If its worker dies again, find "
+    "the cause: code that calls `os._exit`, a package in C, or a lack of memory"
 )
 
 _FATAL = re.compile(r"java\.lang\.(?P<name>StackOverflowError|OutOfMemoryError)(?:: (?P<text>[^\n]*))?")
 """Errors of the JVM that a value can cause."""
 
 _TOO_LARGE = re.compile(r"java\.lang\.OutOfMemoryError|\bOversizedAllocationException\b")
-"""Errors of the JVM that rows can cause together, though each may be none too large."""
+"""Errors of the JVM that rows can cause together, though no single one is too large."""
 
 _THREADS = re.compile(r"java\.lang\.OutOfMemoryError: [Uu]nable to create (?:new )?native thread")
-"""An error of the JVM that no value causes: the machine gives it no further thread."""
+"""An error of the JVM that no value causes: the system gives it no further thread."""
 
 _JAVA = re.compile(r"(?:Caused by)?: (?P<error>[\w.$]+(?:Exception|Error))(?:: (?P<text>.*))?$")
-"""How py4j prints an error of Java, and Java the cause of one."""
+"""A Java error as py4j prints it, and a cause as Java does."""
 
 _STACK = (
     "the value is too long for an expression that calls itself for each part of it (java.lang.StackOverflowError); "
@@ -54,7 +54,7 @@ _STACK = (
 
 
 def facts_of(error: Exception) -> Facts:
-    """The facts about an error that Spark raised in the driver for a job."""
+    """The metadata of an error that Spark has raised in the driver for a job."""
     if (said := worker_facts(error)) is not None:
         return said
     if (machine := _THREADS.search(str(error))) is not None:
@@ -76,7 +76,7 @@ def facts_of(error: Exception) -> Facts:
 
 
 def _end_of_worker(error: Exception) -> str:
-    """What has ended a worker, as far as it is known, to go on with behind `_CRASHED`."""
+    """The end of a worker as far as it is known, as text after `_CRASHED`."""
     crash, last = crash_of(error), _FRAME.search(str(error))
     if not crash or crash == UNKNOWN_SIGNAL:
         by = "its code has called `os._exit`, or it was killed, as for want of memory"
@@ -86,33 +86,33 @@ def _end_of_worker(error: Exception) -> str:
 
 
 def crash_of(error: Exception) -> str | None:
-    """What the system has ended a worker for, such as `Bus error`; empty where somebody has killed it.
+    """The crash of a worker, such as `Bus error`; empty if it was killed; None if no worker has ended.
 
-    None if no worker has ended. In a session of the user's own Spark may not tell; then it counts as a crash.
+    In a session of the user's own Spark may not report it; then it counts as a crash.
     """
     ended = _ENDED.search(str(error))
     return None if ended is None else ended["crash"] or ("" if ended["told"] else UNKNOWN_SIGNAL)
 
 
 def worker_facts(error: BaseException) -> Facts | None:
-    """The facts from a worker, found in an error that Spark raised in the driver; None if it was no worker's error."""
-    found = list(_FACTS.finditer(str(error)))
-    if not found:
+    """The metadata of a worker in an error that Spark has raised in the driver; None if it was no worker's error."""
+    matches = list(_FACTS.finditer(str(error)))
+    if not matches:
         return None
     try:
-        # The last one: errors that are chained before it may contain a record's own text.
-        return from_json(Facts, found[-1]["facts"])
-    except (ValueError, TypeError):  # cut off by Spark
+        # The last one: earlier chained errors may contain a record's own text.
+        return from_json(Facts, matches[-1]["facts"])
+    except (ValueError, TypeError):  # truncated by Spark
         return None
 
 
 def cause_of(text: str) -> str:
-    """An error of an expression, as Java prints it, in a line that helps a user."""
+    """An error of an expression, from Java's text, as one line for a user."""
     return _cause(f": {text}")
 
 
 def _cause(text: str) -> str:
-    """The root of one of Spark's errors, in a line that helps a user."""
+    """The root cause of a Spark error as one line for a user."""
     if (fatal := _FATAL.search(text)) is not None:
         if fatal["name"] == "StackOverflowError":
             return _STACK
@@ -124,8 +124,8 @@ def _cause(text: str) -> str:
     if any(line.startswith("Traceback ") for line in lines):
         raised = [line for line in lines if _RAISED.match(line)]
         return raised[-1] if raised else lines[0]
-    java = [found for line in lines if (found := _JAVA.match(line))]
-    if java:  # the first that Spark has a name for, else the one at the bottom
-        best = next((found for found in java if (found["text"] or "").startswith("[")), java[-1])
+    java = [match for line in lines if (match := _JAVA.match(line))]
+    if java:  # the first with a Spark error class, else the root
+        best = next((match for match in java if (match["text"] or "").startswith("[")), java[-1])
         return without_advice(best["text"] or best["error"])
     return without_advice(lines[0]) if lines else ""

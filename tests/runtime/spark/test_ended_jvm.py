@@ -109,7 +109,7 @@ def test_jvm_killed_while_spark_starts_or_between_topologies_is_told_and_the_nex
         ended = headwater(root, "run", "--until-caught-up", jvm_killed_before=point)
 
         assert ended.code == 1
-        assert "error: Spark has not started: its JVM has ended and left no message; was it killed" in ended.output
+        assert "error: Spark has not started: its JVM has ended without a message; was it killed" in ended.output
         assert "Traceback" not in ended.output
 
     ended = headwater(

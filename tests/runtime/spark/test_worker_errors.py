@@ -99,4 +99,4 @@ Current thread 0x00007f2d (most recent call first):
 def test_worker_that_died_is_told_with_what_has_ended_it_and_how_it_goes_on(told: str, cause: str) -> None:
     facts = facts_of(RuntimeError(CRASHED + told))
     assert (facts.kind, facts.cause) == ("crashed", cause)
-    assert facts.hint.startswith("nothing of this epoch is committed; run again: it goes on from the last commit")
+    assert facts.hint.startswith("nothing of this epoch is committed; run again: it resumes from the last commit")

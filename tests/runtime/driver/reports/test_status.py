@@ -70,7 +70,7 @@ def test_unknown_fields_of_the_same_version_are_ignored() -> None:
 def test_status_of_a_newer_version_is_refused_with_what_to_do() -> None:
     text = status(version=VERSION + 1).to_text()
 
-    with pytest.raises(NewerStatusError, match=f"shop-sales is run by a newer version .* format {VERSION + 1}") as raised:
+    with pytest.raises(NewerStatusError, match=f"is run by a newer version .* format {VERSION + 1}") as raised:
         RunStatus.from_text("shop-sales", text)
     assert raised.value.hint == "use the version that runs it"
 

@@ -13,7 +13,7 @@ from headwater.runtime.cluster.spark.jvm import SparkEndedError
 def test_jvm_that_the_kernel_may_have_killed_is_told_with_its_memory(by: signal.Signals | None) -> None:
     error = SparkEndedError(by)
 
-    assert "for want of memory?" in error.message
+    assert "for lack of memory?" in error.message
     assert "raise `driver.memory`" in (error.hint or "")
 
 

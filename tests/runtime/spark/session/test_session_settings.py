@@ -69,7 +69,7 @@ def test_dynamic_allocation_that_would_remove_executors_with_stores_is_refused(
         (
             RuntimeError("[JAVA_GATEWAY_EXITED] exited"),
             "",
-            "its JVM has ended and left no message; was it killed, for want of memory?",
+            "its JVM has ended without a message; was it killed, for lack of memory?",
         ),
         (FileNotFoundError(2, "No such file or directory", "/no/bin/spark-submit"), "",
          "/no/bin/spark-submit: No such file or directory"),
