@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import pytest
+from shop import DAILY, last_values
 
 from headwater import Project
 
-if TYPE_CHECKING:
-    pass
-from shop import DAILY, last_values
 
-
-@pytest.mark.spark
 def test_state_that_was_removed_is_restored(built: Project) -> None:
     built.clean(state=True)
     assert last_values(built.query("sales_by_day")) == DAILY

@@ -10,7 +10,7 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pyspark
@@ -64,13 +64,11 @@ def test_run_that_failed_raises_the_sentences_of_what_failed() -> None:
     RunResults(0, 1.0, (good,)).check()
 
 
-@pytest.mark.spark
 def test_built_scaffold_has_the_results(built: Project) -> None:
     assert last_values(built.read("daily_sales")) == DAILY
     assert last_values(built.query("sales_by_day")) == DAILY
 
 
-@pytest.mark.spark
 def test_second_build_finds_nothing_to_do(built: Project) -> None:
     results = built.build()
 
@@ -78,7 +76,6 @@ def test_second_build_finds_nothing_to_do(built: Project) -> None:
     assert results.applications[0].status == "caught_up"
 
 
-@pytest.mark.spark
 def test_run_results_have_the_form_of_their_schema(built: Project) -> None:
     written = json.loads((built.root / "target" / "run_results.json").read_text())
     schema = json.loads((ROOT / "schemas" / "run_results.json").read_text())
@@ -94,7 +91,6 @@ def test_run_results_have_the_form_of_their_schema(built: Project) -> None:
     assert sum(task["counts"]["seconds"]["operators"] for task in tasks) > 0
 
 
-@pytest.mark.spark
 def test_records_appended_after_a_build_are_taken_up_by_the_next(built: Project) -> None:
     order = {"order_id": 11, "product": "tea", "quantity": 2, "price": 1.5, "ordered_at": "2024-05-03T12:00:00Z"}
     built.append("orders", [order])
@@ -103,7 +99,6 @@ def test_records_appended_after_a_build_are_taken_up_by_the_next(built: Project)
     assert last_values(built.query("sales_by_day")) == {**DAILY, ("tea", "2024-05-03"): (1, 3.0)}
 
 
-@pytest.mark.spark
 def test_full_refresh_computes_everything_again_and_metrics_are_served_meanwhile(built: Project) -> None:
     scraped: list[str] = []
 
@@ -123,27 +118,25 @@ def test_full_refresh_computes_everything_again_and_metrics_are_served_meanwhile
     assert sum(1 for _ in built.read("daily_sales")) == len(DAILY)
 
 
-@pytest.mark.spark
-def test_topology_whose_output_was_read_is_not_refreshed_alone(built: Project, spark_session: SparkSession) -> None:
+def test_topology_whose_output_was_read_is_not_refreshed_alone(built: Project, local: Any) -> None:
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
-    project = Project(built.root, session=spark_session)
+    project = Project(built.root, session=local)
     project.build()
     assert sum(1 for _ in project.read("best_days")) == 3
 
     with pytest.raises(ReaderError) as raised:
-        Project(built.root, session=spark_session, select=["sales"]).full_refresh()
+        Project(built.root, session=local, select=["sales"]).full_refresh()
     assert raised.value.missing == ("shop-best_days",)
     assert "add best_days to --select" in str(raised.value.hint)
 
-    Project(built.root, session=spark_session, select=["sales+"]).full_refresh()
+    Project(built.root, session=local, select=["sales+"]).full_refresh()
     assert readers(EmbeddedLog(built.root / ".headwater" / "log"), ["orders"]) == []
 
 
-@pytest.mark.spark
-def test_renamed_topology_that_says_what_it_was_goes_on(built: Project, spark_session: SparkSession) -> None:
+def test_renamed_topology_that_says_what_it_was_goes_on(built: Project, local: Any) -> None:
     renamed = built.root / "topologies" / "sales.yml"
     renamed.write_text(renamed.read_text().replace("topology: sales", "topology: revenue\nwas: sales"))
-    project = Project(built.root, session=spark_session)
+    project = Project(built.root, session=local)
 
     (planned,) = project.plan().applications
     assert [(change.kind, str(change.verdict)) for change in planned.changes] == [("topology.renamed", "compatible")]
@@ -164,14 +157,11 @@ def test_renamed_topology_that_says_what_it_was_goes_on(built: Project, spark_se
     assert "shop-revenue" in tasks.output
 
 
-@pytest.mark.spark
-def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_says(
-    built: Project, spark_session: SparkSession
-) -> None:
+def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_says(built: Project, local: Any) -> None:
     renamed = built.root / "topologies" / "sales.yml"
     renamed.write_text(renamed.read_text().replace("topology: sales", "topology: revenue"))
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
-    project = Project(built.root, session=spark_session)
+    project = Project(built.root, session=local)
 
     failed = project.run(until_caught_up=True, check=False)
     for result in failed.applications:
@@ -181,7 +171,7 @@ def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_sa
     assert last_values(project.read("daily_sales")) == DAILY  # the old result is there meanwhile
     with pytest.raises(WriterChangedError):
         project.query("sales_by_day")
-    Project(built.root, session=spark_session, select=["revenue+"]).full_refresh()
+    Project(built.root, session=local, select=["revenue+"]).full_refresh()
     project.run(until_caught_up=True)
 
     log = EmbeddedLog(built.root / ".headwater" / "log")
@@ -190,13 +180,12 @@ def test_renamed_topology_is_refused_until_it_is_fully_refreshed_as_the_error_sa
     assert sum(1 for _ in project.read("best_days")) == 3
 
 
-@pytest.mark.spark
-def test_flow_moved_to_another_topology_takes_its_topic_with_it(built: Project, spark_session: SparkSession) -> None:
+def test_flow_moved_to_another_topology_takes_its_topic_with_it(built: Project, local: Any) -> None:
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
-    Project(built.root, session=spark_session).run(until_caught_up=True)
+    Project(built.root, session=local).run(until_caught_up=True)
     (built.root / "topologies" / "good_days.yml").write_text(BEST_DAYS.replace("topology: best", "topology: good"))
     (built.root / "topologies" / "best_days.yml").write_text(BEST_DAYS.replace("to: best_days", "to: other_days"))
-    project = Project(built.root, session=spark_session)
+    project = Project(built.root, session=local)
     assert sum(1 for _ in project.read("best_days")) == 3  # of its writer so far
 
     project.run(until_caught_up=True)
@@ -205,7 +194,6 @@ def test_flow_moved_to_another_topology_takes_its_topic_with_it(built: Project, 
     assert project.plan().changes == ()
 
 
-@pytest.mark.spark
 def test_application_that_runs_elsewhere_is_not_fully_refreshed(built: Project) -> None:
     client = next((built.root / ".headwater" / "state").iterdir()).name
     with StateDirectory(built.root / ".headwater" / "state", client, "shop-sales").lock(), pytest.raises(LockError):
@@ -246,9 +234,8 @@ class StopAtTheFirstCommit:
             self.stop.set()
 
 
-@pytest.mark.spark
-def test_stopped_run_has_committed_what_it_did_and_the_next_goes_on(shop: Path, spark_session: SparkSession) -> None:
-    project = Project(shop, session=spark_session)
+def test_stopped_run_has_committed_what_it_did_and_the_next_goes_on(shop: Path, local: Any) -> None:
+    project = Project(shop, session=local)
     project.seed()
     observer = StopAtTheFirstCommit()
 

@@ -15,8 +15,9 @@ from shop import DAILY, last_values
 
 @pytest.mark.spark
 def test_results_are_spark_frames_of_the_declared_types(built: Project, spark_session: SparkSession) -> None:
-    stored = built.query("sales_by_day").to_spark()
-    read = built.read("daily_sales").to_spark(spark_session)
+    project = Project(built.root, session=spark_session)
+    stored = project.query("sales_by_day").to_spark()
+    read = project.read("daily_sales").to_spark(spark_session)
 
     assert stored.schema.simpleString() == (
         "struct<product:string,window_start:timestamp,window_end:timestamp,orders:bigint,revenue:double,"
@@ -27,11 +28,10 @@ def test_results_are_spark_frames_of_the_declared_types(built: Project, spark_se
         found = {(row.product, row.window_start): (row.orders, row.revenue) for row in frame.collect()}
         assert len(found) == len(DAILY)
         assert sorted(found.values()) == sorted(DAILY.values())
-    assert built.query("sales_by_day").to_pandas()["revenue"].sum() == sum(revenue for _, revenue in DAILY.values())
-    assert built.read("orders", limit=0).to_spark().schema["price"].dataType.simpleString() == "double"
+    assert project.query("sales_by_day").to_pandas()["revenue"].sum() == sum(revenue for _, revenue in DAILY.values())
+    assert project.read("orders", limit=0).to_spark().schema["price"].dataType.simpleString() == "double"
 
 
-@pytest.mark.spark
 def test_query_of_a_built_store_selects_by_key_and_time(built: Project) -> None:
     second_of_may = 1714608000000
 

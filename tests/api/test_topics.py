@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
+from shop import DAILY, last_values
 
 from headwater import HeadwaterError, Project, UnknownNameError
 from headwater.runtime.log.errors import TopicChangedError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-from shop import DAILY, last_values
 
 
 def test_appended_rows_are_read_back(shop: Path) -> None:
@@ -75,11 +72,10 @@ def test_unknown_topic_raises(shop: Path) -> None:
         Project(shop).read("nothing")
 
 
-@pytest.mark.spark
-def test_changed_seed_with_full_refresh_restarts_what_has_read_it(built: Project, spark_session: SparkSession) -> None:
+def test_changed_seed_with_full_refresh_restarts_what_has_read_it(built: Project, local: Any) -> None:
     with (built.root / "seeds" / "orders.csv").open("a") as file:
         file.write("11,tea,2,1.5,2024-05-03T12:00:00Z\n")
-    project = Project(built.root, session=spark_session)
+    project = Project(built.root, session=local)
 
     (seeded,) = project.seed(full_refresh=True)
 
@@ -89,13 +85,10 @@ def test_changed_seed_with_full_refresh_restarts_what_has_read_it(built: Project
     assert last_values(project.read("daily_sales")) == {**DAILY, ("tea", "2024-05-03"): (1, 3.0)}
 
 
-@pytest.mark.spark
-def test_topic_with_other_partitions_gets_its_records_put_there_by_the_next_run(
-    built: Project, spark_session: SparkSession
-) -> None:
+def test_topic_with_other_partitions_gets_its_records_put_there_by_the_next_run(built: Project, local: Any) -> None:
     topics = built.root / "topics" / "orders.yml"
     topics.write_text(topics.read_text().replace("partitions: 2", "partitions: 7", 1))
-    project = Project(built.root, session=spark_session)
+    project = Project(built.root, session=local)
 
     moved = [each for each in project.plan().changes if each.kind == "topic.repartitioned"]
     assert {each.what for each in moved} == {"its 10 records are put into 7 partitions instead of 2"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
@@ -15,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from waiting import wait_until
+
+from headwater import Project
 
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -91,7 +92,7 @@ class Reader:
 
     def settled(self) -> bool:
         """Whether the run has done all that there is: tasks run, and each record that was appended has come through."""
-        found = json.loads(self.printed("headwater tasks --format json"))["applications"][0]
+        found = Project(self.folder).tasks()[0].to_json()
         tasks = [task for client in found["run"]["clients"] for task in client["tasks"]]
         through = self.output.read_text("utf-8").count("/by_day: commit ")
         return (
