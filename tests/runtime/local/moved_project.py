@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from local_application import PROJECT, Part, part
-from recomputed_project import COUNT, SUM, RecomputedProject
+from recomputed_project import COUNT, SUM, RecomputedProject, temporary
 from summing import OTHERS, PARTITIONS, TOTALS, WORDS
 
 from headwater.runtime.chosen_plugins import ChosenPlugins
@@ -108,3 +110,17 @@ class MovedProject(RecomputedProject):
             for topic in self.defined.topics()
         }
         return {**found, "store": self.rows(state)}
+
+
+def moved_from_the_start(flows: Mapping[str, tuple[str, ...]], records: range) -> Mapping[str, Sequence[Any]]:
+    """What a project comes to whose flows were there from the start."""
+    return _result(tuple(flows.items()), records)
+
+
+@cache
+def _result(flows: tuple[tuple[str, tuple[str, ...]], ...], records: range) -> Mapping[str, Sequence[Any]]:
+    with temporary() as folder:
+        other = MovedProject(Path(folder), defined=Layout(dict(flows)))
+        other.append(records)
+        other.went_well()
+        return other.result()

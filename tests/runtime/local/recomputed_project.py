@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pyarrow as pa
@@ -183,9 +187,31 @@ class RecomputedProject:
 
 def begun_project(folder: Path, defined: Definition | None = None) -> RecomputedProject:
     """A project that has run, and that has got more records since. `defined`: as it is defined from now on."""
-    begun = RecomputedProject(folder)
+    shutil.copytree(_begun().name, folder)
+    return RecomputedProject(folder, defined=defined or Definition())
+
+
+def temporary() -> TemporaryDirectory[str]:
+    """A folder beside those of the tests, for what several tests need: it goes when the process ends."""
+    return TemporaryDirectory(dir=os.environ.get("PYTEST_DEBUG_TEMPROOT"))
+
+
+@cache
+def _begun() -> TemporaryDirectory[str]:
+    """The same project, which is made once and copied for each test."""
+    folder = temporary()
+    begun = RecomputedProject(Path(folder.name))
     begun.append(range(20))
     begun.went_well()
     begun.append(range(20, 40))
-    begun.defined = defined or begun.defined
-    return begun
+    return folder
+
+
+@cache
+def result_from_the_start(defined: Definition) -> Mapping[str, Sequence[Any]]:
+    """What `begun_project` would be, had it been defined so from the start."""
+    with temporary() as folder:
+        other = RecomputedProject(Path(folder), defined=defined)
+        other.append(range(40))
+        other.went_well()
+        return other.result()

@@ -103,7 +103,7 @@ def test_store_that_comes_back_after_deletions_were_dropped_is_restored_from_not
         assert rows_of(app, KNOWN, "named", None) == [row]
 
 
-@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize("log", ["sparse", pytest.param("embedded", marks=pytest.mark.soak)])
 def test_standbys_and_tasks_that_move_have_no_row_that_was_deleted(application: Make, log: str) -> None:
     kept, cleaned = application(named()), application(named(), log=log, clean=True)
     for turn in range(3):

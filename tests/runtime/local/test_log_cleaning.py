@@ -86,7 +86,7 @@ def both(application: Make, *parts: object, log: str = "embedded") -> tuple[Loca
     return application(*parts, log=log), application(*parts, log=log, clean=True)
 
 
-@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize("log", ["sparse", pytest.param("embedded", marks=pytest.mark.soak)])
 def test_what_comes_of_a_cleaned_log_is_what_comes_of_one_that_keeps_everything(application: Make, log: str) -> None:
     kept, cleaned = both(application, summed(), named(), log=log)
     for turn in range(3):
@@ -143,7 +143,7 @@ def test_rows_of_windows_that_have_expired_go_from_the_changelog_and_the_others_
 
 
 @pytest.mark.usefixtures("short_slices")
-@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize("log", ["sparse", pytest.param("embedded", marks=pytest.mark.soak)])
 def test_runs_that_are_cut_off_anywhere_lose_nothing_to_cleaning(application: Make, log: str) -> None:
     for seed in range(2):
         app = fed_sums(application(*summed_by_text(), log=log, clean=True))

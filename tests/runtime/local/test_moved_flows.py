@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ended_process import ended_at_commit
 from local_application import Stopping
-from moved_project import BEFORE, MovedProject
+from moved_project import BEFORE, Layout, MovedProject, moved_from_the_start
 from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
@@ -31,12 +32,10 @@ def project(tmp_path: Path) -> MovedProject:
     return begun
 
 
-def fresh(project: MovedProject, records: range = range(40)) -> dict[str, Any]:
+def fresh(project: MovedProject, records: range = range(40)) -> Mapping[str, Any]:
     """What it would be, had its flows been there from the start."""
-    other = MovedProject(project.path.parent / f"fresh-{records.stop}", defined=project.defined)
-    other.append(records)
-    other.went_well()
-    return other.result()
+    assert project.defined == Layout(project.defined.flows)
+    return moved_from_the_start(project.defined.flows, records)
 
 
 LAYOUTS = {
@@ -51,7 +50,17 @@ LAYOUTS = {
 }
 
 
-@pytest.mark.parametrize("layout", LAYOUTS.values(), ids=LAYOUTS)
+FIRST_LAYOUTS = ("with its store", "a topology split in two", "two topologies joined into a new one")
+"""Those that `make test` runs. The others have their kinds of moves one at a time: `make soak` runs them."""
+
+
+@pytest.mark.parametrize(
+    "layout",
+    [
+        pytest.param(layout, marks=[] if name in FIRST_LAYOUTS else [pytest.mark.soak], id=name)
+        for name, layout in LAYOUTS.items()
+    ],
+)
 def test_result_after_a_move_is_that_of_a_project_that_was_so_from_the_start(project, layout):
     project.laid_out(**layout)
     project.went_well()
@@ -100,7 +109,7 @@ def test_plan_names_the_flow_and_both_topologies(project):
     assert judged.recomputed == ("test-two", "test-reader")
 
 
-@pytest.mark.parametrize("commits", range(1, 30, 8))
+@pytest.mark.parametrize("commits", [9, 25, *(pytest.param(each, marks=pytest.mark.soak) for each in (1, 5, 13, 17))])
 def test_move_that_ends_at_any_commit_is_gone_on_with(project, commits):
     project.laid_out(**MOVED)
     stopping = Stopping(commits)
@@ -109,10 +118,12 @@ def test_move_that_ends_at_any_commit_is_gone_on_with(project, commits):
     assert project.result() == fresh(project)
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", [1, 2])
+@pytest.mark.parametrize(
+    ("number", "when"),
+    [(1, "after"), (2, "after"), *(pytest.param(each, "before", marks=pytest.mark.soak) for each in (1, 2))],
+)
 @pytest.mark.parametrize("layout", ["two topologies joined into a new one"])
-def test_move_that_ends_at_a_commit_of_places_is_gone_on_with(project, when, number, layout):
+def test_move_that_ends_at_a_commit_of_places_is_gone_on_with(project, number, when, layout):
     project.laid_out(**LAYOUTS[layout])
     with ended_at_commit(project.app.log, PLACES, number, when):
         project.run()

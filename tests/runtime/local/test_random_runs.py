@@ -23,7 +23,7 @@ IN_ORDER = {f"k{n}": [(x + 1, sum(range(x + 1))) for x in range(RECORDS)] for n 
 
 
 @pytest.mark.usefixtures("short_slices")
-@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize("log", ["sparse", pytest.param("embedded", marks=pytest.mark.soak)])
 @pytest.mark.parametrize(("assignor", "standbys"), [("sticky", 0), ("sticky", 1), ("high_availability", 1)])
 def test_clients_that_come_and_go_while_epochs_fail_cost_no_record(application, log, assignor, standbys):
     for seed in range(3):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from ended_process import ProcessEnded, ended_at_commit
 from local_application import Stopping
-from recomputed_project import COUNT, MAX, SUM, Definition, RecomputedProject, begun_project
+from recomputed_project import COUNT, MAX, SUM, Definition, RecomputedProject, begun_project, result_from_the_start
 from test_rebalance import Story
 from waiting import wait_until
 
@@ -42,12 +42,9 @@ def project(tmp_path: Path) -> RecomputedProject:
     return begun_project(tmp_path / "project")
 
 
-def fresh(project: RecomputedProject) -> dict[str, Any]:
+def fresh(project: RecomputedProject) -> Mapping[str, Any]:
     """What it would be, had it been so from the start."""
-    other = RecomputedProject(project.path.parent / "fresh", defined=project.defined)
-    other.append(range(40))
-    other.went_well()
-    return other.result()
+    return result_from_the_start(project.defined)
 
 
 def test_changed_aggregate_is_computed_again_beside_the_result_and_takes_its_place(project):
@@ -79,7 +76,9 @@ def test_second_run_finds_nothing_changed_restores_nothing_and_drops_the_old_res
     assert project.result() == expected
 
 
-@pytest.mark.parametrize("commits", range(1, 30, 4))
+@pytest.mark.parametrize(
+    "commits", [5, 13, 25, *(pytest.param(each, marks=pytest.mark.soak) for each in (1, 9, 17, 21, 29))]
+)
 def test_recomputation_that_ends_at_any_commit_is_gone_on_with(project, commits):
     project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
     expected = fresh(project)
@@ -90,9 +89,11 @@ def test_recomputation_that_ends_at_any_commit_is_gone_on_with(project, commits)
     assert project.result() == expected
 
 
-@pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("number", [1, 2])
-def test_recomputation_that_ends_at_a_commit_of_places_is_gone_on_with(project, when, number):
+@pytest.mark.parametrize(
+    ("number", "when"),
+    [(1, "after"), (2, "after"), *(pytest.param(each, "before", marks=pytest.mark.soak) for each in (1, 2))],
+)
+def test_recomputation_that_ends_at_a_commit_of_places_is_gone_on_with(project, number, when):
     project.defined = replace(Definition(), aggregates=(*Definition().aggregates, MAX))
     expected = fresh(project)
     with ended_at_commit(project.app.log, PLACES, number, when):

@@ -66,7 +66,7 @@ def by_key(result: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("partitions", [8, 3])
+@pytest.mark.parametrize("partitions", [3, pytest.param(8, marks=pytest.mark.soak)])
 def test_other_partition_count_puts_records_there_and_computes_all_results_again(project, partitions):
     project.shape = replace(project.shape, partitions=partitions)
     said = [what for kind, _, what in changes(project)["test-joins"] if kind == "topic.repartitioned"]
@@ -92,7 +92,7 @@ def test_other_partition_count_puts_records_there_and_computes_all_results_again
     assert project.result() == project.fresh()
 
 
-@pytest.mark.parametrize("commits", [1, 13, 25])
+@pytest.mark.parametrize("commits", [13, *(pytest.param(each, marks=pytest.mark.soak) for each in (1, 25))])
 def test_run_that_ends_at_any_commit_is_gone_on_with(project, commits):
     project.shape = replace(project.shape, partitions=6)
     stopping = Stopping(commits)

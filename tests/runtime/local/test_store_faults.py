@@ -129,8 +129,14 @@ def test_store_that_is_another_between_two_epochs_is_restored(application, happe
     whole(app)
 
 
-@pytest.mark.parametrize("happens", [*FAULTS, older_bytes])
-@pytest.mark.parametrize("something_to_do", [True, False])
+@pytest.mark.parametrize(
+    ("happens", "something_to_do"),
+    [
+        *((each, True) for each in (*FAULTS, older_bytes)),
+        (older_bytes, False),
+        *(pytest.param(each, False, marks=pytest.mark.soak) for each in FAULTS),
+    ],
+)
 def test_store_that_is_another_at_a_start_is_restored(
     application, happens: Callable[[Path], None], something_to_do: bool
 ) -> None:
