@@ -34,15 +34,23 @@ class TopicReader:
 
     `application`: the topic's writer, `<project>-seed` for a topic that is fed from outside. `start`: the offset to
     start at in every partition, None for the first. `as_written`: whether the topic's columns are those that its writer
-    gives it, once it has a record: what an expression gives may not be known here before.
+    gives it, once it has a record: what an expression gives may not be known here before. `state`: of the application,
+    where several topics of it are read: each commit is then read once. By default one of its own.
     """
 
     def __init__(
-        self, log: Log, application: str, topic: Topic, start: int | None = None, *, as_written: bool = False
+        self,
+        log: Log,
+        application: str,
+        topic: Topic,
+        start: int | None = None,
+        *,
+        as_written: bool = False,
+        state: LogState | None = None,
     ) -> None:
         self._log = log
         self._topic = topic
-        self._state = LogState(log.commits(application))
+        self._state = LogState(log.commits(application)) if state is None else state
         self._offsets = dict.fromkeys(range(topic.partitions), start or 0)
         self._columns = topic_schema(topic, headers=True)
         self._as_written = as_written

@@ -25,6 +25,7 @@ from ..ingest.record_form import Sieve, parse_records
 from ..ingest.seed_rows import yielded_rows
 from ..ingest.seeds import SeedSpec, seed_rows
 from ..ir.topology import GlobalTable, PluginRef, Settings, Store, Topic, Topology
+from ..log.state import LogState
 from ..query.rows import GlobalQuery, Row
 from ..query.stores import StoreQuery
 from ..query.topics import TopicReader
@@ -161,6 +162,7 @@ class DrivenTopology:
         )
         self._log = log_of(self.settings)
         self._log.check()
+        self._state = LogState(self._log.commits(topology.application))
 
     @property
     def time(self) -> int:
@@ -197,7 +199,8 @@ class DrivenTopology:
 
     def records(self, topic: Topic) -> list[Record]:
         """All records of a topic that it writes."""
-        return list(TopicReader(self._log, self.topology.application, topic, as_written=True).read())
+        application = self.topology.application
+        return list(TopicReader(self._log, application, topic, as_written=True, state=self._state).read())
 
     def rows(self, subtopology: str, store: Store, key: Mapping[str, Any] | None = None) -> list[Row]:
         """The rows of a store that tasks have. `key`: see `StoreQuery.rows`."""

@@ -27,6 +27,7 @@ from headwater import (
 )
 from headwater.api.topology_test_driver import UnfitRecordsError
 from headwater.cli.commands.init import command as init
+from headwater.runtime.log import state
 from headwater.runtime.testing import driven
 
 ROOT = Path(__file__).parents[2]
@@ -61,6 +62,22 @@ def test_output_is_read_from_where_it_was_read_last(sales: TopologyTestDriver) -
     assert [row.key for row in sales.query("sales_by_day")] == [
         {"product": "tea", "window_start": DAY_MS, "window_end": DAY_MS + 86_400_000}
     ]
+
+
+def test_commits_that_have_been_read_are_not_read_again(
+    sales: TopologyTestDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode, read = state.decode_commit, []
+
+    def decoded(data: bytes) -> Any:
+        read.append(data)
+        return decode(data)
+
+    sales.pipe_input("orders", [{**TEA, "ordered_at": DAY}])
+    first = sales.read_output("daily_sales")
+    monkeypatch.setattr(state, "decode_commit", decoded)
+
+    assert (len(first), sales.read_output("daily_sales"), read) == (1, [], [])
 
 
 def test_time_goes_on_with_records_and_by_advance(sales: TopologyTestDriver) -> None:
