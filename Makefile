@@ -31,6 +31,7 @@ test: $(CLASSES)  ## run all tests but those of soak (needs Java)
 
 soak: $(CLASSES)  ## run the tests that take many minutes (needs Java)
 	@$(PYTEST) -m soak
+	@$(PYTEST) -m 'hypothesis and not soak' --hypothesis-profile soak
 
 check: lint  ## lint, and run the tests that need no Java and are not slow
 	@$(PYTEST) -m 'not spark and not cluster and not slow and not soak'

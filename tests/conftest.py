@@ -52,9 +52,11 @@ LONGEST = (
 """The files that take longest. Begun last, one would run while the other processes have nothing left to do."""
 
 # The same examples each time, so that a red run is about the change. `--hypothesis-profile random` looks for new ones.
-# A busy machine may take as long as it likes for an example. Most tests leave the number of examples to the profile.
+# A busy machine may take as long as it likes for an example. Most tests leave the number of examples to the profile:
+# few for `make test`, and many for `make soak`, which gives these tests another profile.
 UNHURRIED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("repeatable", UNHURRIED, derandomize=True, max_examples=50)
+settings.register_profile("repeatable", UNHURRIED, derandomize=True, max_examples=25)
+settings.register_profile("soak", UNHURRIED, derandomize=True, max_examples=200)
 settings.register_profile("random", UNHURRIED, derandomize=False, max_examples=400)
 settings.load_profile("repeatable")
 

@@ -229,7 +229,7 @@ def test_types_of_generated_expressions_are_those_that_spark_gives(spark_session
     proven = []
 
     # Not shrunk: each try asks Spark, and what fails is one expression of a line.
-    @settings(max_examples=settings.default.max_examples // 10, phases=[Phase.generate])
+    @settings(max_examples=settings.default.max_examples // 5, phases=[Phase.generate])
     @given(st.lists(ASKED, min_size=100, max_size=100))
     def check(cases: list[str]) -> None:
         said = {sql: type_ for sql in cases if (type_ := claimed(sql, COLUMNS)) is not None}

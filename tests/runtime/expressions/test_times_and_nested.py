@@ -291,7 +291,7 @@ def test_each_form_gives_what_spark_gives(spark_session):
     leaves = {name: each[0] for name, each in LEAVES.items()}
     forms = [form.format(**leaves) for forms in FORMS.values() for form in forms]
 
-    @settings(max_examples=settings.default.max_examples // 12, phases=[Phase.generate])
+    @settings(max_examples=settings.default.max_examples // 6, phases=[Phase.generate])
     @given(ROWS)
     def check(records):
         assert compare(asked, table_of(records), forms) == forms
@@ -303,7 +303,7 @@ def test_forms_in_forms_give_what_spark_gives(spark_session):
     asked = Asked(spark_session)
     texts = st.sampled_from(list(FORMS)).flatmap(lambda each: expressions(each, 3))
 
-    @settings(max_examples=settings.default.max_examples // 8, phases=[Phase.generate])
+    @settings(max_examples=settings.default.max_examples // 4, phases=[Phase.generate])
     @given(st.lists(texts, min_size=40, max_size=40), ROWS)
     def check(asked_for, records):
         compare(asked, table_of(records), asked_for)
