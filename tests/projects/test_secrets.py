@@ -6,11 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from headwater.cli.commands.init import command as init
+from headwater.cli.main import main
 
 pytestmark = pytest.mark.spark
 
@@ -61,25 +64,44 @@ shop:
 
 
 def headwater(root: Path, *arguments: str) -> str:
-    """What a command prints. Its temporary files are in a folder beside the project, which it empties."""
+    """What a command prints. Its temporary files are in a folder beside the project, which it empties.
+
+    Those that start Spark are processes of their own.
+    """
     temporary = root.parent / "temporary"
-    temporary.mkdir(exist_ok=True)
-    done = subprocess.run(
-        [sys.executable, "-m", "headwater.cli.main", *arguments],
-        cwd=root,
-        env={**os.environ, **SECRETS, **PATHS, "CLIENTS": "1", "TMPDIR": str(temporary)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    if arguments[0] in ("build", "run", "debug"):
+        done = subprocess.run(
+            [sys.executable, "-m", "headwater.cli.main", *arguments],
+            env={**os.environ, "TMPDIR": str(temporary)},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        code, printed = done.returncode, done.stdout + done.stderr
+    else:
+        called = CliRunner().invoke(main, arguments)
+        code, printed = called.exit_code, called.output
+    assert code == 0, printed
     assert not list(temporary.glob("**/*.properties")), "a file with settings is left"
-    return done.stdout + done.stderr
+    return printed
 
 
-def test_secret_of_a_profile_is_in_no_file_and_in_nothing_that_is_printed(tmp_path: Path) -> None:
+@pytest.fixture
+def secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands find the secrets in the environment, and their folder for temporary files."""
+    for name, value in {**SECRETS, **PATHS, "CLIENTS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+
+
+@pytest.mark.usefixtures("secrets")
+def test_secret_of_a_profile_is_in_no_file_and_in_nothing_that_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     root = tmp_path / "shop"
     init.main(["shop", "--project-dir", str(root)], standalone_mode=False)
+    monkeypatch.chdir(root)
     (root / "events").mkdir()
     (root / "profiles.yml").write_text(PROFILES.replace('"events"', f"{root / 'events'}"))
 
