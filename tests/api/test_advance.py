@@ -172,6 +172,10 @@ class Ticking:
             self.context.forward(Record(key, {"n": row.n, "what": what, "topic": self.context.topic}, time))
 """
 ENGINES = pytest.mark.parametrize("engine", ["task", pytest.param("spark", marks=pytest.mark.spark)])
+TASKS_FIRST = pytest.mark.parametrize(
+    "engine", ["task", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.soak])]
+)
+"""For what does not depend on who computes expressions: `make soak` has it on Spark too."""
 
 
 @pytest.fixture
@@ -275,7 +279,7 @@ def test_buffer_counts_what_waits_after_time_has_passed(project: Path) -> None:
         assert (waiting <= 10, len(written(driver, "totals_out"))) == (True, waiting)
 
 
-@ENGINES
+@TASKS_FIRST
 def test_time_reaches_a_step_behind_what_the_steps_above_give_up(project: Path, engine: ExpressionEngine) -> None:
     """Through a repartition topic too: windows of ten seconds close first, and what they give is in time."""
     with TopologyTestDriver(project, "cascade", engine=engine) as driver:
@@ -311,7 +315,7 @@ def test_row_that_fails_as_time_passes_is_the_fault_of_no_record(project: Path, 
     assert "it was raised as time passed, without a record" in failed.value.cause
 
 
-@ENGINES
+@TASKS_FIRST
 def test_row_that_had_waited_in_a_join_is_not_said_to_be_the_fault_of_the_record_that_it_came_out_with(
     project: Path, engine: ExpressionEngine
 ) -> None:
@@ -343,7 +347,7 @@ def test_row_that_had_waited_in_a_join_stops_its_task_where_records_whose_own_ro
     )
 
 
-@ENGINES
+@TASKS_FIRST
 def test_row_that_was_held_back_stops_its_task_and_takes_no_record_with_it(
     project: Path, engine: ExpressionEngine
 ) -> None:

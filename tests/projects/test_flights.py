@@ -90,6 +90,7 @@ def test_task_that_starts_late_changes_no_result(week, tmp_path, spark_session, 
         check(project, week)
 
 
+@pytest.mark.soak
 def test_whole_year_equals_pandas(tmp_path, spark_session, monkeypatch):
     monkeypatch.delenv("FLIGHTS_DAYS", raising=False)
     with Project.load(copy_of_flights(tmp_path, 50_000), session=spark_session) as project:

@@ -23,25 +23,27 @@ CALLS = (80, 450)
 """Calls of the system, on files of the project, from a start to the kill."""
 
 
-@pytest.mark.parametrize("kills", [8, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("kills", "part"), [(5, 3), pytest.param(50, 1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     ("name", "size", "data", "check"),
     [
-        ("clickstream", ("CLICKSTREAM_EVENTS", "6000"), Clickstream, test_clickstream.check),
-        ("orders", ("ORDERS", "500"), Shop, test_orders.check),
+        ("clickstream", ("CLICKSTREAM_EVENTS", 6000), Clickstream, test_clickstream.check),
+        ("orders", ("ORDERS", 500), Shop, test_orders.check),
     ],
 )
 def test_project_that_is_killed_again_and_again_comes_to_what_pandas_says(
     name: str,
-    size: tuple[str, str],
+    size: tuple[str, int],
     data: Callable[..., Any],
     check: Callable[[Project, Any], None],
     kills: int,
+    part: int,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     print(f"HEADWATER_KILL_SEED={SEED}")
-    monkeypatch.setenv(*size)
+    variable, records = size
+    monkeypatch.setenv(variable, str(records // part))
     draw, root = random.Random(SEED), copied(name, tmp_path)
     seeds = test_clickstream.SEEDS if data is Clickstream else test_orders.SEEDS
     with program_of("projects.killed_example") as program:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +39,7 @@ class Noting(UntypedAnalyzer):
 
 
 def projects(folder: Path) -> Iterator[Path]:
-    """The projects of this repository, the one that is made for a user, and the example after each change of it."""
+    """The projects of this repository, and the one that is made for a user."""
     for file in ROOT.rglob("headwater.yml"):
         if not {".venv", ".package"} & {*file.relative_to(ROOT).parts}:
             yield file.parent
@@ -48,6 +48,10 @@ def projects(folder: Path) -> Iterator[Path]:
     for case in CASES.glob("*.yml"):
         Case.load(case.stem).write(folder / case.stem)
         yield folder / case.stem
+
+
+def changed_flights(folder: Path) -> Iterator[Path]:
+    """The example after each change of it."""
     for number, parameters in enumerate(changes("flights")):
         (change,) = parameters.values
         root = files_of_flights(folder / f"flights-{number}")
@@ -65,11 +69,14 @@ def known(request: Request) -> str | None:
 
 
 @pytest.mark.spark
-def test_types_of_all_projects_are_those_that_spark_gives(tmp_path: Path, spark_session: SparkSession) -> None:
+@pytest.mark.parametrize("made", [projects, pytest.param(changed_flights, marks=pytest.mark.soak)])
+def test_types_of_all_projects_are_those_that_spark_gives(
+    made: Callable[[Path], Iterator[Path]], tmp_path: Path, spark_session: SparkSession
+) -> None:
     from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     noting = Noting()
-    for root in projects(tmp_path):
+    for root in made(tmp_path):
         compile_project(root, analyzer=noting, keep_verdicts=False, only_spark=True)
 
     said = {request: type_ for request in noting.asked if (type_ := known(request)) is not None}

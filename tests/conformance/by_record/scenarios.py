@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from conformance.by_record.facts import VALUES, Taken
 from conformance.by_record.functions import Capped, Greatest
 from conformance.by_record.groups import Grouped, Looked, Regrouped
@@ -68,6 +69,8 @@ class Sizes:
 
 
 KINDS = ("tumbling", "hopping", "session", "sliding")
+MOST_GENERAL = (pytest.param("tumbling", marks=pytest.mark.soak), *KINDS[1:])
+"""For tests of long topologies: tumbling windows are hopping ones that do not overlap, and wait for `make soak`."""
 UNTIL = {"suppress": {"until": "window_closes"}}
 
 

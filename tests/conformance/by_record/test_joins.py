@@ -12,7 +12,7 @@ import pytest
 from conformance.by_record.groups import Regrouped
 from conformance.by_record.joins import HOWS, How, Joined, Kept
 from conformance.by_record.nodes import Node, Record, Rows, Suppressed, Written
-from conformance.by_record.scenarios import KINDS, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
+from conformance.by_record.scenarios import MOST_GENERAL, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
 from conformance.by_record.test_windows import InBothWays
 from conformance.driving import WHOLE
 
@@ -162,7 +162,7 @@ def given(seed: str, records: int) -> dict[str, list[Record]]:
     return made
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", MOST_GENERAL)
 def test_joined_tables_with_windows_are_tables_as_all_others(tmp_path: Path, kind: str) -> None:
     both, made = InBothWays(tmp_path, scenario(kind)), 0
     for number, most in ((8, 1), (28, 7), (80, WHOLE)):
