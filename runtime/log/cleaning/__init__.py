@@ -1,5 +1,5 @@
-"""Cleaning of a log: merging of small segments, compaction by key, deletion of what has expired.
+"""Cleaning of a log: merges of small segments, compaction by key, deletion of expired records.
 
-Plans are made from segments, as a file that is read whole costs nothing that is asked for. What is written takes the
-place of segments once a `RewriteRecord` lists it.
+Plans depend on segments alone; a file that is read as a whole is read only by a job. Rewritten files replace segments
+once a `RewriteRecord` lists them.
 """

@@ -1,4 +1,4 @@
-"""Cleaning of topics."""
+"""Rounds of cleaning of an application's topics."""
 
 from __future__ import annotations
 
@@ -26,35 +26,35 @@ from .compaction import (
     Files,
     LastPositions,
     Limits,
-    Says,
+    Marks,
     Stay,
+    empty_part,
     fetched,
     keys_of,
-    left_of,
-    nothing_of,
+    remaining,
 )
 from .deletions import Policy
 from .held import HeldBack, Lanes, Waiting, wall_ms
 from .jobs import Failures, Job, LaneFailedError, jobs
 from .readers import declared_readers
 
-# One round of cleaning of an application: what is due is read, and what is left of it is written.
-#
-# It changes nothing that anybody sees. That is done by whoever commits the result: `Cleaned`.
+# One round of cleaning of an application: due segments are read, and their remaining records are written. Nothing is
+# visible before somebody commits the result, `Cleaned`.
 
 ROUND_BYTES = 256 << 20
-"""A round begins with no further lane once it has read so many bytes: the next one goes on."""
+"""A round starts no further lane after this number of bytes: the next round continues."""
 
 
 class CleaningStoppedError(Exception):
-    """The round was to end, before it had anything to commit."""
+    """The round was stopped without a result."""
 
 
 @dataclass(frozen=True)
 class Cleaned:
-    """What a round has come to. `exchanges`: segments that are to take the place of others: all of each, or none.
-    `files`: what was written for that. `read`: how many segments were looked at. `more`: whether there is more
-    to do. `damage`: what could not be read, and is left as it is. `held`: what stays for readers.
+    """The result of a round. `exchanges`: replacements of segments; each is committed as a whole or not at all.
+
+    `files`: written for them. `read`: number of segments that were read. `more`: whether more work is due. `damage`:
+    errors of unreadable segments, which are left unchanged. `held`: records that are kept for readers.
     """
 
     exchanges: tuple[Exchange, ...] = ()
@@ -65,21 +65,26 @@ class Cleaned:
     held: tuple[HeldBack, ...] = ()
 
     def fitting(self, state: LogState) -> tuple[Segment, ...]:
-        """The new segments for those that are still there: nothing else has taken their place since they were read."""
-        return tuple(segment for each in self.exchanges if state.fits(each.new, each.replaced) for segment in each.new)
+        """The new segments of exchanges with segments that were not replaced since they were read."""
+        return tuple(
+            segment
+            for exchange in self.exchanges
+            if state.fits(exchange.new, exchange.replaced)
+            for segment in exchange.new
+        )
 
     def unlisted(self, committed: Sequence[Segment]) -> tuple[str, ...]:
-        """Files that have become superfluous, if only these segments were committed."""
+        """Files that are superfluous if only these segments were committed."""
         listed = {segment.path for segment in committed}
         return tuple(path for path in self.files if path not in listed)
 
 
 class Cleaner:
-    """Cleans one application's topics. `policies`: by topic; a topic without one is only merged. `topologies`: those
-    that run or are about to: they and the readers that their topics name count before they have committed anything.
-    `seconds`: a clock that never goes back. `now`: the time, ms.
+    """Cleans one application's topics. Used by one thread at a time, any thread.
 
-    Used by one thread at a time, any thread.
+    `policies`: by topic; a topic without one is only merged. `topologies`: those that run or are about to run; they,
+    and readers named by their topics, count before their first commit. `seconds`: a monotonic clock. `now`: the time,
+    ms.
     """
 
     def __init__(
@@ -98,9 +103,9 @@ class Cleaner:
         self._lanes = Lanes(log, policies, declared_readers(topologies), now)
 
     def round(self, state: LogState, may_go_on: Callable[[], bool] = lambda: True) -> Cleaned:
-        """Do what is due, as far as `may_go_on` lets it.
+        """Do the due work, until `may_go_on` returns False.
 
-        Raises CleaningStoppedError, LogError, OSError and MachineError; what was written is removed then.
+        Raises CleaningStoppedError, LogError, OSError and MachineError; written files are removed then.
         """
         files = Files(self._log, state.application, state.incarnation, state.generation)
         try:
@@ -115,7 +120,7 @@ class Cleaner:
         size, count, topic, more = 0, 0, "", False
         self._failures.begin()
         waiting = Waiting(self._limits)
-        for lane, policy in self._lanes.of(state):
+        for lane, policy in self._lanes.all(state):
             waiting.add(lane, policy)
             todo = tuple(jobs(lane, policy, self._limits))
             if not todo:
@@ -127,31 +132,31 @@ class Cleaner:
                 files.flush()
                 topic = lane.topic
             for job in todo:
-                error = self._failures.of(job)
+                error = self._failures.error_of(job)
                 if error is None:
                     exchange = Exchange()
                     error = self._tried(job, state, files, exchange, may_go_on)
                     done.append(exchange)
                 if error is None:
-                    # Not of what cannot be read: what is behind it has its turn.
+                    # Unreadable segments do not count, so later lanes have their turn.
                     size += job.size
                     count += sum(len(group) for group in job.groups)
                 else:
                     damage.append(error)
         files.flush()
-        exchanges = tuple(each for each in done if each.new and not each.failed)
+        exchanges = tuple(exchange for exchange in done if exchange.new and not exchange.failed)
         return Cleaned(exchanges, files.written, count, more, tuple(dict.fromkeys(damage)), waiting.held())
 
     def _tried(
         self, job: Job, state: LogState, files: Files, into: Exchange, may_go_on: Callable[[], bool]
     ) -> HeadwaterError | None:
-        """Do a job; why it has failed, if only this job has. What ends all others, too, is raised."""
+        """Do a job. Returns an error of this job alone; errors that affect all jobs are raised."""
         failure: HeadwaterError
         try:
             self._do(job, files, into, may_go_on)
             return None
         except RangeMissingError as error:
-            files.give_up(into)
+            files.drop(into)
             if error.path not in state.paths():
                 return None  # it was replaced meanwhile
             failure = error
@@ -159,42 +164,42 @@ class Cleaner:
             failure = error
         except (CleaningStoppedError, HeadwaterError, OSError, MemoryError):
             raise
-        except Exception as error:  # whatever it is: all other lanes do not depend on it
+        except Exception as error:  # an unexpected error of one lane does not stop the others
             failure = LaneFailedError(job.lane, error)
-        files.give_up(into)
+        files.drop(into)
         self._failures.add(job, failure)
         return failure
 
     def _do(self, job: Job, files: Files, into: Exchange, may_go_on: Callable[[], bool]) -> None:
-        """Add what becomes of a job's groups to `into`, at the latest when the files are flushed."""
+        """Add the replacements of a job's groups to `into`, at the latest when the files are flushed."""
         if job.emptied:
             for group in job.groups:
-                part = nothing_of(group)
-                files.add(part, Says.of_part(part, True), into)
+                part = empty_part(group)
+                files.add(part, Marks.of_part(part, True), into)
             return
         stay = self._stay(job)
         for group in job.groups:
             if not may_go_on():
                 raise CleaningStoppedError
-            for part in left_of(self._log, group, stay):
-                clean = job.clean or all(each.clean for each in part.replaced)
-                says = Says.of_part(part, clean, job.deletions)
+            for part in remaining(self._log, group, stay):
+                clean = job.clean or all(segment.clean for segment in part.replaced)
+                marks = Marks.of_part(part, clean, job.deletions)
                 if part.gone or len(part.replaced) > 1:
-                    files.add(part, says, into)
-                elif clean and says.of(part.replaced[0]) != part.replaced[0]:
-                    into.add(says.of(part.replaced[0]), part.replaced)
+                    files.add(part, marks, into)
+                elif clean and marks.apply(part.replaced[0]) != part.replaced[0]:
+                    into.add(marks.apply(part.replaced[0]), part.replaced)
 
     def _stay(self, job: Job) -> Stay:
-        """Which records a job leaves."""
+        """The mask of records that a job keeps; None for all."""
         if not job.keyed and not job.expired_below and job.oldest is None and not job.forgets:
             return None
-        last = LastPositions.of(fetched(self._log, job.keyed, job.key), job.key) if job.keyed else None
+        last = LastPositions.of_records(fetched(self._log, job.keyed, job.key), job.key) if job.keyed else None
         below = pa.scalar(job.expired_below, pa.binary())
 
         def stay(records: pa.RecordBatch, positions: Int64s) -> Bools:
             stays = np.ones(len(positions), bool)
             if last is not None:
-                stays &= last.stay(keys_of(records, job.key), positions)
+                stays &= last.is_last(keys_of(records, job.key), positions)
             if job.expired_below:
                 stays &= to_numpy(pc.greater_equal(records.column("key"), below))
             if job.forgets:
@@ -206,16 +211,16 @@ class Cleaner:
         return stay
 
 
-# Commits what a round of cleaning has come to.
+# Commit of a round's result.
 
 
 def commit_cleaned(
     cleaned: Cleaned, log: Log, state: LogState, commit: Callable[[tuple[Listed, ...]], object]
 ) -> tuple[Listed, ...]:
-    """Commit what still fits `state` by `commit`, and remove files that this leaves unlisted. Returns what it was.
+    """Commit the exchanges that still fit `state`, and remove files that remain unlisted.
 
-    Raises what `commit` raises. Nothing is removed then: the commit may have been made all the same, as where only the
-    sync of its directory failed. If it was not, its files are garbage of its generation.
+    Returns the committed segments. Raises errors of `commit`. No file is removed then, as the commit may exist, for
+    example if only the sync of its directory failed. If it does not, its files are garbage of its generation.
     """
     committed: tuple[Listed, ...] = ()
     while not committed and (fitting := cleaned.fitting(state)):
@@ -223,9 +228,9 @@ def commit_cleaned(
             commit(fitting)
             committed = fitting
         except (CommitExistsError, SegmentsChangedError):
-            state.refresh()  # another commit came first, and it may have changed what fits
+            state.refresh()  # another commit was first, and may have changed what fits
     for path in cleaned.unlisted(committed):
-        with suppress(OSError, HeadwaterError):  # it is garbage from now on
+        with suppress(OSError, HeadwaterError):  # garbage collection removes it later
             log.remove(path)
     return committed
 
@@ -237,14 +242,15 @@ def clean_round(
     may_go_on: Callable[[], bool] = lambda: True,
     delay_ms: int = DELAY_MS,
 ) -> tuple[Cleaned, tuple[Listed, ...]]:
-    """Do a round and commit it, for an application whose driver is not in this process; what was committed.
+    """Do a round and commit it, for an application without a driver in this process.
 
-    Its driver may be running: whoever is first commits, and the other goes on. Replaced files stay for `delay_ms`.
-    Raises what `Cleaner.round` raises, and FullyRefreshedError, GenerationError.
+    Returns the committed segments too. Its driver may be running elsewhere: one of both commits first, and the other
+    tries again. Replaced files stay for `delay_ms`. Raises errors of `Cleaner.round`, FullyRefreshedError,
+    GenerationError.
     """
     state.refresh()
-    # Those of before the round, as the files have them in their names: a driver that claims the application meanwhile
-    # takes the files for garbage, and then nothing may list them.
+    # As before the round, and in the names of its files: a driver that claims the application meanwhile treats the
+    # files as garbage, and then no commit may list them.
     generation, incarnation = state.generation, state.incarnation
     cleaned = cleaner.round(state, may_go_on)
 
@@ -254,28 +260,29 @@ def clean_round(
     return cleaned, commit_cleaned(cleaned, log, state, commit)
 
 
-# Cleans all of an application that does not run, until there is nothing more to do.
+# Complete cleaning of an application that is not running.
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """How much commits list: segments, and the bytes of their records."""
+    """The number of segments that commits list, and the bytes of their records."""
 
     segments: int
     size: int
 
     @classmethod
     def of(cls, state: LogState) -> Sizes:
-        """Of an application."""
+        """The sizes of an application."""
         listed = state.segments()
         return cls(len(listed), sum(segment.size for segment in listed))
 
 
 @dataclass(frozen=True)
 class CleanedApplication:
-    """What the cleaning of an application has come to. `removed`: how many files have gone that nothing lists any more.
-    `waiting`: how many of these stay until the delay is over. `damage`: what could not be read, and is left as it is.
-    `held`: what stays for readers.
+    """The result of a complete cleaning. `removed`, `waiting`: numbers of files.
+
+    `waiting`: replaced files that stay until their delay is over. `damage`: errors of unreadable segments, which are
+    left unchanged. `held`: records that are kept for readers.
     """
 
     application: str
@@ -296,15 +303,14 @@ def clean_completely(
     limits: Limits = LIMITS,
     topologies: Iterable[Topology] = (),
 ) -> CleanedApplication:
-    """Do round after round, and remove what nothing lists. Replaced files stay for `delay_ms`.
-    `topologies`: readers that count before they have committed anything, too.
+    """Do rounds until nothing is due, and remove unlisted files. Replaced files stay for `delay_ms`.
 
-    For an application that no driver works on; if one claims it meanwhile, GenerationError. Raises LogError, OSError
-    and MachineError. What was committed by then stays.
+    `topologies`: readers that count before their first commit. For an application without a running driver; if one
+    claims it meanwhile, raises GenerationError. Raises LogError, OSError and MachineError. Earlier commits stay.
     """
     state = LogState.load(log.commits(application))
     before = Sizes.of(state)
-    # First: the next commit forgets those whose time is over.
+    # First, as the next commit drops expired entries.
     removed = _remove_replaced(log, state, _now())
     cleaner = Cleaner(log, policies, limits, topologies)
     while True:
@@ -320,12 +326,12 @@ def clean_completely(
 
 
 def _remove_replaced(log: Log, state: LogState, now: int) -> int:
-    """Remove files that others have taken the place of, as their time is over. Returns how many were there."""
-    over: Collection[str] = state.retained.expired(now) - state.paths()
-    there = {file.path for file in log.files(state.application)} if over else ()
-    for path in over:
+    """Remove replaced files with a delay that is over. Returns the number of existing ones."""
+    expired: Collection[str] = state.retained.expired(now) - state.paths()
+    existing = {file.path for file in log.files(state.application)} if expired else ()
+    for path in expired:
         log.remove(path)
-    return sum(path in there for path in over)
+    return sum(path in existing for path in expired)
 
 
 def _now() -> int:

@@ -1,4 +1,4 @@
-"""What may be deleted, and when."""
+"""Policies of cleaning, and the deletions of changelogs."""
 
 from __future__ import annotations
 
@@ -10,26 +10,28 @@ from ...records.join_keys import row_step
 from ...records.schema import changelog_topic, key_columns
 from ..segments.segment import Deletions, Segment
 
-# Which deletions of a changelog go, and when: a store whose keys come and go would otherwise grow its log for ever.
+# Which deletions of a changelog are dropped, and when. Otherwise, the log of a store with ever new keys grows forever.
 #
-# Source: `delete.retention.ms` of Kafka, with the delete horizon of KIP-534. In the clean beginning of a lane no key is
-# twice, so what a deletion there has deleted is gone. Whoever begins at the first position does not need it any more.
-# Only a store that stands between may have the row, and would keep it. The lane's first segment says up to where that
-# may be so (`Deletions.horizon`), and such a store begins again from nothing.
+# Source: `delete.retention.ms` of Kafka, with the delete horizon of KIP-534. In the clean beginning of a lane no key
+# occurs twice, so the rows that a deletion has deleted are gone. A reader that starts at position 0 does not need the
+# deletion. Only a store at a position in between may have the row, and would keep it. The lane's first segment has the
+# delete horizon (`Deletions.horizon`), and a store before it restarts from nothing.
 #
-# So time only makes that rare: a deletion goes once it has been there for a day, and its own store has applied it. The
-# time is the cleaner's clock, as records have event times. A clock that is wrong costs work and nothing else.
+# A delay makes that rare: a deletion is dropped after a day, if its own store has applied it. The delay counts by the
+# cleaner's clock, as records have event times. A wrong clock costs work, and nothing else.
 
 DAY_MS = 86_400_000
 
 PART_OF_RECORDS = 8
-"""If this part of a segment's records delete, it is written again without them. If fewer do, they wait until it is
-written again anyway: a large store of which little is deleted is not rewritten every day."""
+"""A segment is written again without its deletions if they are at least this fraction (1/8) of its records.
+
+Fewer deletions wait for another rewrite: a large store with few deletions is not rewritten every day.
+"""
 
 
 @dataclass(frozen=True)
 class Kept:
-    """Of a changelog: deletions stay for `ms`, and until `store` has applied them in the tasks of `subtopology`."""
+    """How long deletions of a changelog stay: for `ms`, and until `store` in `subtopology` has applied them."""
 
     subtopology: str
     store: str
@@ -38,9 +40,10 @@ class Kept:
 
 @dataclass(frozen=True)
 class LaneDeletions:
-    """The deletions of a lane that begins with the segments `clean`. `said`: what the first segment says of them.
+    """The deletions of a lane with the clean beginning `clean`. `said`: the marks of its first segment.
 
-    `kept_ms`: how long they stay. `applied`: the position up to which their store has them. `now`: the time, ms.
+    `kept_ms`: how long they stay. `applied`: the position up to which their store has applied them. `now`: the time,
+    ms.
     """
 
     said: Deletions
@@ -51,29 +54,32 @@ class LaneDeletions:
 
     @property
     def due(self) -> int:
-        """The position before which deletions may go; 0 if none may, or there is none.
+        """The position before which deletions may be dropped; 0 if there are none.
 
-        To drop none would still move the horizon, and stores would begin again for nothing.
+        Without deletions to drop, a new horizon would restart stores for nothing.
         """
         due = self._noted if self.now - self.said.at >= self.kept_ms else 0
-        return due if any(each.tombstones != 0 for each in self.clean if each.base_position < due) else 0
+        return due if any(segment.tombstones != 0 for segment in self.clean if segment.base_position < due) else 0
 
     @property
     def worth_dropping(self) -> list[Segment]:
-        """The segments to be written again for nothing but the deletions that may go."""
+        """The segments with enough deletions to write them again."""
         due = self.due
-        return [each for each in self.clean if each.base_position < due and _many(each)]
+        return [segment for segment in self.clean if segment.base_position < due and _many(segment)]
 
     @property
     def unnoted(self) -> bool:
-        """Whether there are deletions of which is not noted yet that they are there."""
+        """Whether there are deletions that are not noted yet."""
         end = self.clean[-1].end_position if self.clean else 0
         since = max(self.said.horizon, self._noted)
-        later = any(_many(each) for each in self.clean if each.end_position > since)
+        later = any(_many(segment) for segment in self.clean if segment.end_position > since)
         return later and not self._waits and min(end, self.applied) > since
 
     def after(self, end: int, dropped: int = 0) -> Deletions:
-        """What the first segment says once deletions before `dropped` are gone, and the lane is clean up to `end`."""
+        """The marks of the first segment after a rewrite.
+
+        `end`: the lane is clean up to this position. `dropped`: deletions before this position are dropped.
+        """
         if self._waits:
             return self.said
         horizon, known = max(self.said.horizon, dropped), min(end, self.applied)
@@ -81,12 +87,12 @@ class LaneDeletions:
 
     @property
     def _noted(self) -> int:
-        """The position up to which deletions are noted; 0 where a wrong clock has noted them, in the future."""
+        """The position up to which deletions are noted; 0 if a wrong clock has noted them in the future."""
         return self.said.known if self.said.at <= self.now else 0
 
     @property
     def _waits(self) -> bool:
-        """Whether there are some whose time has not come."""
+        """Whether the delay of noted deletions is not over."""
         return bool(self._noted) and self.now - self.said.at < self.kept_ms
 
 
@@ -94,7 +100,7 @@ def _many(segment: Segment) -> bool:
     return bool(segment.tombstones) and (segment.tombstones or 0) * PART_OF_RECORDS >= segment.rows
 
 
-# What may be done to the records of a topic: follows from the declarations of topics and stores.
+# Policies of topics, from the declarations of topics and stores.
 #
 # Source: `cleanup.policy` of Kafka. The defaults of changelogs are those of Kafka Streams: `compact`, and of window
 # stores `compact,delete`.
@@ -102,8 +108,9 @@ def _many(segment: Segment) -> bool:
 
 @dataclass(frozen=True)
 class Windows:
-    """Of the changelog of a window store: the committed clock of `store` in the tasks of `subtopology` says which
-    windows have expired. `kept_ms`: for how long rows are kept. `step_ms`: what their starts are multiples of.
+    """Expiry in the changelog of a window store, by the committed clock of `store` in the tasks of `subtopology`.
+
+    `kept_ms`: how long rows are kept. `step_ms`: starts of rows are multiples of it.
     """
 
     subtopology: str
@@ -114,13 +121,12 @@ class Windows:
 
 @dataclass(frozen=True)
 class Policy:
-    """How a topic is cleaned. Without anything, small segments are merged and every record stays.
+    """How a topic is cleaned. By default, small segments are merged and all records stay.
 
-    `key`: the columns of the key, of a topic that is compacted; empty for others. `retention_ms`: how much older than
-    the newest record of its partition a record is when it may go; None: never. `windows`: of a changelog whose expired
-    rows may go. `deletions`: of a changelog that is compacted: how long deletions stay; None: for ever. `changelog`:
-    whether it is one: nobody but its store reads it. `consumed`: the records go as soon as
-    they are consumed, without cleaning (repartition topics).
+    `key`: the key columns of a compacted topic, else empty. `retention_ms`: the age of a record that may be dropped,
+    relative to the newest record of its partition; None for no limit. `windows`: for a changelog with expiring rows.
+    `deletions`: for a compacted changelog; None to keep deletions forever. `changelog`: whether only its store reads
+    it. `consumed`: records are dropped once consumed, without cleaning (repartition topics).
     """
 
     key: tuple[str, ...] = ()
@@ -132,37 +138,38 @@ class Policy:
 
     @property
     def drops(self) -> bool:
-        """Whether records of the topic go by and by, once all readers have consumed them."""
+        """Whether records of the topic are dropped after all readers have consumed them."""
         return bool(self.key) or self.retention_ms is not None
 
 
 MERGE_ONLY = Policy()
-"""Of a topic of which no declaration is known."""
+"""The policy of a topic without a known declaration."""
 
 
 def policies_of(topology: Topology, deletions_ms: int = DAY_MS) -> dict[str, Policy]:
-    """The policies of all topics that an application writes, its changelogs among them.
+    """The policies of all topics that an application writes, changelogs included.
 
     `deletions_ms`: how long deletions stay in changelogs.
     """
-    found: dict[str, Policy] = {}
+    policies: dict[str, Policy] = {}
     for part in topology.subtopologies:
         for topic in part.sinks:
-            found[topic.name] = Policy(consumed=True) if topic.name in part.repartition_topics else policy_of(topic)
+            policies[topic.name] = Policy(consumed=True) if topic.name in part.repartition_topics else policy_of(topic)
         for store in part.stores:
             if store.changelog:
-                found[changelog_topic(topology.application, store.name)] = _of_changelog(store, part.name, deletions_ms)
-    return found
+                name = changelog_topic(topology.application, store.name)
+                policies[name] = _changelog_policy(store, part.name, deletions_ms)
+    return policies
 
 
 def policies_of_fed(topologies: Iterable[Topology]) -> dict[str, Policy]:
-    """The policies of the topics that topologies read and that are fed from outside."""
+    """The policies of the external topics that topologies read."""
     topics = (topic for topology in topologies for topic in topology.read)
     return {topic.name: policy_of(topic) for topic in topics if topic.writer is None}
 
 
 def policy_of(topic: Topic) -> Policy:
-    """The policy of a topic that is no repartition topic, as it is declared."""
+    """The policy of a declared topic, other than repartition topics."""
     cleanup = topic.cleanup.split(",")
     return Policy(
         key=tuple(f"key.{name}" for name in key_columns(topic)) if "compact" in cleanup else (),
@@ -170,7 +177,7 @@ def policy_of(topic: Topic) -> Policy:
     )
 
 
-def _of_changelog(store: Store, subtopology: str, deletions_ms: int) -> Policy:
+def _changelog_policy(store: Store, subtopology: str, deletions_ms: int) -> Policy:
     cleanup = store.changelog_cleanup.split(",")
     compact = "compact" in cleanup
     kept = store.held_ms if store.is_windowed and "delete" in cleanup else None

@@ -1,4 +1,4 @@
-"""What is held back from a cleaning."""
+"""The lanes of an application for cleaning, and records that cleaning keeps for readers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,6 @@ from .deletions import MERGE_ONLY, Policy
 from .jobs import Lane, held
 from .readers import DeclaredReaders, Readers
 
-# The lanes of an application as they are committed, with what decides on their cleaning.
-
 
 def wall_ms() -> int:
     """The time of the machine, ms."""
@@ -27,7 +25,10 @@ def wall_ms() -> int:
 
 
 class Lanes:
-    """Finds lanes, topic by topic. Used by one thread at a time. `now`: the time, ms."""
+    """The committed lanes of an application, with what their cleaning depends on. Used by one thread at a time.
+
+    `now`: returns the time, ms.
+    """
 
     def __init__(
         self, log: Log, policies: Mapping[str, Policy], readers: DeclaredReaders, now: Callable[[], int] = wall_ms
@@ -36,9 +37,9 @@ class Lanes:
         self._now = now
         self._readers = Readers(log, readers)
 
-    def of(self, state: LogState) -> Iterator[tuple[Lane, Policy]]:
-        """The lanes that hold segments, each with the policy of its topic."""
-        # Readers first: what they have consumed by now was committed before.
+    def all(self, state: LogState) -> Iterator[tuple[Lane, Policy]]:
+        """The lanes with segments, topic by topic, with the policies of their topics."""
+        # Readers first: the records that they have consumed by now were committed before.
         self._readers.refresh(state)
         by_topic: dict[str, list[Segment]] = {}
         for segment in state.segments():
@@ -55,9 +56,9 @@ class Lanes:
             lanes.setdefault((segment.partition, segment.lane), []).append(segment)
             latest = max((batch.max_timestamp for batch in segment.batches), default=-1)
             newest[segment.partition] = max(newest.get(segment.partition, -1), latest)
-        asked = not policy.changelog and (policy.key or policy.retention_ms is not None or policy.consumed)
+        has_readers = not policy.changelog and (policy.key or policy.retention_ms is not None or policy.consumed)
         for (partition, lane), own in sorted(lanes.items()):
-            readers = self._readers.positions(topic, partition, lane) if asked else {}
+            readers = self._readers.positions(topic, partition, lane) if has_readers else {}
             yield Lane(
                 topic,
                 partition,
@@ -89,14 +90,12 @@ def _expired_below(state: LogState, partition: int, policy: Policy) -> bytes:
     return first_kept_key(clock, windows.kept_ms, windows.step_ms) if clock >= 0 else b""
 
 
-# What stays in the log only because a reader has not consumed it yet, and which reader that is.
+# Records that stay in the log only because a reader has not consumed them yet.
 
 
 @dataclass(frozen=True)
 class HeldBack:
-    """So many `records` of a topic would have expired or be compacted by now, but for `reader`, an application that has
-    not consumed them.
-    """
+    """Records of a topic that would have expired or be compacted, if the application `reader` had consumed them."""
 
     topic: str
     reader: str
@@ -104,34 +103,34 @@ class HeldBack:
 
 
 class Waiting:
-    """Adds up, lane by lane, what stays for readers."""
+    """Sums up, lane by lane, the records that stay for readers."""
 
     def __init__(self, limits: Limits = LIMITS) -> None:
         self._limits = limits
         self._records: dict[tuple[str, str], int] = {}
 
     def add(self, lane: Lane, policy: Policy) -> None:
-        """One more lane."""
+        """Add a lane."""
         for reader, records in held(lane, policy, self._limits).items():
             self._records[lane.topic, reader] = self._records.get((lane.topic, reader), 0) + records
 
     def held(self) -> tuple[HeldBack, ...]:
-        """By topic and reader."""
-        return tuple(HeldBack(*of, records) for of, records in sorted(self._records.items()))
+        """The sums, by topic and reader."""
+        return tuple(HeldBack(*key, records) for key, records in sorted(self._records.items()))
 
 
 def held_back(
     log: Log, state: LogState, policies: Mapping[str, Policy], readers: DeclaredReaders
 ) -> tuple[HeldBack, ...]:
-    """What of an application's topics stays for readers. Nothing is read but commits. Raises LogError."""
+    """The records of an application's topics that stay for readers. Reads only commits. Raises LogError."""
     waiting = Waiting()
-    for lane, policy in Lanes(log, policies, readers).of(state):
+    for lane, policy in Lanes(log, policies, readers).all(state):
         waiting.add(lane, policy)
     return waiting.held()
 
 
 def last_commit_at(log: Log, application: str) -> int | None:
-    """When an application has committed last, ms since 1970; None if it never has, or that cannot be read."""
+    """The time of an application's last commit, ms since 1970; None without one, or if it cannot be read."""
     try:
         commits = log.commits(application)
         last = commits.read(number) if (number := commits.latest()) else None

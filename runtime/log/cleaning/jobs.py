@@ -1,4 +1,4 @@
-"""Jobs of a cleaning."""
+"""Jobs of a cleaning: the due work for a lane, from its segments, its topic's policy and its readers' positions."""
 
 from __future__ import annotations
 
@@ -12,22 +12,21 @@ from ..segments.segment import Deletions, Segment
 from .compaction import LIMITS, Group, Limits, merges, packed
 from .deletions import LaneDeletions, Policy
 
-# What is to be done to a lane: follows from its segments, its topic's policy and how far its readers are.
-
 KEYED = 4
-"""So many times what a merged segment holds is looked through for keys at once: their last positions are in memory."""
+"""One compaction reads the keys of this many full segments; their last positions are in memory."""
 
 PARTS_OF_RETENTION = 8
-"""Segments are merged only if they expire within this part of the retention: what is merged expires with its newest."""
+"""Segments are merged only if they expire within 1/8 of the retention: merged records expire with the newest one."""
 
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane as it is: its segments, in order. `consumed`: the position up to which all its readers have consumed
-    it, `readers`: up to which each has, by application; None: nobody reads it. `newest`: the greatest timestamp of its
-    partition, ms. `expired_below`: keys of a window store that are less have expired. `pinned`: what has expired may
-    not go yet. `applied`: of a changelog, the position up to which its store is known to have applied it. `now`: the
-    time, ms.
+    """One lane, with its segments in order.
+
+    `readers`: application -> the position up to which it has consumed the lane; `consumed`: the least of them, None
+    without readers. `newest`: the greatest timestamp of the partition, ms. `expired_below`: smaller keys of a window
+    store have expired. `pinned`: expired records may not be dropped yet. `applied`: the position of a changelog up to
+    which its store has certainly applied it. `now`: the time, ms.
     """
 
     topic: str
@@ -43,17 +42,19 @@ class Lane:
     now: int = 0
 
     def read(self, segment: Segment) -> bool:
-        """Whether no reader still has to read it."""
+        """Whether all readers have consumed a segment."""
         return self.consumed is None or segment.end_position <= self.consumed
 
 
 @dataclass(frozen=True)
 class Job:
-    """Work on a lane. `groups`: segments of which each group becomes one. `keyed`: of each key that occurs in these,
-    only the last of their records stays, and none before them; empty: all stay. `key`: the columns of the key.
-    `expired_below`: records with a key that is less go. `oldest`: those with a timestamp that is less go. `emptied`:
-    all records go. `clean`: the groups become a clean beginning of the lane. `forgets`: deletions before this position
-    go. `deletions`: of the clean beginning of a changelog, what the lane's first segment says of them afterwards.
+    """Work on a lane. `groups`: each group of segments becomes one.
+
+    `keyed`: segments of which only the last record of each key stays, and no earlier record of these keys; empty if all
+    stay. `key`: the key columns. `expired_below`: records with smaller keys are dropped. `oldest`: records with smaller
+    timestamps are dropped. `emptied`: all records are dropped. `clean`: the groups become a clean beginning of the
+    lane. `forgets`: deletions before this position are dropped. `deletions`: the marks of the lane's first segment
+    afterwards, for the clean beginning of a changelog.
     """
 
     lane: Lane
@@ -69,12 +70,12 @@ class Job:
 
     @property
     def size(self) -> int:
-        """How many bytes are read."""
-        return 0 if self.emptied else sum(each.size for group in self.groups for each in group)
+        """The number of bytes to read."""
+        return 0 if self.emptied else sum(segment.size for group in self.groups for segment in group)
 
 
 def jobs(lane: Lane, policy: Policy, limits: Limits = LIMITS) -> Iterator[Job]:
-    """What is to be done to a lane now. No segment is in two jobs."""
+    """The due jobs of a lane. No segment is in two jobs."""
     oldest = None if policy.retention_ms is None or lane.pinned else lane.newest - policy.retention_ms
     gone = _expired(lane, oldest)
     if len(gone) > 1 or any(segment.rows for segment in gone):
@@ -83,14 +84,14 @@ def jobs(lane: Lane, policy: Policy, limits: Limits = LIMITS) -> Iterator[Job]:
     if policy.key or policy.windows:
         yield from _compactions(lane, rest, policy, oldest, limits)
     elif policy.consumed:
-        # Those that are read go as a whole, and soon: see `RepartitionPurge`.
+        # Consumed segments are removed as a whole soon: see `RepartitionPurge`.
         yield from _merges(lane, [segment for segment in rest if not _consumed(lane, segment)], policy, limits)
     else:
         yield from _merges(lane, rest, policy, limits)
 
 
 def held(lane: Lane, policy: Policy, limits: Limits = LIMITS) -> Mapping[str, int]:
-    """How many records would have expired or be compacted now, had not each of these readers still to consume them."""
+    """Reader -> the number of records that would have expired or be compacted, if it had consumed them."""
     waiting: Sequence[Segment] = ()
     if policy.retention_ms is not None and not lane.pinned:
         oldest = lane.newest - policy.retention_ms
@@ -99,15 +100,15 @@ def held(lane: Lane, policy: Policy, limits: Limits = LIMITS) -> Mapping[str, in
         clean = [segment for segment in lane.segments if segment.clean]
         dirty = [segment for segment in lane.segments if not segment.clean]
         waiting = dirty if _worth_compacting(dirty, clean, limits) else ()
-    found = {
+    counts = {
         reader: sum(segment.rows for segment in waiting if segment.end_position > position)
         for reader, position in lane.readers.items()
     }
-    return {reader: records for reader, records in found.items() if records}
+    return {reader: records for reader, records in counts.items() if records}
 
 
 def _worth_compacting(dirty: Sequence[Segment], clean: Sequence[Segment], limits: Limits) -> bool:
-    return len(dirty) >= limits.fan_out and sum(each.size for each in dirty) >= sum(each.size for each in clean)
+    return len(dirty) >= limits.fan_out and sum(part.size for part in dirty) >= sum(part.size for part in clean)
 
 
 def _consumed(lane: Lane, segment: Segment) -> bool:
@@ -115,7 +116,7 @@ def _consumed(lane: Lane, segment: Segment) -> bool:
 
 
 def _expired(lane: Lane, oldest: int | None) -> Group:
-    """The segments at the beginning of a lane of which all records have expired, and are read."""
+    """The segments at the beginning of a lane with only expired and consumed records."""
     if oldest is None:
         return ()
     count = 0
@@ -127,17 +128,18 @@ def _expired(lane: Lane, oldest: int | None) -> Group:
 
 
 def _newest(segment: Segment) -> int:
-    """The greatest timestamp of a segment's records, less than any if it has none."""
+    """The greatest timestamp of a segment's records; the least integer without records."""
     return max((batch.max_timestamp for batch in segment.batches), default=-(2**63))
 
 
 def _compactions(
     lane: Lane, segments: Sequence[Segment], policy: Policy, oldest: int | None, limits: Limits
 ) -> Iterator[Job]:
-    """Without a key only merge; with one, compact the lane once what came since the last time is as much as what was
-    left then. Before that, only the segments that are merged.
+    """Merges; with a key, the compaction of the lane once its new segments are as large as its clean ones.
+
+    Before that, keys are compacted only within merged segments.
     """
-    count = next((at for at, segment in enumerate(segments) if not segment.clean), len(segments))
+    count = next((number for number, segment in enumerate(segments) if not segment.clean), len(segments))
     clean = segments[:count]
     dirty = [segment for segment in segments[count:] if lane.read(segment)]
     unread = segments[count + len(dirty) :]
@@ -167,49 +169,53 @@ def _compactions(
 
 
 def _deletions(lane: Lane, clean: Sequence[Segment], policy: Policy) -> LaneDeletions | None:
-    """What is known of the deletions of a changelog; None where they stay, or where it has lost its beginning."""
+    """The deletions of a changelog; None if they stay, or if the beginning of the changelog is missing."""
     if policy.deletions is None or not lane.segments or lane.segments[0].base_position:
         return None
     return LaneDeletions(lane.segments[0].deletions, clean, policy.deletions.ms, lane.applied, lane.now)
 
 
 def _without_deletions(lane: Lane, clean: Sequence[Segment], deletions: LaneDeletions) -> Job | None:
-    """Drop the deletions whose time has come, or note those that are there, where nothing else is to be done."""
+    """The job that drops due deletions, or notes new ones, if nothing else is due for them."""
     worth = deletions.worth_dropping
     if not worth and not deletions.unnoted:
         return None
     forgets = deletions.due if worth else 0
     after = deletions.after(clean[-1].end_position, forgets)
-    groups = tuple((each,) for each in dict.fromkeys([clean[0], *worth]))  # the first one says what is gone
+    groups = tuple((segment,) for segment in dict.fromkeys([clean[0], *worth]))  # the first one has the marks
     return Job(lane, groups, clean=True, forgets=forgets, deletions=after)
 
 
 def _merges(lane: Lane, segments: Sequence[Segment], policy: Policy, limits: Limits) -> Iterator[Job]:
-    for run in _alike(segments, policy):
+    for run in _expiring_together(segments, policy):
         yield from (Job(lane, (group,)) for group in merges(run, limits))
 
 
-def _alike(segments: Sequence[Segment], policy: Policy) -> Iterator[Group]:
-    """Neighbours that expire at about the same time: those before them go first, so the greatest timestamp counts."""
+def _expiring_together(segments: Sequence[Segment], policy: Policy) -> Iterator[Group]:
+    """Adjacent segments that expire at about the same time.
+
+    Earlier ones expire first, so the greatest timestamp up to a segment counts. With a length of 10 and the newest
+    timestamps [3, 12, 8, 25], these are [3, 12, 12, 25]: the groups are [3], [12, 8], [25].
+    """
     if policy.retention_ms is None:
         yield tuple(segments)
         return
     length = max(1, policy.retention_ms // PARTS_OF_RETENTION)
     until = accumulate(map(_newest, segments), max)
-    for _, found in groupby(zip(segments, until, strict=True), lambda each: each[1] // length):
-        yield tuple(segment for segment, _ in found)
+    for _, group in groupby(zip(segments, until, strict=True), lambda entry: entry[1] // length):
+        yield tuple(segment for segment, _ in group)
 
 
-# Segments that cannot be cleaned. They are left alone for a while, and hold nothing else up.
+# Segments that cannot be cleaned. They are skipped for a while, and do not stop others.
 
 RETRY_SECONDS = 600.0
-"""What has failed is tried again after that: a file may have been put back. Before, only without its segments."""
+"""Failed segments are tried again after this time, as a file may have been put back. Until then they are skipped."""
 
-Place = tuple[str, str, int, int, int]
+SegmentKey = tuple[str, str, int, int, int]
 
 
 class LaneFailedError(LogError):
-    """A lane of a topic cannot be cleaned, for a reason that nobody has thought of: `topic`, `partition`, `lane`."""
+    """A lane of a topic cannot be cleaned, because of an unexpected error."""
 
     def __init__(self, lane: Lane, cause: Exception) -> None:
         super().__init__(
@@ -222,29 +228,29 @@ class LaneFailedError(LogError):
 
 
 class Failures:
-    """Which segments have made jobs fail. `seconds`: a clock that never goes back."""
+    """Segments of failed jobs. `seconds`: a monotonic clock."""
 
     def __init__(self, seconds: Callable[[], float]) -> None:
         self._seconds = seconds
-        self._failed: dict[Place, tuple[float, HeadwaterError]] = {}
+        self._failed: dict[SegmentKey, tuple[float, HeadwaterError]] = {}
 
     def begin(self) -> None:
-        """A round begins: forget what is to be tried again."""
+        """Start a round: forget failures that are old enough to try again."""
         now = self._seconds()
-        self._failed = {place: each for place, each in self._failed.items() if each[0] > now}
+        self._failed = {key: failure for key, failure in self._failed.items() if failure[0] > now}
 
-    def of(self, job: Job) -> HeadwaterError | None:
-        """Why a job is to be left alone; None if it may be tried."""
-        return next((self._failed[place][1] for place in _places(job) if place in self._failed), None)
+    def error_of(self, job: Job) -> HeadwaterError | None:
+        """The error for which to skip a job; None if it may be tried."""
+        return next((self._failed[key][1] for key in _segment_keys(job) if key in self._failed), None)
 
     def add(self, job: Job, error: HeadwaterError) -> None:
-        """A job has failed. If nobody knows because of which file, all of its segments are left alone."""
+        """Note a failed job. If the failing file is unknown, all of its segments are skipped."""
         retry = self._seconds() + RETRY_SECONDS
         path = error.path if isinstance(error, SegmentError) else None
-        self._failed.update({place: (retry, error) for place in _places(job) if path in (None, place[0])})
+        self._failed.update({key: (retry, error) for key in _segment_keys(job) if path in (None, key[0])})
 
 
-def _places(job: Job) -> Iterator[Place]:
+def _segment_keys(job: Job) -> Iterator[SegmentKey]:
     groups: Iterable[Iterable[Segment]] = (job.keyed, *job.groups)
-    for segment in (each for group in groups for each in group):
+    for segment in (segment for group in groups for segment in group):
         yield segment.path, segment.topic, segment.partition, segment.lane, segment.base_position

@@ -1,7 +1,7 @@
-"""How far the readers of a topic are: all applications of the log whose topology reads it, running or not.
+"""Positions of a topic's readers: all applications of the log that read it, running or not.
 
-A topology counts, too, that the project has and that has not committed yet that it reads the topic: it is new, was not
-selected so far, has another input than before, or was just fully refreshed. It begins at the first record.
+A topology of the project that has not committed yet that it reads the topic counts too: it is new, was not selected so
+far, has a new source, or was just fully refreshed. It starts at the first record.
 """
 
 from __future__ import annotations
@@ -16,23 +16,26 @@ from ..placed_log import PlacedLog
 from ..state import LogState
 
 DeclaredReaders = Mapping[tuple[str, str], Collection[str]]
-"""The application that writes a topic, and the topic -> the applications that read it in the project."""
+"""Writer and topic -> the applications that read it in the project."""
 
 
 def declared_readers(topologies: Iterable[Topology]) -> DeclaredReaders:
-    """Topologies themselves, and the readers that their topics name (`Topic.readers`)."""
-    found: dict[tuple[str, str], set[str]] = {}
+    """The topologies, and further readers of their topics (`Topic.readers`)."""
+    readers: dict[tuple[str, str], set[str]] = {}
     for topology in topologies:
         for part in topology.subtopologies:
             for topic in (*part.read, *part.sinks):
                 own = (topology.application,) if topic in part.read else ()
                 writer = topic.writer or f"{topology.project}-seed"
-                found.setdefault((writer, topic.name), set()).update(own, topic.readers)
-    return found
+                readers.setdefault((writer, topic.name), set()).update(own, topic.readers)
+    return readers
 
 
 class Readers:
-    """Used by one thread at a time. It keeps the states of other applications, and brings them forward."""
+    """The readers of one application's topics. Keeps and refreshes the states of other applications.
+
+    Used by one thread at a time.
+    """
 
     def __init__(self, log: Log, declared: DeclaredReaders) -> None:
         self._log = log
@@ -44,7 +47,7 @@ class Readers:
         self._former: frozenset[str] = frozenset()
 
     def refresh(self, writer: LogState) -> None:
-        """Look at what is committed now. `writer`: the application whose topics are asked for."""
+        """Use the present commits. `writer`: the state of the application that writes the topics."""
         names = self._log.applications()
         self._states = {name: self._states.get(name) for name in names}
         self._states[writer.application] = writer
@@ -54,13 +57,13 @@ class Readers:
 
     def positions(self, topic: str, partition: int, lane: int) -> dict[str, int]:
         """The position up to which each reader has consumed a lane, by application."""
-        found: dict[str, int] = {}
+        positions: dict[str, int] = {}
         for name, position in self._positions(topic, partition, lane):
-            found[name] = min(position, found.get(name, position))
-        return found
+            positions[name] = min(position, positions.get(name, position))
+        return positions
 
     def is_global(self, topic: str) -> bool:
-        """Whether a global table holds the topic: each client loads all of it when it starts."""
+        """Whether the topic is the source of a global table, which each client loads as a whole when it starts."""
         return any(
             state is not None and self._uses(state, topic) and state.topology.topics[topic].global_
             for _, state in self._current()
@@ -70,16 +73,16 @@ class Readers:
         new = set(self._declared.get((self._writer, topic), ()))
         for application, state in self._current():
             if state is None:
-                yield application, 0  # nobody knows what it has read
+                yield application, 0  # its positions are unknown
                 continue
             if not self._uses(state, topic):
                 continue
             if application not in self._unbegun:
                 new.discard(application)
             else:
-                yield application, 0  # its result is computed again, from the first record on
+                yield application, 0  # it is being rebuilt, from the first record on
             if self._was_moved(state, topic):
-                yield application, 0  # it begins again with them as they lie now
+                yield application, 0  # it restarts with the repartitioned topic
                 continue
             for name, part in state.topology.subtopologies.items():
                 if topic in part.sources and partition < part.partitions:
@@ -89,22 +92,22 @@ class Readers:
             yield application, 0
 
     def _was_moved(self, state: LogState, topic: str) -> bool:
-        """Whether the records were put into other partitions since an application has read them."""
+        """Whether the topic was repartitioned since an application has read it."""
         writer = self._states[self._writer]
-        fed = None if writer is None else writer.topics.get(topic)
-        return fed is not None and fed.was_moved(state.topology.topics[topic].since)
+        external = None if writer is None else writer.topics.get(topic)
+        return external is not None and external.was_moved(state.topology.topics[topic].since)
 
     def _uses(self, state: LogState, topic: str) -> bool:
-        """Whether an application uses this writer's topic, and not one of the same name in another project."""
+        """Whether an application reads this writer's topic, and not one with the same name of another project."""
         used = state.topology.topics.get(topic)
         if used is None:
             return False
-        fed = self._writer.removesuffix("seed") if self._writer.endswith("-seed") else None
-        # Or as the writer was called when the reader was started last.
+        project = self._writer.removesuffix("seed") if self._writer.endswith("-seed") else None
+        # The writer may have had another name at the last start of the reader.
         return (
             used.writer == self._writer
             or used.writer in self._former
-            or (used.writer is None and fed is not None and state.application.startswith(fed))
+            or (used.writer is None and project is not None and state.application.startswith(project))
         )
 
     def _current(self) -> Iterator[tuple[str, LogState | None]]:
@@ -115,7 +118,7 @@ class Readers:
             yield name, self._states[name]
 
     def _refreshed(self, name: str) -> LogState | None:
-        """The state of another application; None if its commits cannot be read, which its own run tells."""
+        """The state of another application; None if its commits cannot be read, which its own run reports."""
         state = self._states[name]
         try:
             if state is None:
@@ -131,7 +134,7 @@ class Readers:
 
 
 def _unbegun(log: Log) -> frozenset[str]:
-    """The applications whose results are to be computed again, and are not yet: nothing says what they have read."""
+    """Applications with a rebuild that has not started: their positions are unknown."""
     if not isinstance(log, PlacedLog):
         return frozenset()
     there = log.kept.applications()
