@@ -24,7 +24,7 @@ PAGES = sorted(
 EVERYDAY = {
     r"(?:computed|worked out) again|recompute": "rebuild",
     r"fed from outside": "external topic",
-    r"(?:left|leaves?|leaving) out": "skip, or omit",
+    r"(?:left|leaves?|leaving)(?: \w+)? out": "skip, or omit",
     r"(?:is|are|was|were|be|been) told|told of|tells? of": "raise, or report",
     r"rooms?": "package, or space",
     r"go(?:es)? on from|gone on with": "resume",
