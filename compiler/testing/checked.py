@@ -24,7 +24,7 @@ from ...runtime.testing.driven import (
     Expected,
     ExpectedDrops,
     ExpectedRows,
-    Given,
+    Input,
     Records,
     SeedRows,
     incoming_of,
@@ -43,7 +43,7 @@ class CheckedCase:
     """A case that can be run. `expected`: what is looked at in the end, with the entry of the file for each."""
 
     case: Case
-    given: tuple[Given, ...]
+    given: tuple[Input, ...]
     expected: tuple[tuple[MappingNode, Expected], ...]
 
 
@@ -123,7 +123,7 @@ class _Checking:
         self._root = root
         self._diagnostics = diagnostics
 
-    def given(self, entry: MappingNode) -> Given | None:
+    def given(self, entry: MappingNode) -> Input | None:
         """An entry of `given`."""
         for word, wall_clock in (("advance", False), ("advance_wall_clock", True)):
             duration = entry.get(word)

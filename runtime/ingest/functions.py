@@ -15,7 +15,7 @@ from ...errors import HeadwaterError
 from ...plugins.errors import error_text, is_interrupt_or_out_of_memory
 from ...plugins.local_modules import import_from
 from ..log.errors import SeedError
-from ..python_functions.loading import is_of_a_version
+from ..python_functions.loading import is_versioned
 
 
 @contextmanager
@@ -71,7 +71,7 @@ def _source_hash(project_dir: Path) -> str:
     files = {
         _resolved(file)
         for name, module in list(sys.modules.items())
-        if (file := getattr(module, "__file__", None)) is not None and not is_of_a_version(name)
+        if (file := getattr(module, "__file__", None)) is not None and not is_versioned(name)
     }
     digest = hashlib.sha256()
     for file in sorted(file for file in files if file.is_relative_to(folder) and file.suffix == ".py"):

@@ -1,1 +1,1 @@
-"""A project's `functions/` that run in its topologies: their code, and rows as functions see them."""
+"""A project's `functions/`, as topologies run them: their code, and rows as functions see them."""

@@ -1,7 +1,7 @@
-"""Calls of functions that expressions name: their arguments come as columns, and their results become one.
+"""Calls of functions in expressions: columns in, one column out.
 
-A function is called with values, row by row, or with arrays of Arrow. Either way it is known which rows fail: of arrays
-the halves are tried, as what a function gives for a row must not depend on which others are given with it.
+A function is called with values, row by row, or with Arrow arrays. Either way it is known which rows fail: a failing
+call with arrays is repeated with their halves, because the result of a row must not depend on the other rows.
 """
 
 from __future__ import annotations
@@ -19,65 +19,68 @@ from .errors import (
     FunctionInputError,
     FunctionRaisedError,
     FunctionResultError,
-    shown,
+    short_repr,
 )
 from .loading import load
-from .results import UnfitValueError, made_of, normal, to_column, to_python, valid
+from .results import UnfitValueError, checked_column, convert_value, converter, to_column, to_python
 
-Called = Callable[[Sequence[pa.Array], int], pa.Array]
-"""Calls a function with its arguments, and the number of rows. Raises CallFailedError."""
+ColumnCall = Callable[[Sequence[pa.Array], int], pa.Array]
+"""Calls a function with its arguments and the number of rows. Raises CallFailedError."""
 
 
 class CallFailedError(Exception):
-    """A function cannot be computed for rows. `failed`: row -> what is wrong, in the order of the rows."""
+    """A function has failed for some rows. `failed`: row -> error, in the order of the rows."""
 
     def __init__(self, failed: dict[int, FunctionError]) -> None:
         super().__init__(str(next(iter(failed.values()))))
         self.failed = failed
 
 
-def called(udf: Udf) -> Called:
-    """What calls a function. Raises FunctionLoadError."""
+def column_call(udf: Udf) -> ColumnCall:
+    """How a function is called with columns. Raises FunctionLoadError."""
     function = load(udf.function)
     return _Arrays(udf, function) if udf.arrow else _Values(udf, function)
 
 
 class _Values:
-    """Calls a function with the values of one row after another; null is None."""
+    """Calls a function once for each row. Null is None."""
 
     def __init__(self, udf: Udf, function: Callable[..., Any]) -> None:
         self._function = udf.function
         self._call = function
         self._type = arrow_type(udf.returns)
-        self._normal = normal(self._type)
+        self._convert = converter(self._type)
 
     def __call__(self, arguments: Sequence[pa.Array], rows: int) -> pa.Array:
         failed: dict[int, FunctionError] = {}
-        found: list[Any] = [None] * rows
+        results: list[Any] = [None] * rows
         for row, given in enumerate(_given(self._function, arguments, rows, failed)):
             if row in failed:
                 continue
             try:
-                found[row] = self._result(given)
+                results[row] = self._result(given)
             except FunctionError as error:
                 failed[row] = error
         if failed:
             raise CallFailedError(dict(sorted(failed.items())))
-        return to_column(found, self._type)
+        return to_column(results, self._type)
 
     def _result(self, given: Sequence[Any]) -> Any:
-        result = _raised(self._function, self._call, given)
+        result = _call_function(self._function, self._call, given)
         if result is None:
             return None
         try:
-            return made_of(self._normal, result)
+            return convert_value(self._convert, result)
         except UnfitValueError as error:
-            message = f"{self._function.name} returned {shown(result)}: {error.cause}"
+            message = f"{self._function.name} returned {short_repr(result)}: {error.cause}"
             raise FunctionResultError(self._function.name, message) from error
 
 
 class _Arrays:
-    """Calls a function with the arrays of many rows. It returns an array of as many values, of the declared type."""
+    """Calls a function with the arrays of many rows.
+
+    It must return an array of the declared type and the same length.
+    """
 
     def __init__(self, udf: Udf, function: Callable[..., Any]) -> None:
         self._function = udf.function
@@ -95,9 +98,9 @@ class _Arrays:
     def _parts(
         self, arguments: Sequence[pa.Array], start: int, rows: int, failed: dict[int, FunctionError]
     ) -> Iterator[pa.Array]:
-        """The results of the rows from `start` on, in parts. Notes in `failed` for which rows there is none."""
+        """The results of the rows from `start` on, in parts. Adds failing rows to `failed`."""
         try:
-            yield self._result([each.slice(start, rows) for each in arguments], rows)
+            yield self._result([argument.slice(start, rows) for argument in arguments], rows)
         except FunctionError as error:
             if rows == 1:
                 failed[start] = error
@@ -107,18 +110,18 @@ class _Arrays:
             yield from self._parts(arguments, start + half, rows - half, failed)
 
     def _result(self, given: Sequence[pa.Array], rows: int) -> pa.Array:
-        result = _raised(self._function, self._call, given)
+        result = _call_function(self._function, self._call, given)
         if isinstance(result, pa.ChunkedArray):
             result = result.combine_chunks()
         if not isinstance(result, pa.Array):
-            raise self._unfit(f"returned {shown(result)}, which is no array of Arrow")
+            raise self._unfit(f"returned {short_repr(result)}, which is no Arrow array")
         if len(result) != rows:
             raise self._unfit(f"returned {len(result)} values for {rows} rows")
         if result.type != self._type:
             declared = f"it is declared to return {self._returns}, which is {self._type} in Arrow"
             raise self._unfit(f"returned an array of {result.type}; {declared}")
         try:
-            return valid(result)
+            return checked_column(result)
         except UnfitValueError as error:
             raise self._unfit(f"returned {error.cause}") from error
 
@@ -129,7 +132,7 @@ class _Arrays:
 def _given(
     function: PythonFunction, arguments: Sequence[pa.Array], rows: int, failed: dict[int, FunctionError]
 ) -> Iterator[tuple[Any, ...]]:
-    """The values of each row. Notes in `failed` the rows with a value that Python does not have."""
+    """The arguments of each row. Adds rows with values that Python does not have to `failed`."""
     columns = [_python(function, column, failed) for column in arguments]
     return zip(*columns, strict=True) if columns else iter([()] * rows)
 
@@ -149,8 +152,8 @@ def _python_value(function: PythonFunction, value: pa.Array, row: int, failed: d
         return None
 
 
-def _raised(function: PythonFunction, call: Callable[..., Any], given: Sequence[Any]) -> Any:
-    """What a call returns. Raises FunctionRaisedError."""
+def _call_function(function: PythonFunction, call: Callable[..., Any], given: Sequence[Any]) -> Any:
+    """The result of a call. Raises FunctionRaisedError."""
     try:
         return call(*given)
     except BaseException as error:

@@ -1,8 +1,8 @@
 """Imports a project's functions from their text, in the driver, in executors and in the compiler.
 
-Each version of the code has modules of its own, whose names say which version it is: `functions_3f2a….text`. So two
-projects, or two versions of one, can be in the same process, as Spark uses its Python workers again. In these modules
-`functions` means their own version, in import statements wherever they are.
+A version of the code has its own modules, with the version in their names: `functions_3f2a….text`. So one process can
+run two projects, or two versions of a project; Spark reuses its Python workers. In these modules, import statements
+anywhere resolve `functions` to the same version.
 """
 
 from __future__ import annotations
@@ -22,50 +22,50 @@ from ...plugins.errors import is_interrupt_or_out_of_memory
 from ..ir.functions import FOLDER, PythonCode, PythonFunction
 from .errors import FunctionLoadError, ProcessExitError
 
-_OF_A_VERSION = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")
+_VERSIONED_NAME = re.compile(rf"{FOLDER}_[0-9a-f]{{16}}(\.|$)")
 _LOADING = RLock()
-"""Held while modules are made, as threads of a run may need the same ones."""
+"""Locked while modules are imported: threads of a run may need the same ones."""
 
-_ENDING = ("_exit", "execv", "execve")
-"""The functions of `os` that end a process at once; all others that do so call one of these."""
+_EXIT_FUNCTIONS = ("_exit", "execv", "execve")
+"""The functions of `os` that end a process at once. All others that do so call one of these."""
 
 
 def load(function: PythonFunction) -> Any:
-    """The function or class. Each version of the code is run once in a process. Raises FunctionLoadError."""
+    """The function or class. A version of the code is run once in a process. Raises FunctionLoadError."""
     name = function.name.partition(":")[2]
     try:
         module = _Version(function.code).module(function.module)
-    except BaseException as error:  # also what ends a program: a module may call `sys.exit`
+    except BaseException as error:  # SystemExit too: a module may call `sys.exit`
         if isinstance(error, KeyboardInterrupt) and is_interrupt_or_out_of_memory(error):
             raise
         raise FunctionLoadError(function, error) from error
     try:
         return getattr(module, name)
     except AttributeError:
-        known = tuple(each for each in vars(module) if not each.startswith("_"))
+        known = tuple(attribute for attribute in vars(module) if not attribute.startswith("_"))
         raise FunctionLoadError(function, None, known) from None
 
 
-def is_of_a_version(module: str) -> bool:
-    """Whether a module has one of the names under which `load` keeps those of a version."""
-    return _OF_A_VERSION.match(module) is not None
+def is_versioned(module: str) -> bool:
+    """Whether `load` has imported a module of this name."""
+    return _VERSIONED_NAME.match(module) is not None
 
 
 class _Version:
-    """The modules of one version of the code, which are kept in `sys.modules`."""
+    """The modules of one version of the code, kept in `sys.modules`."""
 
     def __init__(self, code: PythonCode) -> None:
         self._code = code
         self._root = f"{FOLDER}_{code.digest[:16]}"
 
     def module(self, name: str) -> ModuleType:
-        """A module by the name that the project has for it; imported if it is not there yet."""
+        """A module by its name in the project; imported on first use."""
         own = self._root + name.removeprefix(FOLDER)
         with _LOADING:
-            found = sys.modules.get(own)
-            return found if found is not None else self._made(name, own)
+            module = sys.modules.get(own)
+            return module if module is not None else self._import_module(name, own)
 
-    def _made(self, name: str, own: str) -> ModuleType:
+    def _import_module(self, name: str, own: str) -> ModuleType:
         parent, _, last = name.rpartition(".")
         above = self.module(parent) if parent else None
         path = self._code.path_of(name)
@@ -89,7 +89,7 @@ class _Version:
         return module
 
     def _run(self, module: ModuleType, path: str) -> None:
-        _refuse_ends_of_process()
+        _guard_exit_functions()
         text = self._code.texts[path]
         module.__file__ = path
         exec(compile(text, path, "exec", dont_inherit=True), module.__dict__)
@@ -101,7 +101,7 @@ class _Version:
     def _import(
         self,
         name: str,
-        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the words of `__import__`
+        globals: Mapping[str, Any] | None = None,  # noqa: A002 - the names of `__import__`
         locals: Mapping[str, Any] | None = None,  # noqa: A002
         fromlist: Sequence[str] | None = (),
         level: int = 0,
@@ -116,42 +116,42 @@ class _Version:
         if not fromlist:
             return self.module(FOLDER)
         wanted = getattr(module, "__all__", ()) if "*" in fromlist else fromlist
-        for each in wanted:
-            below = f"{FOLDER}.{rest}.{each}" if rest else f"{FOLDER}.{each}"
-            if not hasattr(module, each) and (self._code.path_of(below) or self._is_package(below)):
+        for name_ in wanted:
+            below = f"{FOLDER}.{rest}.{name_}" if rest else f"{FOLDER}.{name_}"
+            if not hasattr(module, name_) and (self._code.path_of(below) or self._is_package(below)):
                 self.module(below)
         return module
 
 
-def _refuse_ends_of_process() -> None:
-    """Have `os._exit` and its like raise ProcessExitError where a project's functions call them.
+def _guard_exit_functions() -> None:
+    """Make `os._exit` and similar functions raise ProcessExitError if a project's functions call them.
 
-    Such a call would end a run, or tests, without a word and with any exit code. Other code may end this process, and
-    anybody a process that was forked from it.
+    Such a call would end a run, or tests, without a message and with any exit code. Other code may end this process,
+    and any code may end a forked process.
     """
-    for name in _ENDING:
+    for name in _EXIT_FUNCTIONS:
         call = getattr(os, name, None)
-        if call is not None and not hasattr(call, "refused_in"):
-            setattr(os, name, _refused(name, call))
+        if call is not None and not hasattr(call, "guarded_in"):
+            setattr(os, name, _guarded(name, call))
 
 
-def _refused(name: str, call: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
+def _guarded(name: str, call: Callable[..., NoReturn]) -> Callable[..., NoReturn]:
     own = os.getpid()
 
     @wraps(call)
-    def ending(*arguments: Any, **named: Any) -> NoReturn:
+    def ending(*arguments: Any, **keywords: Any) -> NoReturn:
         if os.getpid() == own and _called_by_functions(sys._getframe(1)):
             raise ProcessExitError(name, arguments)
-        call(*arguments, **named)
+        call(*arguments, **keywords)
 
-    vars(ending)["refused_in"] = own
+    vars(ending)["guarded_in"] = own
     return ending
 
 
 def _called_by_functions(frame: FrameType | None) -> bool:
     """Whether a function of a project is among the callers."""
     while frame is not None:
-        if is_of_a_version(str(frame.f_globals.get("__name__"))):
+        if is_versioned(str(frame.f_globals.get("__name__"))):
             return True
         frame = frame.f_back
     return False

@@ -1,1 +1,1 @@
-"""Runs a topology on a log of its own, with records and a time that a test gives it, and compares what comes out."""
+"""Runs a topology on its own log, with records and time from a test, and compares the results."""

@@ -1,4 +1,4 @@
-"""Expected rows beside found ones."""
+"""Comparison of expected rows with actual rows."""
 
 from __future__ import annotations
 
@@ -12,48 +12,53 @@ from ..query.rows import Row
 from ..records.record_json import Record
 from .rows import Cells, Columns, cells_of
 
-# Puts two lists side by side by which of their items fit.
+# Alignment of two lists by which of their items match.
 
 Pairs = list[tuple[int | None, int | None]]
-"""Numbers of both lists; None where one has nothing beside the other's."""
+"""Positions in both lists; None where an item has no counterpart."""
 
-Fits = Callable[[int, int], bool]
+Matches = Callable[[int, int], bool]
 
 
-def aligned(lefts: int, rights: int, fits: Fits) -> Pairs:
-    """All items of both lists in their order, with as many pairs that fit as possible.
+def align(lefts: int, rights: int, matches: Matches) -> Pairs:
+    """All items of both lists in their order, with as many matching pairs as possible (longest common subsequence).
 
-    Between these, items that do not fit stand side by side as long as both lists have some.
+    Between matches, other items stand side by side as long as both lists have some:
+
+        lefts, rights = "abd", "xbcd"
+        align(3, 4, lambda left, right: lefts[left] == rights[right])
+        # [(0, 0), (1, 1), (None, 2), (2, 3)]
+        #  a  x    b  b          c    d  d
     """
     pairs: Pairs = []
     left = right = 0
-    for to_left, to_right in [*_common(lefts, rights, fits), (lefts, rights)]:
-        beside = min(to_left - left, to_right - right)
-        pairs += [(left + n, right + n) for n in range(beside)]
-        pairs += [(n, None) for n in range(left + beside, to_left)]
-        pairs += [(None, n) for n in range(right + beside, to_right)]
+    for to_left, to_right in [*_common(lefts, rights, matches), (lefts, rights)]:
+        paired = min(to_left - left, to_right - right)
+        pairs += [(left + n, right + n) for n in range(paired)]
+        pairs += [(n, None) for n in range(left + paired, to_left)]
+        pairs += [(None, n) for n in range(right + paired, to_right)]
         if to_left < lefts:
             pairs.append((to_left, to_right))
         left, right = to_left + 1, to_right + 1
     return pairs
 
 
-def _common(lefts: int, rights: int, fits: Fits) -> Iterator[tuple[int, int]]:
-    """A longest list of pairs that fit, in both orders."""
+def _common(lefts: int, rights: int, matches: Matches) -> Iterator[tuple[int, int]]:
+    """A longest sequence of matching pairs, in the order of both lists."""
     start = 0
-    while start < min(lefts, rights) and fits(start, start):
+    while start < min(lefts, rights) and matches(start, start):
         yield start, start
         start += 1
     longest = [[0] * (rights - start + 1) for _ in range(lefts - start + 1)]
     for left in range(lefts - 1, start - 1, -1):
         for right in range(rights - 1, start - 1, -1):
             row, column = left - start, right - start
-            with_both = longest[row + 1][column + 1] + 1 if fits(left, right) else 0
+            with_both = longest[row + 1][column + 1] + 1 if matches(left, right) else 0
             longest[row][column] = max(longest[row + 1][column], longest[row][column + 1], with_both)
     left = right = start
     while left < lefts and right < rights:
         row, column = left - start, right - start
-        if fits(left, right) and longest[row][column] == longest[row + 1][column + 1] + 1:
+        if matches(left, right) and longest[row][column] == longest[row + 1][column + 1] + 1:
             yield left, right
             left, right = left + 1, right + 1
         elif longest[row + 1][column] >= longest[row][column + 1]:
@@ -62,44 +67,49 @@ def _common(lefts: int, rights: int, fits: Fits) -> Iterator[tuple[int, int]]:
             right += 1
 
 
-def best_matching(lefts: int, rights: int, fits: Fits) -> dict[int, int]:
-    """As many pairs that fit as possible, in any order: left -> right. Earlier items keep theirs if they can."""
-    found: dict[int, int] = {}
+def best_matching(lefts: int, rights: int, matches: Matches) -> dict[int, int]:
+    """As many matching pairs as possible, in any order: left -> right (augmenting paths). Earlier items keep theirs.
+
+    wanted = [{0, 1}, {0}]  # the first item takes 0, and moves to 1 for the second one
+    best_matching(2, 2, lambda left, right: right in wanted[left])
+    # {0: 1, 1: 0}
+    """
+    matching: dict[int, int] = {}
     taken: dict[int, int] = {}
     for left in range(lefts):
-        wanted = _wanted(left, rights, fits, taken)
-        at = next((right for right in wanted if right not in taken), None)
-        while at is not None:  # whoever wants it takes it, and leaves what it has had to the one before
-            by = wanted[at]
-            before = found.get(by)
-            found[by], taken[at] = at, by
+        reachable = _reachable(left, rights, matches, taken)
+        at = next((right for right in reachable if right not in taken), None)
+        while at is not None:  # the new owner of `at` leaves its former item to the previous owner
+            by = reachable[at]
+            before = matching.get(by)
+            matching[by], taken[at] = at, by
             at = before
-    return found
+    return matching
 
 
-def _wanted(left: int, rights: int, fits: Fits, taken: dict[int, int]) -> dict[int, int]:
-    """What an item could take, and those could that would lose theirs to it, up to one that is free: right -> left."""
-    wanted: dict[int, int] = {}
-    asking = [left]
-    for each in asking:  # it grows meanwhile
+def _reachable(left: int, rights: int, matches: Matches, taken: dict[int, int]) -> dict[int, int]:
+    """Items that `left` can take, directly or by moving their owners, up to the first free one: right -> its taker."""
+    reachable: dict[int, int] = {}
+    takers = [left]
+    for taker in takers:  # it grows meanwhile
         for right in range(rights):
-            if right in wanted or not fits(each, right):
+            if right in reachable or not matches(taker, right):
                 continue
-            wanted[right] = each
+            reachable[right] = taker
             if right not in taken:
-                return wanted
-            asking.append(taken[right])
-    return wanted
+                return reachable
+            takers.append(taken[right])
+    return reachable
 
 
-# Compares rows that a test expects with rows that were found, cell by cell.
+# Comparison of a test's expected rows with actual rows, cell by cell.
 #
-# An expected row says what it names; cells that it does not name are not compared, but for one: a row that does not say
-# that it is deleted is not. Numbers with a fraction are equal up to a relative difference of 1e-9, as people write them
-# with fewer digits. Whole numbers are equal or not.
+# Cells that an expected row does not name are not compared, with one exception: a tombstone must be expected as such.
+# Fractions are equal up to a relative difference of 1e-9, as people write them with fewer digits. Whole numbers must be
+# equal.
 
 ABSENT = object()
-"""The value of a cell that a found row does not have: a column of a row that was deleted."""
+"""The value of a cell that an actual row does not have: a column of a deleted row."""
 
 _TOLERANCE = 1e-9
 
@@ -113,10 +123,10 @@ Kind = Literal["same", "differs", "missing", "unexpected"]
 
 @dataclass(frozen=True)
 class Compared:
-    """A row of a comparison. `missing`: it was expected and is not there; `unexpected`: the other way round.
+    """A row of a comparison. `missing`: expected, but not found; `unexpected`: the other way round.
 
-    `number`, `place`: of the expected row, and of the found one, from 0. `differing`: the names of the cells that
-    differ. `group`: the same for rows of one key.
+    `number`, `place`: positions of the expected and of the actual row, from 0. `differing`: names of the cells that
+    differ. `group`: equal for rows of one key.
     """
 
     kind: Kind
@@ -129,13 +139,13 @@ class Compared:
 
 
 def equal(expected: Any, found: Any) -> bool:
-    """Whether two values in JSON's form are equal. Numbers with a fraction nearly are."""
+    """Whether two values in JSON's form are equal; fractions within a tolerance."""
     if isinstance(expected, bool) or isinstance(found, bool):
         return expected is found
     if isinstance(expected, float) or isinstance(found, float):
         if not (isinstance(expected, int | float) and isinstance(found, int | float)):
             return False
-        if all(abs(each) < _WHOLE_TO and each == int(each) for each in (expected, found)):
+        if all(abs(number) < _WHOLE_TO and number == int(number) for number in (expected, found)):
             return expected == found
         return math.isclose(expected, found, rel_tol=_TOLERANCE, abs_tol=0.0)
     if isinstance(expected, Mapping) and isinstance(found, Mapping):
@@ -147,9 +157,9 @@ def equal(expected: Any, found: Any) -> bool:
 
 
 def differing(expected: Cells, found: Cells, deleted: str = "value") -> tuple[str, ...]:
-    """The cells that a row names and that are otherwise in the other. `deleted`: the cell that a tombstone has.
+    """Named cells of the expected row that differ in the actual row. `deleted`: the cell that is null in a tombstone.
 
-    A tombstone differs from a row that does not say that it is one.
+    A tombstone differs from a row that is not expected to be one.
     """
     names = tuple(name for name, value in expected.items() if not equal(value, found.get(name, ABSENT)))
     only_found = deleted not in expected and found.get(deleted, ABSENT) is None
@@ -165,10 +175,10 @@ def compared(
     contains: bool = False,
     deleted: str = "value",
 ) -> tuple[Compared, ...]:
-    """Each expected row with the one that was found for it, then those that nobody expected.
+    """Each expected row with its actual row, then unexpected rows.
 
-    Rows come in order for each key. `key`: the cells of the key; what all expected rows name of it decides which rows
-    belong together. `any_order`: the order does not count. `contains`: other rows may be there too. `deleted`: the
+    Rows are compared in order for each key. `key`: the cells of the key; those that all expected rows name decide which
+    rows belong together. `any_order`: the order does not count. `contains`: unexpected rows are ignored. `deleted`: the
     cell that is null in a tombstone.
     """
     differ = partial(differing, deleted=deleted)
@@ -180,26 +190,26 @@ def compared(
     pair: Callable[[Sequence[Cells], Sequence[Cells], _Differ], list[tuple[int | None, int | None]]]
     pair = _in_any_order if any_order else _in_order
     rows: list[Compared] = []
-    for group, (wanted, there) in groups.items():
-        pairs = pair([expected[number] for number in wanted], [found[number] for number in there], differ)
+    for group, (named, actual) in groups.items():
+        pairs = pair([expected[number] for number in named], [found[number] for number in actual], differ)
         for left, right in pairs:
-            place = None if right is None else there[right]
+            place = None if right is None else actual[right]
             if left is not None or not contains:
-                row_of_both = _compared(expected, found, None if left is None else wanted[left], place, differ)
+                row_of_both = _compared(expected, found, None if left is None else named[left], place, differ)
                 rows.append(replace(row_of_both, group=group))
-    rows.sort(key=lambda each: (each.number is None, each.number or 0, each.place or 0))
+    rows.sort(key=lambda row: (row.number is None, row.number or 0, row.place or 0))
     return tuple(rows)
 
 
 def _compared(
     expected: Sequence[Cells], found: Sequence[Cells], number: int | None, place: int | None, differ: _Differ
 ) -> Compared:
-    wanted = None if number is None else expected[number]
-    there = None if place is None else found[place]
-    if wanted is None or there is None:
-        return Compared("unexpected" if wanted is None else "missing", wanted, there, number, (), place)
-    names = differ(wanted, there)
-    return Compared("differs" if names else "same", wanted, there, number, names, place)
+    wanted_row = None if number is None else expected[number]
+    actual = None if place is None else found[place]
+    if wanted_row is None or actual is None:
+        return Compared("unexpected" if wanted_row is None else "missing", wanted_row, actual, number, (), place)
+    names = differ(wanted_row, actual)
+    return Compared("differs" if names else "same", wanted_row, actual, number, names, place)
 
 
 def _key(row: Cells, names: Sequence[str]) -> str:
@@ -209,34 +219,34 @@ def _key(row: Cells, names: Sequence[str]) -> str:
 def _in_order(
     expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ
 ) -> list[tuple[int | None, int | None]]:
-    """Pairs that keep both orders, with as many equal rows as there can be."""
-    return aligned(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
+    """Pairs in the order of both lists, with as many equal rows as possible."""
+    return align(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
 
 
 def _in_any_order(
     expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ
 ) -> list[tuple[int | None, int | None]]:
-    """Pairs of equal rows, as many as there can be; the others are put beside the ones that they are most like."""
+    """As many pairs of equal rows as possible. Other rows are paired with those that they are most like."""
     equals = best_matching(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
     pairs: list[tuple[int | None, int | None]] = [*equals.items()]
-    left_over = [number for number in range(len(found)) if number not in equals.values()]
+    unpaired = [number for number in range(len(found)) if number not in equals.values()]
     for number in range(len(expected)):
         if number in equals:
             continue
-        likest = min(left_over, key=lambda there: len(differ(expected[number], found[there])), default=None)
-        pairs.append((number, likest))
-        if likest is not None:
-            left_over.remove(likest)
-    return [*pairs, *((None, number) for number in left_over)]
+        closest = min(unpaired, key=lambda position: len(differ(expected[number], found[position])), default=None)
+        pairs.append((number, closest))
+        if closest is not None:
+            unpaired.remove(closest)
+    return [*pairs, *((None, number) for number in unpaired)]
 
 
-# The rows that a test compares with those that it expects.
+# The rows that are compared with expected ones.
 
 
 def last_of_each_key(records: Sequence[Record]) -> list[Record]:
-    """The last record of each key, in their order. Those with a null key stay.
+    """The last record of each key, in their order. Records with a null key stay.
 
-    Of a table whose changes are collapsed, only these do not depend on where epochs end.
+    With `emit: per_epoch`, only these do not depend on where epochs end.
     """
     last = {str(record.key): number for number, record in enumerate(records) if record.key is not None}
     return [record for number, record in enumerate(records) if record.key is None or last[str(record.key)] == number]

@@ -1,4 +1,4 @@
-"""A topology that a test drives."""
+"""A topology driven by a test."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ from ..records.values import Convert, from_json
 from ..state.memory import memory_folder
 from .rows import Cells, Columns, with_time
 
-# What a test gives a topology, and what it looks at: plain data, checked.
+# Inputs and expected results of a test: plain data, checked.
 
 
 @dataclass(frozen=True)
 class Records:
-    """Records of one topic, in record form, which are there at once."""
+    """Records of one topic, in record form, available at once."""
 
     topic: Topic
     records: tuple[Mapping[str, Any], ...]
@@ -49,7 +49,7 @@ class Records:
 
 @dataclass(frozen=True)
 class SeedRows:
-    """The rows of a file of the project, read as a seed of the topic is."""
+    """The rows of a project's file, read as a seed of the topic."""
 
     topic: Topic
     seed: SeedSpec
@@ -57,20 +57,20 @@ class SeedRows:
 
 @dataclass(frozen=True)
 class Advance:
-    """The test's time goes on by so many ms. `wall_clock`: it alone, and no stream time."""
+    """Let time pass, in ms. `wall_clock`: only the wall clock, without stream time."""
 
     milliseconds: int
     wall_clock: bool = False
 
 
-Given = Records | SeedRows | Advance
+Input = Records | SeedRows | Advance
 
 
 @dataclass(frozen=True)
 class ExpectedRows:
-    """Rows that a topic or a store has in the end. `columns`: of its rows.
+    """The rows that a topic or a store has in the end, with their `columns`.
 
-    `last`: only the last record of each key is compared, see `found_rows.last_of_each_key`.
+    `last`: only the last record of each key is compared, see `comparing.last_of_each_key`.
     """
 
     kind: Literal["topic", "store"]
@@ -84,7 +84,7 @@ class ExpectedRows:
 
 @dataclass(frozen=True)
 class ExpectedDrops:
-    """How many records were dropped, by reason."""
+    """The number of dropped records, by reason."""
 
     kind: ClassVar[str] = "dropped"
 
@@ -94,19 +94,19 @@ class ExpectedDrops:
 Expected = ExpectedRows | ExpectedDrops
 
 DROP_REASONS = ("late", "null_key", "null_value")
-"""Why steps drop records: what `dropped` may name."""
+"""Why steps drop records: the names that `dropped` may have."""
 
 
-# A topology that a test drives: it runs on a log of its own, and takes records and its time from the test.
+# A topology driven by a test. It runs on its own log, with records and time from the test.
 #
-# All that is given is processed to the end before what comes after it. The time of a test begins at 1970-01-01. It goes
-# on to the time of each record that is given, and by what the test advances it: there is one time for records that name
-# none, and for `current_timestamp()`. Where the test advances it, stream time goes along at every step of every task,
-# as if a record of that time came to each of them (`driver/epochs.py`).
+# An input is processed to the end before the next one. The time of a test starts at 1970-01-01; it moves to the time of
+# each input record, and by `advance`. Records without a time get it, and it is `current_timestamp()`. `advance` also
+# advances the stream time of every operator in every task, as if a record of that time arrived there
+# (`driver/epochs.py`).
 
 
 class DrivenRunError(HeadwaterError):
-    """The topology could not process what it was given: `application`, `cause`."""
+    """The topology could not process its input: `application`, `cause`."""
 
     def __init__(self, application: str, cause: str, hint: str | None = None) -> None:
         super().__init__(cause, hint)
@@ -115,11 +115,11 @@ class DrivenRunError(HeadwaterError):
 
 
 class UnfitTimeError(HeadwaterError):
-    """A record was given without a time, and its topic cannot hold that of the test: `topic`, `time` in ms."""
+    """A record has no time, and its topic cannot hold the time of the test: `topic`, `time` in ms."""
 
     def __init__(self, topic: str, time: int, cause: str) -> None:
         super().__init__(
-            f"a record for {topic} names no time, and that of the test, {time} ms since 1970, does not fit: {cause}",
+            f"a record for {topic} has no time, and the test's time, {time} ms since 1970, does not fit: {cause}",
             "give the record a time, or let less time pass",
         )
         self.topic = topic
@@ -127,9 +127,10 @@ class UnfitTimeError(HeadwaterError):
 
 
 class DrivenTopology:
-    """A topology with a log, stores and a time of its own, until `close`, or until nobody has it any more.
+    """A topology with its own log, stores and time, until `close` or until it is garbage-collected.
 
-    `origin`: where plugins are found, see `chosen_plugins.Origin`. `seeds`: the application that feeds topics.
+    `origin`: where plugins are found, see `chosen_plugins.Origin`. `seeds`: the application that writes external
+    topics.
     """
 
     def __init__(
@@ -147,7 +148,7 @@ class DrivenTopology:
         self._time = self._latest = 0
         self._stream_time = -1
         self._folder = Path(tempfile.mkdtemp(prefix="headwater-test-", dir=memory_folder()))
-        # Also where the rest fails, or nobody closes it: it may lie in memory, which is short.
+        # Removed even if the rest fails or `close` is not called: it may be in memory, which is scarce.
         self._remove = weakref.finalize(self, shutil.rmtree, self._folder, ignore_errors=True)
         project_dir, plugins, without = origin
         self.settings = Settings(
@@ -171,39 +172,39 @@ class DrivenTopology:
 
     @property
     def stream_time(self) -> int:
-        """To where it has advanced the stream time of all tasks, in ms; -1 before that."""
+        """The time to which it has advanced the stream time of all tasks, in ms; -1 before that."""
         return self._stream_time
 
     def close(self) -> None:
-        """Remove all that it has written."""
+        """Remove everything that it has written."""
         self._remove()
 
-    def feed(self, given: Iterable[Given | tuple[Topic, Iterable[Incoming]]]) -> None:
-        """Give the topology one thing after the other, each processed to the end before the next.
+    def feed(self, inputs: Iterable[Input | tuple[Topic, Iterable[Incoming]]]) -> None:
+        """Give the topology inputs, one after the other; each is processed to the end before the next.
 
         Raises DrivenRunError if a record cannot be processed, SeedError, UnfitTimeError.
         """
-        feeding = _Feeding(self, iter(given))
+        feed = _TestFeed(self, iter(inputs))
         results = run_topologies(
-            [self.topology], self.settings, self._cluster, until_caught_up=True, feed=feeding, owned=()
+            [self.topology], self.settings, self._cluster, until_caught_up=True, feed=feed, owned=()
         )
-        if feeding.error is not None:
-            raise feeding.error
+        if feed.error is not None:
+            raise feed.error
         for result in results.applications:
             for dropped, count in result.dropped.items():
                 self.dropped[dropped.rpartition(":")[2]] += count
             if result.error is not None:
                 raise _failed(result)
-            if result.waiting:  # no test may pass because nothing was taken
+            if result.waiting:  # a test must not pass because nothing was read
                 raise DrivenRunError(result.application, f"{result.application} has left {result.waiting} records")
 
     def records(self, topic: Topic) -> list[Record]:
-        """All records of a topic that it writes."""
+        """All records of an output topic."""
         application = self.topology.application
         return list(TopicReader(self._log, application, topic, as_written=True, state=self._state).read())
 
     def rows(self, subtopology: str, store: Store, key: Mapping[str, Any] | None = None) -> list[Row]:
-        """The rows of a store that tasks have. `key`: see `StoreQuery.rows`."""
+        """The rows of a store of tasks. `key`: see `StoreQuery.rows`."""
         open_to_read = ChosenPlugins(origin_of(self.settings)).backend(store).open_to_read
         state_dir = Path(self.settings.state_dir)
         query = StoreQuery(self.topology.application, subtopology, store, self._log, state_dir, open_to_read)
@@ -213,9 +214,9 @@ class DrivenTopology:
         """The rows of a global table."""
         return list(GlobalQuery(table, self._seeds, self._log).rows(key))
 
-    def take(self, given: Given | tuple[Topic, Iterable[Incoming]]) -> None:
-        """Append what is given, or let time pass."""
-        match given:
+    def take(self, entry: Input | tuple[Topic, Iterable[Incoming]]) -> None:
+        """Append the records of an input, or let time pass."""
+        match entry:
             case Advance(milliseconds, wall_clock):
                 self._time += milliseconds
                 if not wall_clock:
@@ -224,7 +225,7 @@ class DrivenTopology:
             case Records(topic, records):
                 try:
                     incoming = incoming_of(topic, records, self._time)
-                except BadValueError as error:  # all other values have been checked
+                except BadValueError as error:  # all other values were checked before
                     raise UnfitTimeError(topic.name, self._time, error.cause) from error
                 self._append(topic, [incoming])
             case SeedRows(topic, seed):
@@ -241,7 +242,7 @@ class DrivenTopology:
 
 
 def _failed(result: ApplicationResult) -> DrivenRunError:
-    """What ended the topology, with what helps in a test: there is no log to look at, or to go on with."""
+    """Why the topology ended, with a hint for a test: its log cannot be inspected or resumed."""
     match result.raised:
         case RecordError(message=message, way_on=way_on) | RecordErrors(message=message, way_on=way_on):
             return DrivenRunError(result.application, message, way_on)
@@ -250,26 +251,26 @@ def _failed(result: ApplicationResult) -> DrivenRunError:
     return DrivenRunError(result.application, result.error or result.status)
 
 
-class _Feeding:
-    """A Feed (`driver/epochs.py`): the things that are given, one after the other."""
+class _TestFeed:
+    """A Feed (`driver/epochs.py`) of inputs, one after the other."""
 
-    def __init__(self, driven: DrivenTopology, given: Iterator[Any]) -> None:
+    def __init__(self, driven: DrivenTopology, inputs: Iterator[Any]) -> None:
         self.error: Exception | None = None
         self._driven = driven
-        self._given = given
+        self._inputs = inputs
 
     def more(self) -> bool:
-        """Append the next one."""
+        """Append the next input. Returns whether there was one."""
         try:
-            for each in self._given:
-                self._driven.take(each)
+            for entry in self._inputs:
+                self._driven.take(entry)
                 return True
-        except Exception as error:  # kept, and raised behind the run: a run tells errors of its own in another way
+        except Exception as error:  # raised after the run, which would report it as an error of its own
             self.error = error
         return False
 
     def stream_time(self) -> int:
-        """To where the test has advanced it."""
+        """The stream time to which the test has advanced, in ms."""
         return self._driven.stream_time
 
     def now(self) -> int:
@@ -278,13 +279,13 @@ class _Feeding:
 
 
 def incoming_of(topic: Topic, records: Iterable[Mapping[str, Any]], now: int, values: Convert = from_json) -> Incoming:
-    """Records in record form as the log takes them. `now`: the time of those without one. Raises BadValueError."""
+    """Records in record form, as the log stores them. `now`: the time of those without one. Raises BadValueError."""
     kind = value_columns(topic).get(topic.timestamp) if topic.timestamp is not None else None
     timed = [with_time(record, topic.timestamp, kind, now) for record in records]
     return parse_records(topic, timed, now, values)
 
 
 def yielded_records(topic: Topic, records: Any, now: int) -> list[Incoming]:
-    """A table, or an iterable of tables, rows or records, as the log takes them. Raises SeedError."""
+    """A table, or an iterable of tables, rows or records, as the log stores them. Raises SeedError."""
     sieve = Sieve(replace(topic, on_error="fail"))
     return list(sieve.to_the_end(yielded_rows(SOURCE, records, topic, now, sieve)))

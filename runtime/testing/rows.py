@@ -1,4 +1,4 @@
-"""Rows as tests write them: columns by name, or the record form. Both become the record form, with named columns only.
+"""Rows in tests: columns by name, or the record form. Both are converted to the record form, with named columns only.
 
 A row by name may also have `timestamp`, `partition` and `headers`, and `value: null` for a tombstone, unless a column
 has that name.
@@ -22,21 +22,22 @@ from ..records.types import TIMESTAMP
 from ..records.values import from_json, parse_text
 
 Cells = Mapping[str, Any]
-"""A row, flat: the name of each cell -> its value in JSON's form; times of records and windows in ms.
+"""A flat row: name of a cell -> value in JSON's form; times of records and windows in ms.
 
-Cells are columns (`Columns.name_of`), and fields of the record (`Columns.field_name`): `timestamp`, `partition`,
-`headers`, and `key` and `value`, which are there only if they are null.
+Cells are columns (`Columns.name_of`) and fields of the record (`Columns.field_name`): `timestamp`, `partition`,
+`headers`, and `key` and `value`, which are present only if they are null.
 """
 
 FIELDS = ("timestamp", "partition", "headers")
-"""The cells of a record that are no columns."""
+"""The cells of a record that are not columns."""
 
 _ROLES = ("key", "value")
 
 
 class UnfitRowError(Exception):
-    """A row that does not fit. `path`: the keys that lead to the cell; empty for the whole row. `unknown`: whether the
-    cell's name is the mistake, and not its value.
+    """A row that does not fit. `path`: the keys that lead to the cell; empty for the whole row.
+
+    `unknown`: the cell's name is wrong, not its value.
     """
 
     def __init__(self, path: tuple[str, ...], cause: str, hint: str | None = None, *, unknown: bool = False) -> None:
@@ -49,19 +50,19 @@ class UnfitRowError(Exception):
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns of a topic or a store, by role. `of`: its name, for messages."""
+    """The columns of a topic or a store, by role. `of`: the name of the topic or store, for messages."""
 
     of: str
     key: Mapping[str, pa.DataType]
     value: Mapping[str, pa.DataType]
 
     def name_of(self, role: str, column: str) -> str:
-        """What the cell of a column is called: as the column, or `key.x` and `value.x` where both have it."""
+        """The name of a column's cell: the column's, or `key.x` and `value.x` if key and value both have it."""
         both = column in self.key and column in self.value
         return f"{role}.{column}" if both else column
 
     def field_name(self, field: str) -> str:
-        """What the cell of a record's field is called: as the field, or `record.x` where a column has that name."""
+        """The name of the cell of a record's field: the field's, or `record.x` if a column has that name."""
         return f"record.{field}" if field in self.key or field in self.value else field
 
     def is_record(self, row: Mapping[str, Any]) -> bool:
@@ -69,24 +70,24 @@ class Columns:
         return is_record(row, self.key, self.value)
 
     def is_deleted(self, cells: Cells) -> bool:
-        """Whether the cells are those of a tombstone."""
+        """Whether these are the cells of a tombstone."""
         return cells.get(self.field_name("value"), "") is None
 
     def is_time(self, cell: str) -> bool:
-        """Whether a cell is a time in ms: that of the record, or a bound of its window."""
+        """Whether a cell is a time in ms: the record's, or a bound of its window."""
         role, column = self.names().get(cell, ("", ""))
         if not role:
             return cell == self.field_name("timestamp")
         return role == "key" and is_bound(column, self.key[column])
 
     def names(self) -> dict[str, tuple[str, str]]:
-        """By what names a row gives columns: name -> role and column."""
-        found = {}
+        """The names that a row may use for columns: name -> role and column."""
+        names = {}
         for role, columns in ((_ROLES[0], self.key), (_ROLES[1], self.value)):
             for column in columns:
-                found[f"{role}.{column}"] = (role, column)
-                found[self.name_of(role, column)] = (role, column)
-        return found
+                names[f"{role}.{column}"] = (role, column)
+                names[self.name_of(role, column)] = (role, column)
+        return names
 
     def type_of(self, role: str, column: str) -> pa.DataType:
         """The type of a column."""
@@ -94,7 +95,7 @@ class Columns:
 
 
 def record_form(columns: Columns, row: Mapping[str, Any], *, given: bool = False) -> dict[str, Any]:
-    """A row in record form, with what it names and nothing else; of one that is `given`, the value must be known.
+    """A row in record form, with the columns that it names. An input row (`given`) must have a value or null.
 
     Raises UnfitRowError.
     """
@@ -103,37 +104,37 @@ def record_form(columns: Columns, row: Mapping[str, Any], *, given: bool = False
     nested |= row.keys() <= RECORD_FIELDS and names.keys().isdisjoint(row)
     if nested or columns.is_record(row):
         if given and "value" not in row:
-            raise UnfitRowError((), "there is no value (null deletes)")
+            raise UnfitRowError((), "the value is missing (null deletes)")
         return _of_record(columns, row)
-    found: dict[str, Any] = {}
+    record: dict[str, Any] = {}
     named = {names[name][0] for name in row if name in names}
     for name, value in row.items():
         if name not in names and name in named:
-            raise UnfitRowError((name,), f"the row has a {name} of null and columns of it")
+            raise UnfitRowError((name,), f"the {name} is null, but the row has columns of it")
         if name in names:
             role, column = names[name]
-            found.setdefault(role, {})[column] = value
+            record.setdefault(role, {})[column] = value
         elif name in FIELDS or (name in _ROLES and value is None):
-            found[name] = value
+            record[name] = value
         else:
             raise _unknown((name,), columns, name)
-    return _with_times(columns, {"value": {}, **found} if given else found)
+    return _with_times(columns, {"value": {}, **record} if given else record)
 
 
 def _of_record(columns: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if name not in (*_ROLES, *FIELDS, "offset"):
-            under = [role for role, each in zip(_ROLES, (columns.key, columns.value), strict=True) if name in each]
-            if not under:
+            roles = [role for role, names in zip(_ROLES, (columns.key, columns.value), strict=True) if name in names]
+            if not roles:
                 raise _unknown((name,), columns, name)
-            cause = f"the column '{name}' stands beside `key` or `value`, which say all columns of theirs"
-            raise UnfitRowError((name,), cause, f"Write it under `{under[-1]}`.", unknown=True)
+            cause = f"the column '{name}' stands beside `key` or `value`, which contain all of their columns"
+            raise UnfitRowError((name,), cause, f"Write it under `{roles[-1]}`.", unknown=True)
         if name in _ROLES and not isinstance(value, Mapping | None):
-            raise UnfitRowError((name,), f"the {name} is neither columns nor null")
-        known = columns.key if name == "key" else columns.value
+            raise UnfitRowError((name,), f"the {name} must be a mapping of columns or null")
+        declared = columns.key if name == "key" else columns.value
         for column in value or () if name in _ROLES else ():
-            if column not in known:
-                hint = did_you_mean(column, known) or _listed(known)
+            if column not in declared:
+                hint = did_you_mean(column, declared) or _listed(declared)
                 raise UnfitRowError(
                     (name, column), f"there is no column '{column}' in the {name} of {columns.of}", hint, unknown=True
                 )
@@ -141,22 +142,25 @@ def _of_record(columns: Columns, row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _unknown(path: tuple[str, ...], columns: Columns, name: str) -> UnfitRowError:
-    known = [each for each in columns.names() if "." not in each] or list(columns.names())
+    candidates = [cell for cell in columns.names() if "." not in cell] or list(columns.names())
     both = name in columns.key and name in columns.value
     if both:
         hint = f"Write key.{name} or value.{name}."
         return UnfitRowError(path, f"the key and the value of {columns.of} have a column '{name}'", hint, unknown=True)
     return UnfitRowError(
-        path, f"there is no column '{name}' in {columns.of}", did_you_mean(name, known) or _listed(known), unknown=True
+        path,
+        f"there is no column '{name}' in {columns.of}",
+        did_you_mean(name, candidates) or _listed(candidates),
+        unknown=True,
     )
 
 
-def _listed(known: Sequence[str] | Mapping[str, Any]) -> str | None:
-    return f"It has {', '.join(known)}." if known else None
+def _listed(names: Sequence[str] | Mapping[str, Any]) -> str | None:
+    return f"It has {', '.join(names)}." if names else None
 
 
 def _with_times(columns: Columns, record: dict[str, Any]) -> dict[str, Any]:
-    """With the times of the record and of its window in ms."""
+    """The record with its time and those of its window in ms."""
     if record.get("timestamp") is not None:
         record["timestamp"] = moment(record["timestamp"], ("timestamp",))
     key = record.get("key")
@@ -169,7 +173,7 @@ def _with_times(columns: Columns, record: dict[str, Any]) -> dict[str, Any]:
 
 
 def moment(value: Any, path: tuple[str, ...]) -> int | None:
-    """A time in ms: a whole number of them, or a text in ISO 8601. Raises UnfitRowError."""
+    """A time in ms: an integer, or a text in ISO 8601. Raises UnfitRowError."""
     if value is None or (isinstance(value, int) and not isinstance(value, bool)):
         return value
     hint = "Write it as 2024-05-01T08:00:00Z, in quotes, or in milliseconds since 1970."
@@ -178,12 +182,12 @@ def moment(value: Any, path: tuple[str, ...]) -> int | None:
     except BadValueError:
         raise UnfitRowError(path, f"{shown(value)} is no time", hint) from None
     if micros % 1000:
-        raise UnfitRowError(path, f"{value!r} has parts of a millisecond", hint)
+        raise UnfitRowError(path, f"{value!r} has fractions of a millisecond", hint)
     return micros // 1000
 
 
 def moment_text(milliseconds: int) -> str | int:
-    """A time as tests write it: `2024-05-01T08:00:00Z`. One that no calendar has stays a number."""
+    """A time as tests write it: `2024-05-01T08:00:00Z`. A time outside of the calendar stays a number."""
     try:
         time = datetime.fromtimestamp(milliseconds / 1000, UTC)
     except (ValueError, OverflowError, OSError):
@@ -192,9 +196,9 @@ def moment_text(milliseconds: int) -> str | int:
 
 
 def with_time(record: Mapping[str, Any], timestamp: str | None, kind: pa.DataType | None, now: int) -> dict[str, Any]:
-    """A record that is given, with a time: without any, the timestamp column or the record gets `now` (ms).
+    """An input record with a time. Without one, its timestamp column or the record gets `now` (ms).
 
-    `timestamp`, `kind`: the topic's timestamp column.
+    `timestamp`, `kind`: name and type of the topic's timestamp column.
     """
     if record.get("timestamp") is not None:
         return dict(record)
@@ -210,30 +214,30 @@ def with_time(record: Mapping[str, Any], timestamp: str | None, kind: pa.DataTyp
 
 
 def cells_of(columns: Columns, record: Mapping[str, Any], *, written: bool = False) -> Cells:
-    """A record in record form as cells. `written`: by a person, so its values get the form of their type.
+    """A record in record form as cells. `written`: by a person, so values are converted to their type's form.
 
     Raises UnfitRowError.
     """
-    found: dict[str, Any] = {}
+    cells: dict[str, Any] = {}
     for role in _ROLES:
         if role not in record:
             continue
         if record[role] is None:
-            found[columns.field_name(role)] = None
+            cells[columns.field_name(role)] = None
             if role == "key":  # a key whose columns are all null is a null key
-                found |= dict.fromkeys(columns.name_of(role, column) for column in columns.key)
+                cells |= dict.fromkeys(columns.name_of(role, column) for column in columns.key)
             continue
         for column, value in record[role].items():
             data_type = columns.type_of(role, column)
-            settled = _settled(data_type, (role, column), value) if written else value
-            found[columns.name_of(role, column)] = _in_key_order(settled, data_type)
+            converted = _converted(data_type, (role, column), value) if written else value
+            cells[columns.name_of(role, column)] = _in_key_order(converted, data_type)
     if written:
         _check_fields(record)
-    return found | {columns.field_name(name): record[name] for name in FIELDS if name in record}
+    return cells | {columns.field_name(name): record[name] for name in FIELDS if name in record}
 
 
 def _check_fields(record: Mapping[str, Any]) -> None:
-    """Raise UnfitRowError for a partition or headers that no record has. The time has been read already."""
+    """Raise UnfitRowError for an impossible partition or headers. The time was checked before."""
     partition, headers = record.get("partition"), record.get("headers", {})
     if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
         raise UnfitRowError(("partition",), f"{shown(partition)} is no partition")
@@ -241,7 +245,7 @@ def _check_fields(record: Mapping[str, Any]) -> None:
         raise UnfitRowError(("headers",), f"{shown(headers)} is not an object of texts", "Write {} if there are none.")
 
 
-def _settled(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:
+def _converted(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:
     role, name = path
     if role == "key" and is_bound(name, data_type):
         return value
@@ -253,7 +257,7 @@ def _settled(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:
 
 
 def _in_key_order(value: Any, data_type: pa.DataType) -> Any:
-    """A value in JSON's form whose maps have their entries in the order of their keys: a map has no order."""
+    """A value in JSON's form with the entries of its maps sorted by key: a map has no order."""
     if value is None or not pa.types.is_nested(data_type):
         return value
     if pa.types.is_struct(data_type):
@@ -267,13 +271,13 @@ def _in_key_order(value: Any, data_type: pa.DataType) -> Any:
 
 
 def _order_of(key: Any) -> tuple[bool, Any, str]:
-    """Numbers by their size, others by their text."""
+    """Sorts numbers by size, other keys by text."""
     number = isinstance(key, int | float)
     return (number, key if number else 0, repr(key))
 
 
 def way_out(value: Any, data_type: pa.DataType) -> str | None:
-    """What to do about a value that is no `data_type`: quotes are what it has, or lacks, too much."""
+    """A hint for a value that is no `data_type`, if only quotes are missing or superfluous."""
     if pa.types.is_string(data_type) and not isinstance(value, str | Mapping | Sequence):
         return "Put it in quotes."
     number = pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or pa.types.is_boolean(data_type)

@@ -114,7 +114,7 @@ def test_records_come_in_every_form_that_append_takes(sales: TopologyTestDriver,
     [
         ([TEA, {**TEA, "prize": 1}], "row 2 for orders: there is no column 'prize' in orders (Did you mean 'price'?)"),
         ([{**TEA, "quantity": "two"}], "row 1 for orders: quantity: 'two' is no int"),
-        ([{"key": {"order_id": 1}}], "row 1 for orders: there is no value (null deletes)"),
+        ([{"key": {"order_id": 1}}], "row 1 for orders: the value is missing (null deletes)"),
     ],
 )
 def test_row_that_does_not_fit_is_refused_and_the_driver_goes_on(

@@ -18,7 +18,7 @@ from ...python_functions.errors import (
     FunctionInputError,
     FunctionRaisedError,
     FunctionResultError,
-    shown,
+    short_repr,
 )
 from ...python_functions.loading import load
 from ...python_functions.objects import Row, RowType, UnfitRowError, copied
@@ -79,7 +79,7 @@ class Called:
             return self.states.of(found)
         except UnfitValueError as error:
             name = f"{self.function.name}{f' ({what})' if what else ''}"
-            message = f"{name} returned {shown(found)}: {error.cause}"
+            message = f"{name} returned {short_repr(found)}: {error.cause}"
             hint = f"its columns are {', '.join(self.states.columns)}"
             raise FunctionResultError(self.function.name, message, hint) from error
 

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 from ...ir import declarations
-from ...python_functions.calling import CallFailedError, called
+from ...python_functions.calling import CallFailedError, column_call
 from ...records.arrays import Bools
 from ...records.types import Kind
 from .node import EachFailedError, Edges, TaskEpoch
@@ -30,7 +30,7 @@ class Call(declarations.Call):
         if len(places) < len(rows):
             arguments = [column.take(pa.array(places)) for column in arguments]
         try:
-            found = called(self.udf)(arguments, len(places))
+            found = column_call(self.udf)(arguments, len(places))
         except CallFailedError as error:
             orders = rows.order[places[list(error.failed)]].tolist()
             raise EachFailedError([*zip(orders, error.failed.values(), strict=True)], self.by_itself) from error

@@ -238,7 +238,7 @@ def test_case_whose_time_does_not_fit_a_topic_is_in_error_and_the_others_run(hea
 
     first, second = json.loads(result.stdout)["tests"]
     assert (first["status"], second["status"]) == ("error", "passed")
-    assert "a record for orders names no time, and that of the test, 345600000000000 ms" in first["error"]
+    assert "a record for orders has no time, and the test's time, 345600000000000 ms" in first["error"]
 
 
 def test_crash_in_a_function_is_told_with_its_line(shop: Path) -> None:

@@ -14,7 +14,7 @@ from headwater.runtime.engine.execution.call import Call
 from headwater.runtime.engine.execution.node import EachFailedError
 from headwater.runtime.engine.execution.rows import Rows
 from headwater.runtime.ir.functions import PythonCode, PythonFunction, Udf
-from headwater.runtime.python_functions.calling import CallFailedError, called
+from headwater.runtime.python_functions.calling import CallFailedError, column_call
 from headwater.runtime.records.types import Kind
 
 TEXT = """
@@ -128,11 +128,11 @@ def test_values_and_arrays_come_to_the_same_and_the_same_rows_fail(name: str, ar
             given = [None if rng.random() < 0.2 else 2 * rng.randrange(99) + (rng.random() < odd) for _ in range(rows)]
             wrong = [row for row, value in enumerate(given) if value is not None and value % 2]
             if not wrong:
-                found = called(udf(name, arrow=arrow))([ints(*given)], rows)
+                found = column_call(udf(name, arrow=arrow))([ints(*given)], rows)
                 assert found == ints(*(None if value is None else value // 2 for value in given))
                 continue
             with pytest.raises(CallFailedError) as failed:
-                called(udf(name, arrow=arrow))([ints(*given)], rows)
+                column_call(udf(name, arrow=arrow))([ints(*given)], rows)
             assert list(failed.value.failed) == wrong
             assert all("odd\n  functions/facts.py:" in str(each) for each in failed.value.failed.values())
 
@@ -140,18 +140,18 @@ def test_values_and_arrays_come_to_the_same_and_the_same_rows_fail(name: str, ar
 def test_nested_values_and_times_are_python_s_and_a_call_s_own() -> None:
     words = pa.array([["a"], []], pa.list_(pa.string()))
     ends = pa.array([{"end": "z"}, {"end": None}], pa.struct([("end", pa.string())]))
-    made = called(
+    made = column_call(
         udf("joined", "struct<all:array<string>,end:string>", words="array<string>", ends="struct<end:string>")
     )
     assert made([words, ends], 2).to_pylist() == [{"all": ["a", "z"], "end": "z"}, {"all": [None], "end": None}]
     assert words.to_pylist() == [["a"], []]
 
     at = pa.array([0, 253402300800000000], pa.timestamp("us", "UTC"))
-    assert called(udf("later", "timestamp", at="timestamp"))([at[:1]], 1).cast(pa.int64()).to_pylist() == [
+    assert column_call(udf("later", "timestamp", at="timestamp"))([at[:1]], 1).cast(pa.int64()).to_pylist() == [
         3_600_000_000
     ]
     with pytest.raises(CallFailedError, match="years 1 to 9999") as failed:
-        called(udf("later", "timestamp", at="timestamp"))([at], 2)
+        column_call(udf("later", "timestamp", at="timestamp"))([at], 2)
     assert list(failed.value.failed) == [1]
 
 
@@ -172,12 +172,12 @@ def test_nested_values_and_times_are_python_s_and_a_call_s_own() -> None:
             True,
             "functions.facts:wider returned an array of int64; it is declared to return int, which",
         ),
-        ("plain", True, "functions.facts:plain returned [1], which is no array of Arrow"),
+        ("plain", True, "functions.facts:plain returned [1], which is no Arrow array"),
     ],
 )
 def test_result_that_is_not_as_declared_is_an_error_of_its_row(name: str, arrow: bool, said: str) -> None:
     with pytest.raises(CallFailedError) as failed:
-        called(udf(name, arrow=arrow))([ints(1)], 1)
+        column_call(udf(name, arrow=arrow))([ints(1)], 1)
     assert str(failed.value).startswith(said)
 
 
@@ -191,7 +191,7 @@ def test_result_that_is_not_as_declared_is_an_error_of_its_row(name: str, arrow:
 )
 def test_result_that_no_column_has_is_an_error_of_its_row(name: str, arrow: bool, returns: str, said: str) -> None:
     with pytest.raises(CallFailedError, match=said) as failed:
-        called(udf(name, returns, arrow=arrow))([ints(1, 2)], 2)
+        column_call(udf(name, returns, arrow=arrow))([ints(1, 2)], 2)
     assert list(failed.value.failed) == [0, 1]
 
 
@@ -205,14 +205,14 @@ def test_ctrl_c_is_no_error_of_the_function_that_it_meets(handler: Any) -> None:
     before = signal.signal(signal.SIGINT, handler)
     try:
         with pytest.raises(KeyboardInterrupt):
-            called(udf("ctrl_c"))([ints(1)], 1)
+            column_call(udf("ctrl_c"))([ints(1)], 1)
     finally:
         signal.signal(signal.SIGINT, before)
 
 
 def test_array_in_chunks_is_taken_and_nothing_returned_is_null() -> None:
-    assert called(udf("in_chunks", arrow=True))([ints(1, 2, 3)], 3) == ints(1, 2, 3)
-    assert called(udf("none"))([ints(1, 2)], 2) == ints(None, None)
+    assert column_call(udf("in_chunks", arrow=True))([ints(1, 2, 3)], 3) == ints(1, 2, 3)
+    assert column_call(udf("none"))([ints(1, 2)], 2) == ints(None, None)
 
 
 def rows_of(kinds: list[int], values: list[Any]) -> Rows:

@@ -108,7 +108,7 @@ def test_dataclasses_and_pickled_objects_of_a_module_work(project: Project) -> N
         ("from functions.no import x\n", "No module named 'functions.no'\n  functions/text.py:1: from functions.no"),
         ("x = 1\nraise SystemExit(3)\n", "SystemExit: 3\n  functions/text.py:2: raise SystemExit(3)"),
         ("x = (\n", "SyntaxError: '(' was never closed\n  functions/text.py:1: x = ("),
-        ("def slog(): ...\n", "functions.text:slug is not there: its module has no 'slug'"),
+        ("def slog(): ...\n", "functions.text:slug does not exist: its module has no 'slug'"),
     ],
 )
 def test_a_module_that_cannot_be_loaded_is_told_with_its_line(project: Project, text: str, said: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from headwater.runtime.testing.comparing import aligned, best_matching, compared, equal
+from headwater.runtime.testing.comparing import align, best_matching, compared, equal
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -97,7 +97,7 @@ def test_values_are_equal_up_to_the_digits_that_people_write(one: Any, other: An
 
 @pytest.mark.parametrize("right", [*permutations("abc"), ("a", "x", "c"), (), ("c",), tuple("aabbcc")])
 def test_alignment_keeps_both_orders_and_loses_nothing(right: tuple[str, ...]) -> None:
-    pairs = aligned(3, len(right), lambda one, other: "abc"[one] == right[other])
+    pairs = align(3, len(right), lambda one, other: "abc"[one] == right[other])
 
     assert [one for one, _ in pairs if one is not None] == [0, 1, 2]
     assert [other for _, other in pairs if other is not None] == list(range(len(right)))

@@ -53,11 +53,11 @@ def test_columns_called_key_and_value_are_columns() -> None:
         (
             {"n": 1, "key": {"carrier": "a"}, "value": {}},
             ("n",),
-            "the column 'n' stands beside `key` or `value`, which say all columns of theirs",
+            "the column 'n' stands beside `key` or `value`, which contain all of their columns",
         ),
         ({"key": {"carrier": "a"}, "valeu": {}}, ("valeu",), "there is no column 'valeu' in t"),
-        ({"key": {"carrier": "a"}, "value": 3}, ("value",), "the value is neither columns nor null"),
-        ({"carrier": "9E", "n": 1, "value": None}, ("value",), "the row has a value of null and columns of it"),
+        ({"key": {"carrier": "a"}, "value": 3}, ("value",), "the value must be a mapping of columns or null"),
+        ({"carrier": "9E", "n": 1, "value": None}, ("value",), "the value is null, but the row has columns of it"),
         ({"value": {"n": 1}, "timestamp": "noon"}, ("timestamp",), "'noon' is no time"),
     ],
 )
@@ -69,7 +69,7 @@ def test_row_that_names_what_is_not_there_is_refused(row: dict[str, Any], path: 
 
 
 def test_given_record_without_a_value_is_refused() -> None:
-    with pytest.raises(UnfitRowError, match="there is no value"):
+    with pytest.raises(UnfitRowError, match="the value is missing"):
         record_form(COLUMNS, {"key": {"carrier": "9E"}}, given=True)
 
 
@@ -174,7 +174,7 @@ def test_key_that_is_written_looks_as_it_is_found() -> None:
 
 
 def test_time_with_parts_of_a_millisecond_is_refused() -> None:
-    with pytest.raises(UnfitRowError, match="has parts of a millisecond"):
+    with pytest.raises(UnfitRowError, match="has fractions of a millisecond"):
         record_form(COLUMNS, {"value": {"n": 1}, "timestamp": "1970-01-01T00:00:02.0005Z"})
 
 

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from .....suggestions import closest, guess
 from ....dataclass_json import parsed
-from ....python_functions.results import UnfitValueError, fitted
+from ....python_functions.results import UnfitValueError, cast_column
 from ....records.arrays import Bools, Int8s, Int64s, to_numpy
 from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import Kind
@@ -37,7 +37,7 @@ def column_of(rows: Columns, name: str, kind: pa.DataType, what: str) -> pa.Arra
     if rows.schema.names.count(name) > 1:
         raise UnfitValueError(f"a batch for {what!r} has more than one column {name!r}")
     try:
-        return fitted(rows.column(name), kind)
+        return cast_column(rows.column(name), kind)
     except UnfitValueError as error:
         raise UnfitValueError(f"the column {name!r} of a batch for {what!r}: {error.cause}") from None
 

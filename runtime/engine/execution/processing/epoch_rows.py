@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....python_functions.objects import Row, RowType
-from ....python_functions.results import UnfitValueError, normal, taken, to_column, to_python
+from ....python_functions.results import UnfitValueError, converter, to_column, to_python, values_by_name
 from ....records.arrays import Bools
 from ....records.keys import ESCAPE, decode_keys, encode_keys
 from ....state.codec import RowCodec, timestamp_of
@@ -357,7 +357,7 @@ class StoreKeys:
         self._store = store
         self._type = RowType(types)
         self._single = SingleKeys(types)
-        self._normal = {name: normal(kind) for name, kind in types.items()}
+        self._normal = {name: converter(kind) for name, kind in types.items()}
         self._hashable = not any(pa.types.is_nested(kind) for kind in types.values())
         # A float may be 0.0 and -0.0, which are one key.
         self._exact = self._hashable and not any(pa.types.is_floating(kind) for kind in types.values())
@@ -395,7 +395,7 @@ class StoreKeys:
         given = names[: len(prefix)] if isinstance(prefix, Mapping) else [n for n in names if hasattr(prefix, n)]
         if not given or given != names[: len(given)]:
             raise UnfitValueError(f"a prefix of keys of the store {self._store!r} has its first columns: {names}")
-        found = zip(given, taken(prefix, given), strict=True)
+        found = zip(given, values_by_name(prefix, given), strict=True)
         return self._single.encode([None if value is None else self._normal[name](value) for name, value in found])
 
     def encoded_many(self, rows: Columns) -> list[bytes]:
