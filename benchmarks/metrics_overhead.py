@@ -41,7 +41,7 @@ from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.generated_code import load_runner
 from headwater.runtime.observe.lineage import reporting_lineage
-from headwater.runtime.observe.metrics import served
+from headwater.runtime.observe.metrics import serving
 
 from . import unmeasured
 from .headwater_epochs import append_epochs, write_project
@@ -138,7 +138,7 @@ def run(root: Path, where: str, records: int, warm_up: int) -> list[tuple[float,
     """Run until caught up. The workers and stages have `unmeasured` installed already."""
     _switch_the_driver()
     stop = threading.Event()
-    with served(0) as (statuses, url), open(root / "events.jsonl", "w") as lines, Project.load(root) as project:
+    with serving(0) as (statuses, url), open(root / "events.jsonl", "w") as lines, Project.load(root) as project:
         clock = time.perf_counter if where == "spark" else time.process_time
         times = Times((statuses, JsonLines(lines)), records, clock)
         scraper = threading.Thread(target=_scrape, args=(url, stop))

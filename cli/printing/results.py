@@ -371,9 +371,9 @@ def _served(port: int | None, output: Output) -> Iterator[tuple[Observer, ...]]:
     if port is None:
         yield ()
         return
-    from ...runtime.observe.metrics import served
+    from ...runtime.observe.metrics import serving
 
-    with served(port) as (statuses, url):
+    with serving(port) as (statuses, url):
         output.metrics(url)
         yield (statuses,)
 

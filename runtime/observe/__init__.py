@@ -1,1 +1,1 @@
-"""What other programs are told of a run: metrics, lineage, traces."""
+"""Reports of a run for other programs: metrics, lineage, traces."""

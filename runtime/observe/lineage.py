@@ -1,4 +1,4 @@
-"""Tells an OpenLineage server of runs."""
+"""Reports runs to an OpenLineage server."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
     from .lineage_events import LineageOfRun, State
 
 
-# Sends OpenLineage events to a URL or appends them to a file, in a thread of its own: no run waits for either.
+# Sends OpenLineage events to a URL or appends them to a file, in a thread of its own: a run never waits for them.
 
 TIMEOUT_SECONDS = 5.0
-"""How long a server may take to accept a connection, and to answer."""
+"""The longest time in which a server must accept a connection, and answer."""
 
 CLOSE_SECONDS = 10.0
-"""How long the end of a run waits at most for events that are on their way."""
+"""The longest time that the end of a run waits for unsent events."""
 
 MOST_WAITING = 1000
-"""Events that wait for a server. More are left out: it has not answered for long."""
+"""The most unsent events. More are discarded: the server has not answered for long."""
 
 
 class LineagePackageError(HeadwaterError):
-    """The package that makes OpenLineage events is not installed."""
+    """The package openlineage-python is not installed."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -45,14 +45,14 @@ class LineagePackageError(HeadwaterError):
 
 
 class Transport(Protocol):
-    """What takes events: one of openlineage-python's."""
+    """A transport of openlineage-python."""
 
     def emit(self, event: RunEvent) -> object:
-        """Send an event. Raises anything."""
+        """Send an event. May raise any exception."""
 
 
 def transport_to(url: str, file: str, api_key: str) -> Transport:
-    """Of a URL such as `http://marquez:5000`, or else of a file. Raises LineagePackageError."""
+    """The transport to a URL such as `http://marquez:5000`, or else to a file. Raises LineagePackageError."""
     try:
         from openlineage.client.transport.file import FileConfig, FileTransport
         from openlineage.client.transport.http import ApiKeyTokenProvider, HttpConfig, HttpTransport, TokenProvider
@@ -62,12 +62,12 @@ def transport_to(url: str, file: str, api_key: str) -> Transport:
         Path(file).parent.mkdir(parents=True, exist_ok=True)
         return FileTransport(FileConfig(log_file_path=file, append=True))
     auth = ApiKeyTokenProvider({"api_key": api_key}) if api_key else TokenProvider({})
-    # Without trying again: the next event says the same of the run, and more.
+    # No retries: the next event repeats the state of the run.
     return HttpTransport(HttpConfig(url=url, timeout=TIMEOUT_SECONDS, auth=auth, retry={"total": 0}))
 
 
-def cause_of(error: Exception) -> str:
-    """Why an event was not taken, in a few words without the URL, which may have a password in it."""
+def short_cause(error: Exception) -> str:
+    """Why an event was not sent, in a few words, without the URL, which may contain a password."""
     from requests import exceptions
 
     match error:
@@ -80,36 +80,36 @@ def cause_of(error: Exception) -> str:
         case OSError():
             return error.strerror or type(error).__name__
     inner = error.__cause__ or error.__context__  # openlineage-python wraps errors of files
-    return cause_of(inner) if isinstance(inner, OSError) else type(error).__name__
+    return short_cause(inner) if isinstance(inner, OSError) else type(error).__name__
 
 
-def shown(url: str) -> str:
-    """A URL without user and password."""
+def without_credentials(url: str) -> str:
+    """The URL without user and password."""
     parts = urlsplit(url)
     return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 class Sender:
-    """`failed` is told the first error, once. Any thread may send."""
+    """Sends events in a thread of its own. `failed` is called with the first error, once. Thread-safe."""
 
     def __init__(self, transport: Transport, failed: Callable[[Exception], None]) -> None:
         self._transport = transport
         self._failed = failed
-        self._told = False
+        self._has_failed = False
         self._waiting: queue.Queue[RunEvent | None] = queue.Queue(MOST_WAITING)
-        # A daemon: a server that never answers does not keep the process.
+        # A daemon: a server that never answers must not keep the process alive.
         self._thread = threading.Thread(target=self._run, name="lineage", daemon=True)
         self._thread.start()
 
     def send(self, event: RunEvent) -> None:
-        """Send an event some time soon."""
+        """Queue an event."""
         try:
             self._waiting.put_nowait(event)
         except queue.Full:
             return
 
     def close(self) -> None:
-        """Wait for the events that are on their way, but not for long."""
+        """Wait for queued events, for a limited time."""
         try:
             self._waiting.put_nowait(None)
         except queue.Full:
@@ -120,22 +120,22 @@ class Sender:
         while (event := self._waiting.get()) is not None:
             try:
                 self._transport.emit(event)
-            except Exception as error:  # whatever a server, a proxy or a disk comes up with
-                if not self._told:
-                    self._told = True
+            except Exception as error:  # any error of a server, a proxy or a disk
+                if not self._has_failed:
+                    self._has_failed = True
                     self._failed(error)
 
 
-# An observer of a run that tells OpenLineage of it.
+# An observer that reports a run to OpenLineage.
 
 RUNNING_SECONDS = 60.0
-"""How often it is told that a run goes on: consumers take one of which they hear nothing for dead."""
+"""The time between two RUNNING events: consumers consider a silent run dead."""
 
 
 class LineageObserver:
-    """Any thread may call it: each application runs in one of its own. `seconds`: a clock that never goes back.
+    """Reports applications to OpenLineage. Thread-safe: each application runs in a thread of its own.
 
-    `until_caught_up`: then an application that is interrupted has not come to its end.
+    `seconds`: a monotonic clock. `until_caught_up`: an interrupted application then has not completed.
     """
 
     def __init__(
@@ -149,22 +149,22 @@ class LineageObserver:
         self._sender = sender
         self._until_caught_up = until_caught_up
         self._seconds = seconds
-        self._told: dict[str, float] = {}
+        self._reported: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
-        """Tell of an application that starts, goes on or stops."""
+        """Report an application that starts, runs or stops."""
         match event:
             case events.ApplicationStarted():
-                self._tell(event.application, "START")
+                self._report(event.application, "START")
             case events.StatusTaken():
-                since = self._told.get(event.application)
+                since = self._reported.get(event.application)
                 if since is not None and event.status.ended is None and self._seconds() - since >= RUNNING_SECONDS:
-                    self._tell(event.application, "RUNNING")
+                    self._report(event.application, "RUNNING")
             case events.ApplicationStopped() if event.reason != "not_started":
-                self._tell(event.application, self._end(event.reason), event.error)
+                self._report(event.application, self._end(event.reason), event.error)
 
-    def _tell(self, application: str, state: State, error: str | None = None) -> None:
-        self._told[application] = self._seconds()
+    def _report(self, application: str, state: State, error: str | None = None) -> None:
+        self._reported[application] = self._seconds()
         self._sender.send(self._runs[application].event(state, error))
 
     def _end(self, reason: str) -> State:
@@ -173,9 +173,9 @@ class LineageObserver:
                 return "FAIL"
             case "caught_up":
                 return "COMPLETE"
-            case "interrupted":  # the way in which a lasting run ends
+            case "interrupted":  # the usual end of a continuous run
                 return "ABORT" if self._until_caught_up else "COMPLETE"
-            case _:  # another run has taken it over
+            case _:  # another run has taken over
                 return "ABORT"
 
 
@@ -183,7 +183,7 @@ class LineageObserver:
 def reporting_lineage(
     settings: Mapping[str, Any], topologies: Sequence[Topology], observer: Observer, *, until_caught_up: bool
 ) -> Iterator[Observer]:
-    """The observer, which also tells OpenLineage until the block ends, if `settings` (of the profile) say where.
+    """The observer, which also sends OpenLineage events until the block ends if the profile has `lineage` settings.
 
     Raises LineagePackageError.
     """
@@ -193,11 +193,11 @@ def reporting_lineage(
     transport = transport_to(settings.get("url", ""), settings.get("file", ""), settings.get("api_key", ""))
     from .lineage_events import LineageOfRun
 
-    target = shown(settings["url"]) if "url" in settings else settings["file"]
-    runs = {each.application: LineageOfRun(each, settings.get("namespace", "")) for each in topologies}
+    target = without_credentials(settings["url"]) if "url" in settings else settings["file"]
+    runs = {topology.application: LineageOfRun(topology, settings.get("namespace", "")) for topology in topologies}
 
     def failed(error: Exception) -> None:
-        observer.on(events.LineageNotSent(topologies[0].application, target, cause_of(error)))
+        observer.on(events.LineageNotSent(topologies[0].application, target, short_cause(error)))
 
     sender = Sender(transport, failed)
     try:

@@ -1,7 +1,7 @@
-"""Which columns of the topics that an application reads enter which columns that it writes.
+"""Column lineage: which input columns of an application are used for which output columns.
 
-An Engine that does no step: for each column of each edge it keeps the columns of topics whose values enter it. What
-only decides whether a record is there, or where, is no input: a condition, the key of a join, the times of a window.
+An Engine that does no step: for every column of every edge it keeps the input columns that its values come from.
+Columns that only decide whether or where a record exists are no inputs: conditions, join keys, times of windows.
 """
 
 from __future__ import annotations
@@ -46,66 +46,69 @@ from ..records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ..records.types import parse_columns
 
 Inputs = frozenset[tuple[str, str]] | None
-"""Topics and columns of theirs (`key.<name>`, `value.<name>`); None where it is not known."""
+"""Topics with columns (`key.<name>`, `value.<name>`); None if unknown."""
 
 Columns = Mapping[str, Inputs]
 
-_OWN = ("_now", "_ts")
-"""What expressions may read beside columns: the time of the epoch, and that of the record."""
+_TIME_COLUMNS = ("_now", "_ts")
+"""What expressions may read besides columns: the time of the epoch, and that of the record."""
 
 _NOTHING: Inputs = frozenset()
 
 
 def column_lineage(topology: Topology) -> dict[str, dict[str, Inputs]]:
-    """Topic that is written -> column -> the columns that enter it, of topics that are read from outside."""
+    """Output topic -> column -> the columns of input topics that its values come from."""
     internal = {name for part in topology.subtopologies for name in part.repartition_topics}
-    made: dict[str, dict[str, Inputs]] = {}
-    for _ in range(len(internal) + 1):  # as often as records can pass from one subtopology to the next
-        known = {name: columns for name, columns in made.items() if name in internal}
-        made = {}
+    written: dict[str, dict[str, Inputs]] = {}
+    for _ in range(len(internal) + 1):  # at most as often as records pass to another subtopology
+        repartitioned = {name: columns for name, columns in written.items() if name in internal}
+        written = {}
         for part in topology.subtopologies:
-            part.build({}, _Tracing(known, made))
-    return {name: columns for name, columns in made.items() if name not in internal}
+            part.build({}, _Tracing(repartitioned, written))
+    return {name: columns for name, columns in written.items() if name not in internal}
 
 
 @dataclass(frozen=True)
 class _Edge:
-    """The columns of an edge, by their own names."""
+    """The inputs of an edge's columns, by column name."""
 
     key: Columns = field(default_factory=dict)
     value: Columns = field(default_factory=dict)
 
     @classmethod
-    def of(cls, physical: Columns, flow: Flow) -> _Edge:
+    def from_physical(cls, physical: Columns, flow: Flow) -> _Edge:
         value = parse_columns(flow.value)
         key = {name: physical.get(physical_key(name, value)) for name in parse_columns(flow.key)}
-        return cls(key, {name: _NOTHING if name in _OWN else physical.get(name) for name in value})
+        return cls(key, {name: _NOTHING if name in _TIME_COLUMNS else physical.get(name) for name in value})
 
     def physical(self, flow: Flow) -> dict[str, Inputs]:
         value = parse_columns(flow.value)
         key = {physical_key(name, value): self.key.get(name) for name in parse_columns(flow.key)}
-        return key | {name: _NOTHING if name in _OWN else self.value.get(name) for name in value}
+        return key | {name: _NOTHING if name in _TIME_COLUMNS else self.value.get(name) for name in value}
 
     def at(self, name: str) -> Inputs:
-        """Of the column with a physical name."""
-        if name in _OWN:
+        """The inputs of the column with a physical name."""
+        if name in _TIME_COLUMNS:
             return _NOTHING
         return self.value[name] if name in self.value else self.key.get(name, self.key.get(name.removeprefix("key.")))
 
     def of_python(self) -> Inputs:
-        """What enters a column that Python makes of these: nobody knows which of them it looks at, so all."""
+        """The inputs of a column computed by Python code: all columns, as it is unknown which ones the code uses."""
         return _union([*self.key.values(), *self.value.values()])
 
 
 class _Tracing:
-    """An Engine. Its rows are the edges: name -> physical columns. `known`: repartition topics; `made` is filled."""
+    """An Engine.
+
+    Its rows are edges: name -> physical columns. `known`: repartition topics; `made`: filled with outputs.
+    """
 
     def __init__(self, known: Mapping[str, Columns], made: dict[str, dict[str, Inputs]]) -> None:
         self._known = known
         self._made = made
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
-        """No step: each is followed as SQL."""
+        """No step: all are traced as SQL."""
         return False
 
     def process(
@@ -115,20 +118,23 @@ class _Tracing:
         reads: Mapping[str, Flow],
         yields: Mapping[str, Flow],
     ) -> dict[str, dict[str, Inputs]]:
-        """Operators of a Python stage."""
-        edges = {name: _Edge.of(rows.get(name, {}), flow) for name, flow in reads.items()}
+        """Trace the operators of a Python stage."""
+        edges = {name: _Edge.from_physical(rows.get(name, {}), flow) for name, flow in reads.items()}
         for node in nodes:
-            edges.update(self._behind(node, edges))
+            edges.update(self._outputs(node, edges))
         return {name: edges[name].physical(flow) for name, flow in yields.items()}
 
     def sql(self, rows: Mapping[str, Columns], step: str, arguments: Mapping[str, Any]) -> Mapping[str, Columns]:
-        """A step in SQL."""
+        """Trace a step in SQL."""
         if step == "where":
             return rows
         if step == "merge":
             merged = [rows[name] for name in arguments["flows"]]
             others = {name: columns for name, columns in rows.items() if name not in arguments["flows"]}
-            return {**others, arguments["into"]: {name: _union(each[name] for each in merged) for name in merged[0]}}
+            return {
+                **others,
+                arguments["into"]: {name: _union(columns[name] for columns in merged) for name in merged[0]},
+            }
         flow = arguments["flow"] or next(iter(rows))
         before, others = rows[flow], {name: columns for name, columns in rows.items() if name != flow}
         keep = arguments["keep"]
@@ -138,10 +144,13 @@ class _Tracing:
         computed = arguments["key"] if step == "key_by" else arguments["columns"]
         renamed = {} if step == "key_by" else arguments["key"] or {}
         old = {new: before.get(name) for new, name in renamed.items()}
-        return {**others, flow: {**kept, **old, **{name: _read(sql, before) for name, sql in computed.items()}}}
+        return {
+            **others,
+            flow: {**kept, **old, **{name: _expression_inputs(sql, before) for name, sql in computed.items()}},
+        }
 
-    def _behind(self, node: Declaration, edges: Mapping[str, _Edge]) -> dict[str, _Edge]:
-        """The edges that an operator makes."""
+    def _outputs(self, node: Declaration, edges: Mapping[str, _Edge]) -> dict[str, _Edge]:
+        """The edges that an operator writes."""
         match node:
             case Source():
                 return dict.fromkeys(node.edges, self._source(node))
@@ -153,23 +162,23 @@ class _Tracing:
             case Fork():
                 return dict.fromkeys(node.into, edges[node.flow])
             case Merge():
-                found = [edges[name] for name in node.flows]
-                key = {name: _union(each.key[name] for each in found) for name in found[0].key}
+                merged = [edges[name] for name in node.flows]
+                key = {name: _union(edge_.key[name] for edge_ in merged) for name in merged[0].key}
                 return {
                     node.into: _Edge(
-                        key, {name: _union(each.value.get(name) for each in found) for name in found[0].value}
+                        key, {name: _union(edge_.value.get(name) for edge_ in merged) for name in merged[0].value}
                     )
                 }
         edge = edges[node.flow]
         match node:
             case Process():
-                every = edge.of_python()
+                inputs = edge.of_python()
                 return {
                     name: _Edge(
-                        dict.fromkeys(parse_columns(flow.key), every), dict.fromkeys(parse_columns(flow.value), every)
+                        dict.fromkeys(parse_columns(flow.key), inputs), dict.fromkeys(parse_columns(flow.value), inputs)
                     )
                     for name, flow in node.into.items()
-                } or {node.flow: _Edge(dict.fromkeys(edge.key, every), dict.fromkeys(edge.value, every))}
+                } or {node.flow: _Edge(dict.fromkeys(edge.key, inputs), dict.fromkeys(edge.value, inputs))}
             case Select():
                 value = {name: edge.at(name) for name in node.keep}
                 return {
@@ -212,14 +221,15 @@ class _Tracing:
             case Aggregate() | AggregateSessions() | AggregateSliding():
                 window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
                 values = {
-                    each.name: edge.at(each.column) if each.column else _NOTHING for each in node.store.aggregates
+                    aggregate.name: edge.at(aggregate.column) if aggregate.column else _NOTHING
+                    for aggregate in node.store.aggregates
                 }
                 return {node.flow: _Edge({**edge.key, **window}, values)}
             case Reduce() | AggregateWith():
                 window = dict.fromkeys(WINDOW_COLUMNS, _NOTHING) if node.store.window is not None else {}
                 made = dict.fromkeys(parse_columns(node.store.value), edge.of_python())
                 return {node.flow: _Edge({**edge.key, **window}, made)}
-        return {}  # the others leave columns as they are
+        return {}  # all others do not change columns
 
     def _source(self, node: Source) -> _Edge:
         key, value = self._columns(node.topic)
@@ -238,37 +248,37 @@ class _Tracing:
         )
 
     def _written(self, topic: Topic, edge: _Edge) -> None:
-        found = {f"key.{name}": edge.key.get(name) for name in key_columns(topic)}
-        found |= {f"value.{name}": edge.value.get(name) for name in value_columns(topic)}
+        columns = {f"key.{name}": edge.key.get(name) for name in key_columns(topic)}
+        columns |= {f"value.{name}": edge.value.get(name) for name in value_columns(topic)}
         before = self._made.get(topic.name)  # several flows may write a topic
         self._made[topic.name] = (
-            found if before is None else {name: _union((before[name], found[name])) for name in found}
+            columns if before is None else {name: _union((before[name], columns[name])) for name in columns}
         )
 
 
 def _union(parts: Iterable[Inputs]) -> Inputs:
-    found: set[tuple[str, str]] = set()
-    for each in parts:
-        if each is None:
+    union: set[tuple[str, str]] = set()
+    for part in parts:
+        if part is None:
             return None
-        found |= each
-    return frozenset(found)
+        union |= part
+    return frozenset(union)
 
 
-def _read(sql: str, columns: Columns) -> Inputs:
-    """What enters an expression; None if a name in it is no column."""
+def _expression_inputs(sql: str, columns: Columns) -> Inputs:
+    """The inputs of an expression; None if a name in it is no column."""
     try:
         tree = parse_expression(sql)
     except SqlglotError:
         return None
-    bound = {each.name.lower() for function in tree.find_all(exp.Lambda) for each in function.expressions}
+    bound = {parameter.name.lower() for function in tree.find_all(exp.Lambda) for parameter in function.expressions}
     by_name = {name.lower(): inputs for name, inputs in columns.items()}
     return _union(_inputs(column, by_name, bound) for column in tree.find_all(exp.Column))
 
 
 def _inputs(column: exp.Column, by_name: Columns, bound: set[str]) -> Inputs:
-    """Spark finds columns whatever the case of their letters. Of `a.b` it is `a`, where that is a column: a struct."""
+    """The inputs of a column. As in Spark, case is ignored, and `a.b` is a field of `a` if `a` is a column."""
     names = [part.name.lower() for part in column.parts]
-    if names[0] in bound or names[0] in _OWN:
+    if names[0] in bound or names[0] in _TIME_COLUMNS:
         return _NOTHING
     return by_name.get(names[0], by_name.get(".".join(names)))

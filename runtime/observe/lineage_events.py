@@ -1,4 +1,4 @@
-"""What OpenLineage is told of a run, made of the topology. See https://openlineage.io/spec/2-0-2/OpenLineage.json."""
+"""OpenLineage events of a run, made from its topology. See https://openlineage.io/spec/2-0-2/OpenLineage.json."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ from .lineage_columns import column_lineage
 State = Literal["START", "RUNNING", "COMPLETE", "FAIL", "ABORT"]
 
 PRODUCER = f"urn:headwater:{__version__}"
-"""Says who made an event."""
+"""The producer of the events."""
 
 
 class LineageOfRun:
-    """Makes the events of one run of an application. `namespace`: of its job and of its topics; else the project."""
+    """Makes the events of one run of an application. `namespace`: of its job and its topics; default: the project."""
 
     def __init__(self, topology: Topology, namespace: str) -> None:
         self._namespace = namespace or topology.project
@@ -39,7 +39,7 @@ class LineageOfRun:
         self._job = topology.name
         try:
             self._columns = column_lineage(topology)
-        except Exception:  # a step that cannot be followed is no reason not to run
+        except Exception:  # a run must not fail because a step cannot be traced
             self._columns = {}
         parts = topology.subtopologies
         internal = {name for part in parts for name in part.repartition_topics}
@@ -47,7 +47,7 @@ class LineageOfRun:
         self._outputs = _distinct((part.sinks for part in parts), internal)
 
     def event(self, state: State, error: str | None = None) -> RunEvent:
-        """The run comes to a state now. `error`: the sentence with which it failed."""
+        """An event: the run enters a state now. `error`: the message with which it failed."""
         engine = processing_engine_run.ProcessingEngineRunFacet(
             version=__version__, name="Headwater", producer=PRODUCER
         )
@@ -65,12 +65,12 @@ class LineageOfRun:
             run=Run(runId=str(self._run), facets=facets),
             job=Job(namespace=self._namespace, name=self._job, facets={"jobType": kind}),
             eventType=RunState[state],
-            inputs=[InputDataset(self._namespace, each.name, facets=_schema(each)) for each in self._inputs],
-            outputs=[OutputDataset(self._namespace, each.name, facets=self._made(each)) for each in self._outputs],
+            inputs=[InputDataset(self._namespace, topic.name, facets=_schema(topic)) for topic in self._inputs],
+            outputs=[OutputDataset(self._namespace, topic.name, facets=self._made(topic)) for topic in self._outputs],
         )
 
     def _made(self, topic: Topic) -> dict[str, DatasetFacet]:
-        """The columns of a topic that is written, and those that enter them, where that is known."""
+        """The facets of an output topic: its columns, and their inputs where they are known."""
         fields = {
             column: column_lineage_dataset.Fields(
                 inputFields=[
@@ -86,9 +86,9 @@ class LineageOfRun:
 
 
 def _distinct(topics: Iterable[Iterable[Topic]], internal: Container[str]) -> tuple[Topic, ...]:
-    """Each topic once, without those that only the application itself uses."""
-    found = {topic.name: topic for some in topics for topic in some}
-    return tuple(topic for name, topic in found.items() if name not in internal)
+    """Each topic once, without internal topics."""
+    by_name = {topic.name: topic for some in topics for topic in some}
+    return tuple(topic for name, topic in by_name.items() if name not in internal)
 
 
 def _schema(topic: Topic) -> dict[str, DatasetFacet]:

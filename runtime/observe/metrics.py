@@ -1,4 +1,4 @@
-"""Metrics under Prometheus' names."""
+"""Metrics, with Prometheus names."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from prometheus_client import Metric
 
 
-# The names of all metrics, with their labels and what they mean. They are stable; `docs/metrics.md` lists them.
+# The names of all metrics, with their labels and meanings. They are stable; `docs/metrics.md` lists them.
 #
-# Names follow Prometheus: base units (seconds, bytes), `_total` for what only grows during a run.
+# Names follow Prometheus: base units (seconds, bytes), and `_total` for counters.
 
 _APPLICATION = ("application",)
 _TASK = ("application", "subtopology", "partition")
@@ -35,7 +35,7 @@ _CLIENT = ("application", "client", "host")
 
 @dataclass(frozen=True)
 class Family:
-    """A metric. `meaning`: a sentence. `kafka`: what Kafka Streams has of this kind: `<group>: <names>`."""
+    """A metric. `meaning`: a sentence. `kafka`: similar metrics of Kafka Streams, as `<group>: <names>`."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -201,18 +201,18 @@ STORE_BYTES = _family(
     "stream-state-metrics: total-sst-files-size, live-sst-files-size, size-all-mem-tables",
 )
 
-FAMILIES = {each.name: each for each in list(globals().values()) if isinstance(each, Family)}
-"""All of the above, by name, in the order in which they are shown."""
+FAMILIES = {family.name: family for family in list(globals().values()) if isinstance(family, Family)}
+"""All of the above by name, in the order in which they are shown."""
 
 
-# The numbers of an application's status as samples of metrics.
+# The numbers of an application's status as samples.
 
 Sample = tuple[Family, tuple[str, ...], float]
-"""A metric, the values of its labels in their order, and its number."""
+"""A metric, the values of its labels in their order, and its value."""
 
 
 def samples(status: RunStatus) -> Iterator[Sample]:
-    """All numbers of a run, as they were at one moment."""
+    """All numbers of a run, as of one moment."""
     at = (status.application,)
     yield APPLICATION_RUNNING, at, status.ended is None
     yield APPLICATION_PAUSED, at, status.paused
@@ -224,14 +224,14 @@ def samples(status: RunStatus) -> Iterator[Sample]:
     yield APPLICATION_COMMITS, at, status.commits
     yield from _dropped(APPLICATION_DROPPED, at, status.dropped)
     for client in status.clients:
-        yield from _of_client(status, client)
+        yield from _client_samples(status, client)
         for task in client.tasks:
-            yield from _of_copy(status.application, client.name, task)
+            yield from _copy_samples(status.application, client.name, task)
             if task.counts is not None:
-                yield from _of_task((status.application, task.subtopology, str(task.partition)), task.counts)
+                yield from _task_samples((status.application, task.subtopology, str(task.partition)), task.counts)
 
 
-def _of_client(status: RunStatus, client: ClientStatus) -> Iterator[Sample]:
+def _client_samples(status: RunStatus, client: ClientStatus) -> Iterator[Sample]:
     at = (status.application, client.name, client.host or status.host)
     yield CLIENT_THREADS, at, client.threads
     for kind, tasks in Counter((task.role, task.state) for task in client.tasks).items():
@@ -246,8 +246,8 @@ def _of_client(status: RunStatus, client: ClientStatus) -> Iterator[Sample]:
             yield EPOCH_SECONDS, (*unit, phase), seconds
 
 
-def _of_copy(application: str, client: str, task: TaskStatus) -> Iterator[Sample]:
-    """What is true of a task on one client only."""
+def _copy_samples(application: str, client: str, task: TaskStatus) -> Iterator[Sample]:
+    """Samples of a task on one client."""
     partition = str(task.partition)
     at = (application, task.subtopology, partition, client, task.role)
     yield TASK_STATE, (*at, task.state), 1
@@ -262,8 +262,8 @@ def _of_copy(application: str, client: str, task: TaskStatus) -> Iterator[Sample
                 yield STORE_ROWS, of, store.size.rows
 
 
-def _of_task(at: tuple[str, ...], counts: TaskCounts) -> Iterator[Sample]:
-    """What is counted of a task, wherever it runs."""
+def _task_samples(at: tuple[str, ...], counts: TaskCounts) -> Iterator[Sample]:
+    """Samples of a task, wherever it runs."""
     volume = counts.volume
     yield TASK_EPOCHS, at, counts.epochs
     yield TASK_RECORDS, at, counts.records
@@ -278,15 +278,15 @@ def _of_task(at: tuple[str, ...], counts: TaskCounts) -> Iterator[Sample]:
 
 
 def _dropped(family: Family, at: tuple[str, ...], dropped: Mapping[str, int]) -> Iterator[Sample]:
-    for what, records in sorted(dropped.items()):
-        step, _, reason = what.rpartition(":")
+    for step_and_reason, records in sorted(dropped.items()):
+        step, _, reason = step_and_reason.rpartition(":")
         yield family, (*at, step, reason), records
 
 
-# Serves the numbers of a run as Prometheus' text on this machine, while the run goes on.
+# Serves the numbers of a run in Prometheus' text format on this machine, during the run.
 
 HOST = "127.0.0.1"
-"""Nobody but this machine is served: the numbers are for whoever may log in here."""
+"""Only this machine is served: the numbers are for users who can log in here."""
 
 
 class PortTakenError(HeadwaterError):
@@ -295,7 +295,7 @@ class PortTakenError(HeadwaterError):
     def __init__(self, port: int, cause: str) -> None:
         super().__init__(
             f"metrics cannot be served on port {port} of {HOST}: {cause}",
-            "name another port; with --metrics-port 0 the system chooses one that is free",
+            "choose another port; with --metrics-port 0 the system chooses a free one",
         )
         self.port = port
         self.cause = cause
@@ -304,7 +304,7 @@ class PortTakenError(HeadwaterError):
 class LastStatuses:
     """An observer that keeps the last status of each application, and a collector of prometheus-client.
 
-    What is not in the last status is not shown any more: tasks that have moved away, clients that are gone.
+    Only the last status is shown, without tasks that have moved away and clients that are gone.
     """
 
     def __init__(self) -> None:
@@ -312,31 +312,31 @@ class LastStatuses:
         self._lock = threading.Lock()
 
     def on(self, event: Event) -> None:
-        """Keep the status, if it is one."""
+        """Keep the status of a StatusTaken event."""
         if isinstance(event, StatusTaken):
             with self._lock:
                 self._last[event.application] = event.status
 
     def collect(self) -> Iterator[Metric]:
-        """All metrics of all applications. Called by any thread."""
+        """All metrics of all applications. Thread-safe."""
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         with self._lock:
             statuses = list(self._last.values())
         kinds = {"counter": CounterMetricFamily, "gauge": GaugeMetricFamily}
-        found = {
+        families = {
             name: kinds[family.kind](name, family.meaning, labels=family.labels) for name, family in FAMILIES.items()
         }
         for status in statuses:
             for family, labels, value in samples(status):
-                # The text format has no lone surrogates: one label with such a character would take all metrics away.
-                found[family.name].add_metric([readable(label) for label in labels], value)
-        yield from found.values()
+                # The text format has no lone surrogates: one such label would make all metrics unreadable.
+                families[family.name].add_metric([readable(label) for label in labels], value)
+        yield from families.values()
 
 
 @contextmanager
-def served(port: int) -> Iterator[tuple[LastStatuses, str]]:
-    """An observer whose numbers are served until the block ends, and the URL. 0: any port that is free.
+def serving(port: int) -> Iterator[tuple[LastStatuses, str]]:
+    """An observer whose numbers are served until the block ends, and the URL. Port 0: any free port.
 
     Raises PortTakenError.
     """
@@ -350,7 +350,7 @@ def served(port: int) -> Iterator[tuple[LastStatuses, str]]:
         server, thread = start_http_server(port, HOST, registry)
     except OSError as error:
         taken = error.errno == errno.EADDRINUSE
-        raise PortTakenError(port, "another program has it" if taken else error.strerror or str(error)) from error
+        raise PortTakenError(port, "another program uses it" if taken else error.strerror or str(error)) from error
     try:
         yield statuses, f"http://{HOST}:{server.server_port}/metrics"
     finally:

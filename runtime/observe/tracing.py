@@ -1,4 +1,4 @@
-"""Traces of epochs."""
+"""Traces of epochs, for trace viewers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from ..ir.topology import Settings
 from ..tasks.measured import PHASES
 from ..timed_parts import Span, now
 
-# An epoch as slices on tracks: what viewers of traces draw.
+# An epoch as slices on tracks, which trace viewers draw.
 
 Threads = tuple[tuple[TaskTrace, ...], ...]
 
 
 class Track(NamedTuple):
-    """A line of a viewer: of a thread, among those of a process. Its slices are nested or apart."""
+    """A line of a viewer: a thread of a process. Its slices are nested or disjoint."""
 
     process: str
     thread: str
@@ -38,7 +38,7 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True)
 class Slice:
-    """Something that took from `start` to `end`, in seconds of the driver's clock. `facts`: shown when it is chosen."""
+    """Work from `start` to `end`, in seconds of the driver's clock. `facts`: details that the viewer shows."""
 
     track: Track
     name: str
@@ -50,11 +50,11 @@ class Slice:
 def slices(application: str, trace: EpochTrace) -> Iterator[Slice]:
     """The slices of an epoch, track by track: the loop's thread, the epoch, the stages of each thread of the client.
 
-    On each track in the order of starts, a slice before those within it.
+    On a track they are sorted by start; a slice precedes its parts.
     """
     for span in trace.driver:
         yield Slice(Track(application, "driver"), *span)
-    threads = aligned(trace)
+    threads = align_clocks(trace)
     yield from _epoch(application, trace, threads)
     for number, tasks in enumerate(threads, 1):
         for stage in range(max((len(task.stages) for task in tasks), default=0)):
@@ -65,12 +65,12 @@ def slices(application: str, trace: EpochTrace) -> Iterator[Slice]:
                     yield from _task(track, trace.epoch, task, task.stages[stage])
 
 
-def aligned(trace: EpochTrace) -> Threads:
-    """The threads with the times of the driver's clock.
+def align_clocks(trace: EpochTrace) -> Threads:
+    """The threads with times of the driver's clock.
 
-    A machine has one clock for all its processes, so nothing is to be done for workers on the driver's. That of another
-    machine has another beginning: what its workers did is laid to the end of the job, as the answers come at once,
-    while it takes long to start.
+    The processes of a machine share a clock, so times of workers on the driver's machine are right. The clock of
+    another machine has another origin: the work there is moved to the end of the job, because answers arrive at once,
+    while the start takes long.
     """
     ends = [
         (span.start, span.end) for tasks in trace.threads for task in tasks for stage in task.stages for span in stage
@@ -83,7 +83,7 @@ def aligned(trace: EpochTrace) -> Threads:
     off = trace.begun - last
 
     def moved(span: Span) -> Span:
-        # Clocks of two machines may go at different paces: what does not fit is cut.
+        # Clocks of two machines may differ in pace: what does not fit is cut.
         return Span(span.part, max(trace.planned, span.start + off), max(trace.planned, span.end + off))
 
     return tuple(
@@ -120,13 +120,13 @@ def _task(track: Track, epoch: int, task: TaskTrace, stage: tuple[Span, ...]) ->
         yield Slice(track, *span)
 
 
-# A file in Chrome's trace event format, which grows with a run and is whole at any moment.
+# A file in Chrome's trace event format. It grows during a run, and is complete at any moment.
 #
 # The format: https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU. One object with the list
 # `traceEvents`: complete events ("X", microseconds) on tracks (`pid`, `tid`), and the names of tracks ("M").
 
 MOST_BYTES = 64_000_000
-"""Of a file that has grown larger, the newer half stays. Viewers open this in some seconds."""
+"""Of a larger file, only the newer half is kept. Viewers open this size in some seconds."""
 
 _MARK = '{"headwater": "trace"'
 _BEGINNING = '{"displayTimeUnit":"ms","otherData":'
@@ -146,10 +146,10 @@ class TraceFileError(HeadwaterError):
 
 
 class TraceFile:
-    """Written from its start on: a trace that is there is replaced. Raises TraceFileError.
+    """A trace file. It replaces an earlier trace. Raises TraceFileError.
 
-    `zero`: the moment that the file's times count from, in seconds of the slices' clock. `left_out`: how many epochs
-    it does not have any more.
+    `zero`: the origin of the file's times, in seconds of the slices' clock. `left_out`: the number of epochs that were
+    removed from the file.
     """
 
     def __init__(self, path: Path, zero: float, most_bytes: int = MOST_BYTES) -> None:
@@ -159,27 +159,27 @@ class TraceFile:
         self._began = datetime.now(UTC).isoformat(timespec="milliseconds")
         self._most = most_bytes
         self._tracks: dict[Track, tuple[int, int]] = {}
-        self._added: deque[tuple[int, int]] = deque()  # bytes and epochs of each call of `add` that the file has
-        with _told(path):
-            _refuse_others(path)
-            self._file = self._begun(path)
+        self._added: deque[tuple[int, int]] = deque()  # bytes and epochs of each call of `add` that the file contains
+        with _file_errors(path):
+            _check_replaceable(path)
+            self._file = self._create(path)
 
     def add(self, slices: Iterable[Slice], epochs: int) -> None:
-        """Add slices of so many epochs, of each track in the order of starts. They stay, or go, together.
+        """Add slices of `epochs` epochs, on each track sorted by start. They are kept or removed together.
 
         Raises TraceFileError.
         """
-        with _told(self.path):
+        with _file_errors(self.path):
             self._added.append((self._append(self._events(slices)), epochs))
             if self._at > self._most and len(self._added) > 1:
                 self._halve()
 
     def close(self) -> None:
-        """Nothing is added any more."""
+        """Close the file."""
         self._file.close()
 
-    def _begun(self, path: Path) -> FileIO:
-        """A file without events."""
+    def _create(self, path: Path) -> FileIO:
+        """Create a file without events."""
         file = FileIO(path, "w+", opener=opener)
         about = {"headwater": "trace", "began": self._began, "epochs_left_out": self.left_out}
         beginning = _BEGINNING + json.dumps(about) + ',"traceEvents":['
@@ -188,28 +188,28 @@ class TraceFile:
         return file
 
     def _append(self, events: Iterable[Mapping[str, Any]]) -> int:
-        """Write events before the brackets that close everything; the bytes that they take."""
-        text = _TEXT(list(events))[1:-1]  # all at once, as a call of the encoder costs more than an event
+        """Write events before the closing brackets. Returns their size in bytes."""
+        text = _TEXT(list(events))[1:-1]  # all at once: a call of the encoder costs more than an event
         data = ("\n" if self._is_empty else ",\n").encode() + text.encode()
         self._put(data)
         return len(data)
 
     def _put(self, data: bytes) -> None:
-        """In one call of the system, so that no signal comes between: the file is whole before and after."""
+        """Write in one system call, so that no signal interrupts it: the file is complete before and after."""
         handle, rest, at = self._file.fileno(), memoryview(data + _END), self._at
         try:
-            while rest:  # a disk that is nearly full may take a part only
+            while rest:  # a nearly full disk may accept a part only
                 done = os.pwrite(handle, rest, at)
                 at, rest = at + done, rest[done:]
         except OSError:
-            os.pwrite(handle, _END, self._at)  # there is place for it, as it was there before
+            os.pwrite(handle, _END, self._at)  # there is space for it: it was there before
             os.ftruncate(handle, self._at + len(_END))
             raise
         self._at += len(data)
         self._is_empty = False
 
     def _halve(self) -> None:
-        """Keep the newer half, in a file that takes the place of this one once it is whole."""
+        """Keep the newer half, in a new file that replaces this one once it is complete."""
         size, kept = 0, deque[tuple[int, int]]()
         while not kept or size + self._added[-1][0] <= self._most // 2:
             kept.appendleft(self._added.pop())
@@ -220,7 +220,7 @@ class TraceFile:
         try:
             with before:
                 before.seek(end - size)
-                self._file = self._begun(path)
+                self._file = self._create(path)
                 self._append(event for track in self._tracks for event in self._names(track))
                 self._put(before.read(size))
             os.replace(path, self.path)
@@ -229,19 +229,19 @@ class TraceFile:
         self._added = kept
 
     def _events(self, slices: Iterable[Slice]) -> Iterator[Mapping[str, Any]]:
-        for each in slices:
-            if each.track not in self._tracks:
+        for slice_ in slices:
+            if slice_.track not in self._tracks:
                 processes = {track.process: number for track, (number, _) in self._tracks.items()}
-                process = processes.get(each.track.process, len(processes) + 1)
-                self._tracks[each.track] = process, len(self._tracks) + 1
-                yield from self._names(each.track)
-            start, end = self._microseconds(each.start), self._microseconds(each.end)
-            process, thread = self._tracks[each.track]
-            event = {"ph": "X", "name": each.name, "pid": process, "tid": thread, "ts": start, "dur": end - start}
-            yield {**event, "args": dict(each.facts)} if each.facts else event
+                process = processes.get(slice_.track.process, len(processes) + 1)
+                self._tracks[slice_.track] = process, len(self._tracks) + 1
+                yield from self._names(slice_.track)
+            start, end = self._microseconds(slice_.start), self._microseconds(slice_.end)
+            process, thread = self._tracks[slice_.track]
+            event = {"ph": "X", "name": slice_.name, "pid": process, "tid": thread, "ts": start, "dur": end - start}
+            yield {**event, "args": dict(slice_.facts)} if slice_.facts else event
 
     def _microseconds(self, at: float) -> int:
-        # Whole ones: a slice that ends where the one around it does still does so after rounding.
+        # Integers: a slice that ends where its parent ends still does so after rounding.
         return round((at - self._zero) * 1e6)
 
     def _names(self, track: Track) -> Iterator[Mapping[str, Any]]:
@@ -253,25 +253,25 @@ class TraceFile:
         yield {**at, "name": "thread_sort_index", "args": {"sort_index": thread}}
 
 
-def _refuse_others(path: Path) -> None:
-    """Raises FileExistsError for a file with something else than a trace, which is not to be lost, and for a pipe."""
+def _check_replaceable(path: Path) -> None:
+    """Raise FileExistsError for a file that is no trace, which must not be lost, and for a pipe."""
     if path.exists() and not path.is_file() and not path.is_dir():
-        raise FileExistsError(None, "it is no file")
+        raise FileExistsError(None, "it is no regular file")
     with suppress(FileNotFoundError), open(path, "rb") as file:
-        found = file.read(len(_BEGINNING + _MARK))
-        if found and found != (_BEGINNING + _MARK).encode():
-            raise FileExistsError(None, "there is a file that is no trace, and it is not overwritten")
+        beginning = file.read(len(_BEGINNING + _MARK))
+        if beginning and beginning != (_BEGINNING + _MARK).encode():
+            raise FileExistsError(None, "the file exists and is no trace; it is not overwritten")
 
 
 @contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _file_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
         raise TraceFileError(path, error.strerror or str(error)) from error
 
 
-# The parts of epochs with what they took, added up over a run.
+# The times of the parts of epochs, added up over a run.
 
 PartPath = tuple[str, ...]
 """A phase of an epoch, a part of it, a part of that, and so on."""
@@ -279,7 +279,7 @@ PartPath = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Share:
-    """A part of all epochs. `part`: with those that it is a part of before it. `share`: of their time, 0 to 1."""
+    """A part of all epochs. `part`: its path, from the phase down. `share`: of the epochs' time, 0 to 1."""
 
     part: PartPath
     seconds: float
@@ -287,47 +287,48 @@ class Share:
 
 
 class Shares:
-    """Adds up epochs. As in `EpochTimes`, what is between planning and commit is that of an epoch's slowest thread."""
+    """Adds up epochs. As in `EpochTimes`, the time between planning and commit is that of an epoch's slowest thread."""
 
     def __init__(self) -> None:
         self.epochs = 0
-        self._alone: defaultdict[PartPath, float] = defaultdict(float)
+        self._own_seconds: defaultdict[PartPath, float] = defaultdict(float)
 
     def add(self, trace: EpochTrace) -> None:
         """Count an epoch."""
         self.epochs += 1
-        for path, seconds in _of_epoch(trace):
-            self._alone[path] += seconds
+        for path, seconds in _epoch_parts(trace):
+            self._own_seconds[path] += seconds
 
     def rows(self) -> tuple[Share, ...]:
-        """All parts, each before its own. These add up to it, together with a rest that has no name.
+        """All parts, each before its own parts, which add up to it together with an unnamed rest.
 
-        Phases are in their order, parts of one in falling order.
+        Phases are in their order; the parts of a phase are sorted by falling time.
         """
         whole: defaultdict[PartPath, float] = defaultdict(float)
-        for path, seconds in self._alone.items():
+        for path, seconds in self._own_seconds.items():
             for depth in range(1, len(path) + 1):
                 whole[path[:depth]] += seconds
-        total = sum(self._alone.values())
+        total = sum(self._own_seconds.values())
         return tuple(Share(path, whole[path], whole[path] / total if total else 0.0) for path in _below((), whole))
 
 
 def _below(path: PartPath, whole: Mapping[PartPath, float]) -> Iterator[PartPath]:
-    parts = [each for each in whole if each[:-1] == path]
-    parts.sort(key=lambda each: -whole[each] if path else EPOCH_PHASES.index(each[0]))
-    for each in parts:
-        yield each
-        yield from _below(each, whole)
+    parts = [part for part in whole if part[:-1] == path]
+    parts.sort(key=lambda part: -whole[part] if path else EPOCH_PHASES.index(part[0]))
+    for part in parts:
+        yield part
+        yield from _below(part, whole)
 
 
-def _of_epoch(trace: EpochTrace) -> Iterator[tuple[PartPath, float]]:
-    """Seconds by part, without those of its parts. They add up to the epoch's, unless stages of one thread have worked
-    at the same time.
+def _epoch_parts(trace: EpochTrace) -> Iterator[tuple[PartPath, float]]:
+    """Seconds by part, without those of its own parts.
+
+    They add up to the epoch's, unless stages of one thread have worked at the same time.
     """
-    slowest = max(map(_Thread, aligned(trace)), key=lambda each: each.seconds, default=_Thread(()))
-    yield from slowest.alone
+    slowest = max(map(_Thread, align_clocks(trace)), key=lambda thread: thread.seconds, default=_Thread(()))
+    yield from slowest.own_seconds
     yield ("planning",), trace.planned - trace.started
-    yield from _alone((Span("commit", trace.begun, trace.ended), *trace.committing))
+    yield from _without_nested((Span("commit", trace.begun, trace.ended), *trace.committing))
     rest = max(0.0, trace.begun - trace.planned - slowest.seconds)
     if slowest.spans:
         start = min(rest, min(span.start for span in slowest.spans) - trace.planned)
@@ -339,19 +340,22 @@ def _of_epoch(trace: EpochTrace) -> Iterator[tuple[PartPath, float]]:
 
 
 class _Thread:
-    """The tasks of a thread of a client. `alone`: the seconds of its parts without those of their parts."""
+    """The tasks of a client's thread. `own_seconds`: seconds by part, without those of its own parts."""
 
     def __init__(self, tasks: Sequence[TaskTrace]) -> None:
         stages = [stage for task in tasks for stage in task.stages]
         self.spans = [span for stage in stages for span in stage]
-        self.alone = [each for stage in stages for each in _alone(stage)]
-        self.seconds = sum(seconds for _, seconds in self.alone)
+        self.own_seconds = [part for stage in stages for part in _without_nested(stage)]
+        self.seconds = sum(seconds for _, seconds in self.own_seconds)
 
 
-def _alone(spans: Iterable[Span]) -> Iterator[tuple[PartPath, float]]:
-    """Seconds by part, less those of the spans within it. `spans`: one before those within it.
+def _without_nested(spans: Iterable[Span]) -> Iterator[tuple[PartPath, float]]:
+    """Seconds by part, without nested spans. `spans`: a span precedes its nested spans.
 
-    A phase within another one interrupts that, and is no part of it.
+    A phase within another phase interrupts it, and is no part of it:
+
+        read 0-10, decode 2-5, sql 6-8   (`read` and `sql` are phases)
+        ("read",) 10; ("read", "decode") 3; ("read",) -3; ("sql",) 2; ("read",) -2
     """
     around: list[tuple[Span, PartPath]] = []
     for span in spans:
@@ -369,11 +373,11 @@ def _alone(spans: Iterable[Span]) -> Iterator[tuple[PartPath, float]]:
 
 
 class Trace:
-    """Writes what a run does when, for viewers of traces, and adds up the parts of its epochs.
+    """Writes when a run did what, for trace viewers, and adds up the parts of its epochs.
 
-    Any thread may use it: each application runs in one of its own. Used as a context, or closed. A file that takes
-    nothing any more, for a full disk, is left as it was, and the run goes on: `failed` is the error. Raises
-    TraceFileError if it cannot be begun.
+    Thread-safe: each application runs in a thread of its own. Use it as a context manager, or call `close`. If the file
+    cannot be written any more, as on a full disk, it is left as it was and the run continues: `failed` is the error.
+    Raises TraceFileError if it cannot be created.
     """
 
     def __init__(self, path: str | os.PathLike[str], most_bytes: int = MOST_BYTES) -> None:
@@ -393,21 +397,21 @@ class Trace:
 
     @property
     def left_out(self) -> int:
-        """How many epochs, the oldest, the file does not have any more."""
+        """The number of epochs that were removed from the file, the oldest ones."""
         return self._file.left_out
 
     @property
     def epochs(self) -> int:
-        """How many epochs there were."""
-        return sum(each.epochs for each in self._shares.values())
+        """The number of epochs."""
+        return sum(shares.epochs for shares in self._shares.values())
 
     def shares(self) -> dict[str, tuple[Share, ...]]:
-        """The parts of all epochs of each application, with what they took."""
+        """The parts of all epochs of each application, with their times."""
         with self._lock:
-            return {application: each.rows() for application, each in sorted(self._shares.items())}
+            return {application: shares.rows() for application, shares in sorted(self._shares.items())}
 
     def note(self, event: Event) -> TraceFileError | None:
-        """Write an epoch, or a round of cleaning beside the epochs. The error with which the file ends, once."""
+        """Write an epoch, or a round of cleaning. Returns the error that ends the file, once."""
         before = self.failed
         match event:
             case EpochTraced():
@@ -421,19 +425,19 @@ class Trace:
         return self.failed if before is None else None
 
     def close(self) -> None:
-        """Write nothing any more."""
+        """Close the file."""
         with self._lock:
             self._file.close()
 
-    def _write(self, found: Iterable[Slice], epochs: int) -> None:
+    def _write(self, slices_: Iterable[Slice], epochs: int) -> None:
         if self.failed is None:
             try:
-                self._file.add(found, epochs)
+                self._file.add(slices_, epochs)
             except TraceFileError as error:
                 self.failed = error
 
 
-class _Traced:
+class _TracingObserver:
     def __init__(self, trace: Trace, observer: Observer) -> None:
         self._trace = trace
         self._observer = observer
@@ -449,13 +453,14 @@ class _Traced:
 def recording_trace(
     trace: Trace | str | os.PathLike[str] | None, settings: Settings, observer: Observer
 ) -> Iterator[tuple[Settings, Observer]]:
-    """Settings and observer of a run with a trace, or with a file for one; both as they are without. Raises
-    TraceFileError.
+    """Settings and observer of a run with a trace, or with a file for one; unchanged without.
+
+    Raises TraceFileError.
     """
     if trace is None:
         yield settings, observer
     elif isinstance(trace, Trace):
-        yield replace(settings, traced=True), _Traced(trace, observer)
+        yield replace(settings, traced=True), _TracingObserver(trace, observer)
     else:
-        with Trace(trace) as made, recording_trace(made, settings, observer) as found:
-            yield found
+        with Trace(trace) as opened, recording_trace(opened, settings, observer) as traced:
+            yield traced

@@ -1,1 +1,1 @@
-"""Reads the rows of stores and the records of topics for people, as of the last commit."""
+"""Reads rows of stores and records of topics, as of the last commit."""

@@ -1,4 +1,4 @@
-"""Rows that are asked for."""
+"""Rows that queries and reads return."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _TIMESTAMP = "timestamp"
 class Row:
     """One row, with values as in the record form's JSON.
 
-    The `key` of a window store has its bounds, in ms. `timestamp`: ms.
+    The `key` of a window store includes its bounds, in ms. `timestamp`: in ms.
     """
 
     key: Mapping[str, Any]
@@ -46,16 +46,16 @@ class Row:
 
 
 def key_types(store: Store) -> dict[str, pa.DataType]:
-    """The key columns that a store declares, without those of its own windows.
+    """The declared key columns of a store, without the bounds of its own windows.
 
-    A key-value store may have the bounds of a window too: of rows that came with a windowed key.
+    A key-value store may have window bounds, too: those of a windowed input key.
     """
     own = WINDOW_COLUMNS if store.is_windowed else ()
     return {name: kind for name, kind in parse_columns(store.key).items() if name not in own}
 
 
 def table_schema(store: Store) -> pa.Schema:
-    """The columns of the table: the key's with the window's bounds, the value's, `timestamp`."""
+    """The columns of the table: the key's, with window bounds; the value's; `timestamp`."""
     key = key_types(store)
     if store.is_buffer:
         key = parse_columns(store.key)
@@ -71,7 +71,7 @@ def table_schema(store: Store) -> pa.Schema:
 
 @dataclass(frozen=True)
 class FoundRows:
-    """Some rows as columns: those of the key with the window's bounds, those of the value, and timestamps in ms."""
+    """Rows as columns: those of the key with the window's bounds, those of the value, and timestamps in ms."""
 
     key: Mapping[str, pa.Array]
     value: Mapping[str, pa.Array]
@@ -89,15 +89,15 @@ class FoundRows:
             )
 
     def where(self, wanted: Mapping[str, Any]) -> FoundRows:
-        """The rows whose key columns have these values, given in JSON's forms."""
+        """The rows with these values of key columns, given in JSON's forms."""
         if not wanted:
             return self
         columns = zip(*(to_json(self.key[name]) for name in wanted), strict=True)
-        asked = tuple(wanted.values())
-        return self.take(np.flatnonzero([found == asked for found in columns]))
+        values = tuple(wanted.values())
+        return self.take(np.flatnonzero([row == values for row in columns]))
 
     def take(self, numbers: Int64s) -> FoundRows:
-        """The rows with these numbers, in their order."""
+        """The rows at these positions, in their order."""
         rows = pa.array(numbers, pa.int64())
         return FoundRows(
             {name: column.take(rows) for name, column in self.key.items()},
@@ -107,28 +107,27 @@ class FoundRows:
 
     def table(self, schema: pa.Schema) -> pa.Table:
         """The rows as a table with the columns of `table_schema`."""
-        columns = [*self.key.values(), *self.value.values(), moments(self.timestamps)]
+        columns = [*self.key.values(), *self.value.values(), to_timestamps(self.timestamps)]
         return pa.table([column.cast(kind) for column, kind in zip(columns, schema.types, strict=True)], schema=schema)
 
 
-def moments(milliseconds: Int64s) -> pa.Array:
+def to_timestamps(milliseconds: Int64s) -> pa.Array:
     """Milliseconds since 1970 as timestamps."""
     return pa.array(milliseconds).cast(pa.timestamp("ms", "UTC")).cast(TIMESTAMP)
 
 
-# The results of `Project.read` and `query`: rows to iterate over, or the same rows as a table with typed columns.
+# The results of `Project.read` and `query`: rows to iterate over, or the same rows as a table of typed columns.
 
 AnyRow = TypeVar("AnyRow")
 
 _SHOWN = 8
-"""The most columns that `repr` names."""
+"""The most columns that `repr` lists."""
 
 
 class Rows(Generic[AnyRow]):
-    """Rows that are read on demand, each time from the current log or store.
+    """Rows that are read on demand, each time anew from the log or the store.
 
-    Iterate over them for Python objects, one for each row, or take all of them as a table. `schema`: the table's
-    columns.
+    Iterate over them for Python objects, or convert all of them to a table. `schema`: the table's columns.
     """
 
     def __init__(
@@ -159,8 +158,8 @@ class Rows(Generic[AnyRow]):
     def to_pandas(self) -> pd.DataFrame:
         """The rows as a pandas frame.
 
-        Whole numbers and booleans have the nullable types of pandas (`Int64`, `boolean`), so that a null changes no
-        number. Maps are dicts, or lists of pairs in a frame that has a map with nested keys.
+        Integers and booleans have the nullable types of pandas (`Int64`, `boolean`), so that a null changes no number.
+        Maps are dicts, or lists of pairs if the frame has a map with nested keys.
         """
         import pandas as pd
 
@@ -178,7 +177,7 @@ class Rows(Generic[AnyRow]):
     def to_spark(self, session: SparkSession | None = None) -> DataFrame:
         """The rows as a Spark frame, sent through this process.
 
-        Without `session` it belongs to the project's session, which is started if necessary and ends with the project.
+        Without `session` it belongs to the project's session, which is started if needed and ends with the project.
         """
         columns = dict(zip(self.schema.names, self.schema.types, strict=True))
         return (session or self._session()).createDataFrame(self.to_arrow(), schema=columns_ddl(columns))
@@ -191,20 +190,20 @@ def _has_nested_keys(data_type: pa.DataType) -> bool:
     return any(_has_nested_keys(data_type.field(number).type) for number in range(data_type.num_fields))
 
 
-# The rows of window and session stores of processors for queries: each of them has its times in its key.
+# Rows of the window and session stores of processors, for queries. Their times are in their keys.
 
 Encoded = tuple[bytes, bytes]
 
 
 def times_in_keys(store: Store) -> int:
-    """How many times the keys of a store end with: the start of a window, or the end and the start of a session."""
+    """Number of times at the end of a store's keys: the start of a window, or the end and the start of a session."""
     return 2 if store.type == "session" else 1
 
 
 @dataclass(frozen=True)
 class WantedWindows:
-    """The windows of a store that start within bounds (ms, the second one excluded) and have not expired: they start,
-    or as sessions end, at `oldest` or later. `words`: see `times_in_keys`.
+    """The windows of a store with starts from `start` to before `end` (ms) that have not expired: their start (or their
+    end, for sessions) is `oldest` or later. `words`: see `times_in_keys`.
     """
 
     start: int | None
@@ -213,22 +212,22 @@ class WantedWindows:
     words: int
 
     def lower(self, store: Store) -> bytes | None:
-        """The first key of the first segment that may have some: no session ends before it starts."""
+        """The first key of the first segment that may have such windows: no session ends before it starts."""
         return first_row_key(store, self.start, self.oldest)
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The row of a key, if it is wanted."""
         times = times_of(key, self.words)
-        there = self.oldest is None or times[0] >= self.oldest
-        if there and (self.start is None or times[-1] >= self.start) and (self.end is None or times[-1] < self.end):
+        visible = self.oldest is None or times[0] >= self.oldest
+        if visible and (self.start is None or times[-1] >= self.start) and (self.end is None or times[-1] < self.end):
             yield key, value
 
 
-# Which rows of a store are asked for, by the columns of their keys.
+# Filters of queries by key columns.
 
 
 class StoreKeyError(HeadwaterError):
-    """A key that the store's rows cannot have: `column`."""
+    """A key that the store's rows cannot have. `column`: the wrong column."""
 
     exit_code = 2
 
@@ -239,12 +238,12 @@ class StoreKeyError(HeadwaterError):
 
 
 def wanted_columns(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
-    """The key columns asked for, in their JSON forms."""
+    """The key columns of a query, in their JSON forms. Raises StoreKeyError."""
     types = key_types(store)
     wanted = {}
     for column, value in key.items():
         if column not in types:
-            raise StoreKeyError(store.name, column, f"there is none; the key has {', '.join(types)}")
+            raise StoreKeyError(store.name, column, f"there is no such column; the key has {', '.join(types)}")
         try:
             text = isinstance(value, str) and not pa.types.is_string(types[column])
             array = parse_text(pa.array([value]), types[column]) if text else from_json([value], types[column])
@@ -259,14 +258,17 @@ def wanted_columns(store: Store, key: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class GlobalQuery:
-    """Reads a global table from its topic: the last value of each key. `writer`: the application that feeds it."""
+    """Reads a global table from its topic: the last value of each key.
+
+    `writer`: the application that writes the topic.
+    """
 
     table: GlobalTable
     writer: str
     log: Log
 
     def rows(self, key: Mapping[str, Any] | None = None) -> Iterator[Row]:
-        """Rows in the order in which their keys came first. Raises StoreKeyError."""
+        """Rows in the order of the first record of their keys. Raises StoreKeyError."""
         yield from self._found_rows(key).rows()
 
     def to_table(self, key: Mapping[str, Any] | None = None) -> pa.Table:
@@ -277,20 +279,20 @@ class GlobalQuery:
         wanted = wanted_columns(self.table.store, key or {})
         records = read_table(self.table.topic, TopicReader(self.log, self.writer, self.table.topic))
         keys, values = table_names(self.table.topic)
-        found = FoundRows(
+        rows = FoundRows(
             {name: records.column(column).combine_chunks() for name, column in keys.items()},
             {name: records.column(column).combine_chunks() for name, column in values.items()},
             records.column("timestamp").cast(pa.timestamp("ms", "UTC")).cast(pa.int64()).to_numpy(),
         )
-        return found.take(_last(found.key, records.column("tombstone").to_pylist())).where(wanted)
+        return rows.take(_last(rows.key, records.column("tombstone").to_pylist())).where(wanted)
 
 
 def _last(key: Mapping[str, pa.Array], deleted: Sequence[bool]) -> Int64s:
-    """The last row of each key that is not deleted, by its key's first."""
+    """Positions of the last row of each key that is not deleted, in the order of the keys' first rows."""
     rows: dict[bytes, int] = {}
-    known = np.logical_or.reduce([to_numpy(column.is_valid()) for column in key.values()])
+    not_null = np.logical_or.reduce([to_numpy(column.is_valid()) for column in key.values()])
     encoded = encode_keys(list(key.values())).to_pylist()
-    for number in np.flatnonzero(known).tolist():
+    for number in np.flatnonzero(not_null).tolist():
         if deleted[number]:
             rows.pop(encoded[number], None)
         else:

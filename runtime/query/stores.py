@@ -1,4 +1,4 @@
-"""Rows of stores, for people."""
+"""Rows of stores, for queries."""
 
 from __future__ import annotations
 
@@ -42,41 +42,41 @@ from ..state.offset_checkpoint import belongs_to_log
 from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..task_id import StoreId, TaskKey
-from .rows import FoundRows, Row, WantedWindows, key_types, moments, table_schema, times_in_keys, wanted_columns
+from .rows import FoundRows, Row, WantedWindows, key_types, table_schema, times_in_keys, to_timestamps, wanted_columns
 
-# The rows of buffers for queries: the changes that wait.
+# Rows of buffers, for queries: the waiting changes.
 
 Encoded = tuple[bytes, bytes]
 
 
 def waiting_rows(store: Store, key: bytes, value: bytes) -> Iterator[Encoded]:
-    """The encoded key and the row of the change that a stored row holds; none where it holds no change."""
-    found = waiting_key(store, key)
-    if found is not None:
-        yield found, value
+    """The encoded key and the row of the change in a stored row; nothing if it contains no change."""
+    change_key = waiting_key(store, key)
+    if change_key is not None:
+        yield change_key, value
 
 
 def waiting_changes(store: Store, batch: Sequence[Encoded]) -> FoundRows:
-    """Changes with their columns. Those of a deletion are null."""
+    """Changes as columns. The values of a deletion are null."""
     key = decoded_keys(store, pa.array([key for key, _ in batch], pa.binary()))
     times = window_ends(key) if store.type == "window_changes" else None
     changes = ChangeCodec(store).decode([row for _, row in batch], times)
     return FoundRows(key, changes.values, changes.timestamp)
 
 
-# The rows of the stores of a join of streams for queries: of each record, whose key has its time among others.
+# Rows of the stores of a stream-stream join, for queries. A row is a record; its time is in its key.
 
 
 @dataclass(frozen=True)
 class WantedRecords:
-    """The records of a store from `start` and `oldest` on and before `end`, ms."""
+    """The records of a store from `start` and `oldest` on and before `end`, in ms."""
 
     start: int | None
     end: int | None
     oldest: int | None
 
     def lower(self, store: Store) -> bytes | None:
-        """The first key of the first segment that may have some."""
+        """The first key of the first segment that may have such records."""
         return first_row_key(store, self.start, self.oldest)
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
@@ -87,35 +87,35 @@ class WantedRecords:
             yield key, value
 
 
-# The rows of stores with segments for queries: each session or sliding window of a segment as a row of its own.
+# Rows of stores with segments, for queries: a segment contains several sessions or sliding windows.
 
 
 @dataclass(frozen=True)
 class WantedSessions:
-    """The sessions of a store that start within bounds (ms, the second one excluded) and end at `oldest` or later."""
+    """The sessions of a store with starts from `start` to before `end` (ms) and ends of `oldest` or later."""
 
     start: int | None
     end: int | None
     oldest: int | None
 
     def lower(self, store: Store) -> bytes | None:
-        """The first key of a segment that may have some: no session ends before it starts."""
+        """The first key of a segment that may have such sessions: no session ends before it starts."""
         return first_row_key(store, self.start, self.oldest)
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
         """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""
         plain = without_window(key)
         for end, start, row in unpack_segment(value):
-            there = self.oldest is None or end >= self.oldest
-            if there and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
+            visible = self.oldest is None or end >= self.oldest
+            if visible and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
                 yield first_window_key(start) + first_window_key(end) + plain, row
 
 
-# The rows of a store as of the last commit, read by anyone while its owner goes on working.
+# Rows of a store as of the last commit, read by any process while its owner continues.
 #
-# A store stands at some position of its changelog, at or before the committed end. Its rows, with what the changelog
-# has from there on laid over them, are the committed state. Stores are opened where clients of this machine keep them;
-# where there is none, the changelog alone has everything.
+# A store is at a position of its changelog, at or before the committed end. Its rows, overlaid with the changelog from
+# that position on, are the committed state. A copy of the store on this machine is used; without one, the changelog
+# alone has all rows.
 
 _ROWS_AT_ONCE = 4096
 
@@ -125,9 +125,9 @@ class DamagedStoreError(HeadwaterError):
 
     def __init__(self, store: Store, partition: int, error: StoreDamagedError) -> None:
         if store.changelog:
-            hint = "query again: the rows are then taken from the store's changelog; the next run restores the store"
+            hint = "query again: rows are then read from the store's changelog; the next run restores the store"
         else:
-            hint = "the store has no changelog to be restored from: the next run starts it empty"
+            hint = "the store has no changelog to restore it from: the next run starts with an empty store"
         super().__init__(f"store {store.name}, partition {partition}, is damaged: {error.cause} ({error.path})", hint)
         self.store = store.name
         self.partition = partition
@@ -136,10 +136,9 @@ class DamagedStoreError(HeadwaterError):
 
 @dataclass(frozen=True)
 class StoreQuery:
-    """Reads one store of an application. `subtopology`: the one that owns it; `open_store`: opens a copy of
-    the store to read it.
+    """Reads one store of an application. `subtopology`: its owner; `open_store`: opens a copy of the store for reading.
 
-    `state_dir`: where clients of this machine keep stores, None where there are none.
+    `state_dir`: where clients on this machine keep stores, None if they keep none.
     """
 
     application: str
@@ -154,19 +153,19 @@ class StoreQuery:
     ) -> Iterator[Row]:
         """Rows by partition and key. `key`: values of some or all key columns, as JSON or as text.
 
-        `start`, `end`: bounds of window starts, ms, the second one excluded. Raises StoreKeyError for a key that the
-        store cannot have, and DamagedStoreError.
+        `start`, `end`: the range of window starts in ms, without `end`. Raises StoreKeyError for a key that the store
+        cannot have, and DamagedStoreError.
         """
-        for found in self._found_rows(key, start, end):
-            yield from found.rows()
+        for batch in self._found_rows(key, start, end):
+            yield from batch.rows()
 
     def to_table(
         self, key: Mapping[str, Any] | None = None, start: int | None = None, end: int | None = None
     ) -> pa.Table:
         """The same rows as one table, see `rows.table_schema`."""
         schema = table_schema(self.store)
-        found = [each.table(schema) for each in self._found_rows(key, start, end)]
-        return pa.concat_tables([schema.empty_table(), *found])
+        tables = [batch.table(schema) for batch in self._found_rows(key, start, end)]
+        return pa.concat_tables([schema.empty_table(), *tables])
 
     def _found_rows(self, key: Mapping[str, Any] | None, start: int | None, end: int | None) -> Iterator[FoundRows]:
         wanted = wanted_columns(self.store, key or {})
@@ -183,7 +182,7 @@ class StoreQuery:
             copy, changed = self._found(state, partition)
             task = TaskKey(self.application, self.subtopology, partition)
             clock = state.tasks.last_commit(task).clocks.get(self.store.name, -1)
-            # A store may still have rows that have expired by the committed clock: the next epoch deletes them.
+            # A store may still have rows that are expired by the committed clock: the next epoch deletes them.
             oldest = _oldest(self.store, clock)
             wanted = _wanted(self.store, start, end, oldest)
             low = max(filter(None, (lower, _bound(self.store, oldest))), default=b"")
@@ -194,20 +193,20 @@ class StoreQuery:
                 if self.store.is_buffer:
                     yield from waiting_rows(self.store, key, value)
                 elif key >= low and (upper is None or key < upper):
-                    yield from self._there(key, value, oldest) if wanted is None else wanted.rows(key, value)
+                    yield from self._unless_expired(key, value, oldest) if wanted is None else wanted.rows(key, value)
         except StoreDamagedError as error:
             raise DamagedStoreError(self.store, partition, error) from error
 
-    def _there(self, key: bytes, value: bytes, oldest: int | None) -> Iterator[Encoded]:
-        """The row, unless it has expired by its own time: a key-value store has rows of any time beside each other."""
+    def _unless_expired(self, key: bytes, value: bytes, oldest: int | None) -> Iterator[Encoded]:
+        """The row, unless it has expired by its own timestamp: rows of a key-value store are not sorted by time."""
         if self.store.is_windowed or oldest is None or timestamp_of(value) >= oldest:
             yield key, value
 
     def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
-        """The copy to read, and what the changelog has beyond it. A lost store without changelog has no rows."""
+        """The copy to read, and later changes of the changelog. A lost store without a changelog has no rows."""
         while True:
             copy, at, position, ranges = self._start(state, partition)
-            first = min((each.start for each in ranges), default=position)
+            first = min((range_.start for range_ in ranges), default=position)
             if at < first and not self.store.changelog:
                 return None, {}
             changed: dict[bytes, bytes | None] = {}
@@ -218,33 +217,34 @@ class StoreQuery:
             except RangeMissingError as error:
                 if not state.was_replaced(error):
                     raise
-                continue  # of a store without changelog, the changes have reached it since
+                continue  # of a store without a changelog: the changes have reached it since
             return copy, changed
 
     def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, tuple[LogRange, ...]]:
-        """The copy to read, where it stands, and the changelog from there to its committed end."""
+        """The copy to read, its position, and the changelog from there to its committed end."""
         while True:
             position, ranges, horizon = self._changelog(state, partition)
             copy = self._copy(state, partition, horizon) if position else None
             at = copy.position if copy else 0
             if at <= position:
                 return copy, at, position, ranges
-            if not state.refresh():  # left behind by commits that are gone: the next run wipes it
+            if not state.refresh():  # left behind by removed commits: the next run wipes it
                 return None, 0, position, ranges
 
     def _changelog(self, state: LogState, partition: int) -> tuple[int, tuple[LogRange, ...], int]:
-        """Its end, its ranges, and the position before which deletions may be dropped."""
+        """Its end, its ranges, and the position before which deletions may be missing."""
         topic = changelog_topic(self.application, self.store.name)
-        # All of the same moment, as another thread may refresh the state.
+        # All as of the same moment: another thread may refresh the state.
         with state.lock:
             end = state.lane_ends(topic, partition).get(partition, 0)
             ranges = state.lane_ranges(topic, partition, partition)
             return end, ranges, state.horizon(topic, partition, partition)
 
     def _copy(self, state: LogState, partition: int, horizon: int) -> StateStore | None:
-        """The copy on this machine that is furthest, of those that were not made of commits that are forgotten.
+        """The copy on this machine with the highest position, without copies made of removed commits.
 
-        One before the horizon may have rows whose deletions are dropped: the changelog from its beginning has not.
+        A copy before the horizon may have rows whose deletions are missing in the changelog. Reading the whole
+        changelog is then right.
         """
         if self.state_dir is None or not self.state_dir.is_dir():
             return None
@@ -282,9 +282,9 @@ class StoreQuery:
         types = key_types(self.store)
         key = dict(zip(types, decode_keys(pa.array(keys, pa.binary()), list(types.values())), strict=True))
         if starts is not None:
-            key["window_start"] = moments(starts)
+            key["window_start"] = to_timestamps(starts)
         if ends is not None:
-            key["window_end"] = moments(ends)
+            key["window_end"] = to_timestamps(ends)
         codec = RowCodec(stored_columns(self.store))
         decoded, timestamps = codec.decode([value for _, value in batch])
         columns = dict(zip(codec.types, decoded, strict=True))
@@ -293,28 +293,28 @@ class StoreQuery:
 
 
 def _incarnation(directory: StateDirectory) -> str:
-    found = ProcessFile.read(directory.path)
-    return "" if found is None else found.incarnation
+    process = ProcessFile.read(directory.path)
+    return "" if process is None else process.incarnation
 
 
 def _merged(rows: Iterator[Encoded], changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
-    """Rows by key, with those of `changed` in place of or between them; a None value takes one away."""
+    """Rows by key, with those of `changed` inserted or replaced; a value of None deletes the row."""
     rest = sorted(changed)
     next_changed = 0
     for key, value in rows:
         while next_changed < len(rest) and rest[next_changed] < key:
-            yield from _there(rest[next_changed], changed)
+            yield from _changed_row(rest[next_changed], changed)
             next_changed += 1
         if next_changed < len(rest) and rest[next_changed] == key:
-            yield from _there(key, changed)
+            yield from _changed_row(key, changed)
             next_changed += 1
         else:
             yield key, value
     for key in rest[next_changed:]:
-        yield from _there(key, changed)
+        yield from _changed_row(key, changed)
 
 
-def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
+def _changed_row(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
     value = changed[key]
     if value is not None:
         yield key, value
@@ -323,7 +323,7 @@ def _there(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encode
 def _wanted(
     store: Store, start: int | None, end: int | None, oldest: int | None
 ) -> WantedSessions | WantedRecords | WantedWindows | None:
-    """Which rows are within bounds (ms), of a store whose keys begin with segments of time."""
+    """The filter by bounds (ms) for a store whose keys begin with segments of time, else None."""
     if store.keeps_given_windows:
         return WantedWindows(start, end, oldest, times_in_keys(store))
     if isinstance(store.window, JoinWindow):
@@ -332,31 +332,29 @@ def _wanted(
 
 
 def _bound(store: Store, moment: int | None) -> bytes | None:
-    """The least key of windows that start at `moment` (ms). Bounds mean nothing to stores without windows."""
+    """The least key of windows that start at `moment` (ms). Stores without windows have no bounds."""
     return None if moment is None or store.type != "window" else first_window_key(moment)
 
 
 def _oldest(store: Store, clock: int) -> int | None:
-    """The first window start that has not expired at `clock` (ms); without a retention of its own, once it closed."""
+    """The first window start that has not expired at `clock` (ms); without a retention, the first open window."""
     retention = store.kept_ms
     return None if retention is None or clock < 0 else first_visible_start(clock, retention)
 
 
 def _oldest_end(store: Store, oldest: int | None) -> int | None:
-    """The first end (ms) of windows of a store with segments that have not expired. `oldest`: see `_oldest`."""
+    """The first window end (ms) that has not expired, of a store with segments. `oldest`: see `_oldest`."""
     if oldest is None or not isinstance(store.window, SlidingWindow):
         return oldest
     return oldest + store.window.difference_ms
 
 
-# A store as its rows were written: the project may declare it otherwise by now, or under another name.
+# A store as its rows were written: the project may have changed its declaration or its name since.
 
 
 @dataclass(frozen=True)
 class WrittenStore:
-    """`store`: as it was committed, with its name then. `subtopology`: the one that had it then. `description`: what
-    the commits say of it.
-    """
+    """`store`: as it was committed, with its name then. `subtopology`: its owner then. `description`: as committed."""
 
     store: Store
     subtopology: str
@@ -364,48 +362,54 @@ class WrittenStore:
 
 
 def written_store(state: LogState, declared: Store, former: Iterable[str]) -> WrittenStore | None:
-    """The store whose rows an application has; None if it has committed none of its name.
+    """The committed store of an application; None if it has committed none of these names.
 
-    `former`: names that the store had before, the last one first.
+    `former`: earlier names of the store, the last one first.
     """
     committed = state.topology
-    name = next((each for each in (declared.name, *former) if each in committed.stores), None)
-    owner = next((part for part, each in committed.subtopologies.items() if name in each.stores), None)
+    name = next((name for name in (declared.name, *former) if name in committed.stores), None)
+    owner = next((part for part, description in committed.subtopologies.items() if name in description.stores), None)
     if name is None or owner is None:
         return None
-    found = committed.stores[name]
-    if found == StoreDescription.from_store(declared):
-        return WrittenStore(replace(declared, name=name), owner, found)
-    return WrittenStore(_store(name, found, declared), owner, found)
+    description = committed.stores[name]
+    if description == StoreDescription.from_store(declared):
+        return WrittenStore(replace(declared, name=name), owner, description)
+    return WrittenStore(_store(name, description, declared), owner, description)
 
 
-def _store(name: str, found: StoreDescription, declared: Store) -> Store:
-    """A store that gives the rows of a description. `declared`: has what no description says."""
-    settings = found.settings or StoreDescription.from_store(declared).settings  # a log of before they were recorded
+def _store(name: str, description: StoreDescription, declared: Store) -> Store:
+    """The store that wrote the rows of a description. `declared`: for settings that no description has."""
+    settings = description.settings or StoreDescription.from_store(declared).settings  # older logs have none
     kept = settings.get("retention", "forever")
     same_backend = settings.get("backend", declared.backend) == declared.backend
     return Store(
         name,
-        found.partitions,
-        found.key,
-        found.value,
-        cast(StoreType, found.type),
-        _window(found, parse_duration(settings.get("grace", "0s"))),
+        description.partitions,
+        description.key,
+        description.value,
+        cast(StoreType, description.type),
+        _window(description, parse_duration(settings.get("grace", "0s"))),
         None if kept == "forever" else parse_duration(kept),
         tuple(
-            Agg(each.name, each.function, None if each.of is None else each.name, each.of, options=each.options)
-            for each in found.aggregates
+            Agg(
+                aggregate.name,
+                aggregate.function,
+                None if aggregate.of is None else aggregate.name,
+                aggregate.of,
+                options=aggregate.options,
+            )
+            for aggregate in description.aggregates
         ),
         settings.get("backend", declared.backend),
         declared.options if same_backend else {},
-        found.changelog,
+        description.changelog,
     )
 
 
-def _window(found: StoreDescription, grace: int) -> AnyWindow | JoinWindow | None:
-    if found.within is not None:
-        return JoinWindow(*found.within, grace)
-    match found.window:
+def _window(description: StoreDescription, grace: int) -> AnyWindow | JoinWindow | None:
+    if description.within is not None:
+        return JoinWindow(*description.within, grace)
+    match description.window:
         case None:
             return None
         case (gap,):

@@ -1,4 +1,4 @@
-"""Records of topics, for people."""
+"""Records of topics, for `headwater read` and the Python API."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from ..records.record_json import Record, records_of
 from ..records.schema import HEADERS, key_columns, topic_schema, value_columns
 from ..records.types import TIMESTAMP, Kind, column_names
 
-# Reading a topic's committed records by offset, for people: `headwater read` and the Python API.
+# Reading a topic's committed records by offset.
 
 AT_ONCE = 1024
-"""Rows that are turned into Python values at once: a reader with a low limit need not wait for a whole batch."""
+"""Rows converted to Python values at once: a reader with a low limit does not wait for a whole batch."""
 
 
 class TopicReader:
-    """The committed records of a topic from an offset on; each call of `read` goes on where the last one ended.
+    """The committed records of a topic from an offset on. A call of `read` continues where the last one ended.
 
-    `application`: the topic's writer, `<project>-seed` for a topic that is fed from outside. `start`: the offset to
-    start at in every partition, None for the first. `as_written`: whether the topic's columns are those that its writer
-    gives it, once it has a record: what an expression gives may not be known here before. `state`: of the application,
-    where several topics of it are read: each commit is then read once. By default one of its own.
+    `application`: the topic's writer, `<project>-seed` for an external topic. `start`: the first offset in every
+    partition, None for the first record. `as_written`: take the columns from the topic's writer once it has written a
+    record: types of expressions may be unknown here before. `state`: the application's, shared by readers of several
+    topics, so that each commit is read once; default: a state of its own.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class TopicReader:
         self._written = False
 
     def read(self, limit: int | None = None) -> Iterator[Record]:
-        """The records that are committed by now, at most `limit`. Raises FullyRefreshedError.
+        """The records committed by now, at most `limit`. Raises FullyRefreshedError.
 
-        Those of a partition come by offset; of several partitions the one whose next record is the earliest goes first.
+        Records of a partition come by offset; of several partitions, the one with the earliest next record comes first.
         """
         self._refresh()
-        feeds = [self._partition(partition) for partition in range(self._topic.partitions)]
-        merged = heapq.merge(*feeds, key=lambda record: (record.timestamp, record.partition))
+        partitions = [self._partition(partition) for partition in range(self._topic.partitions)]
+        merged = heapq.merge(*partitions, key=lambda record: (record.timestamp, record.partition))
         for record in islice(merged, limit):
             self._offsets[record.partition] = record.offset + 1
             yield record
@@ -78,9 +78,9 @@ class TopicReader:
         self._check_same_records()
 
     def _check_same_records(self) -> None:
-        """Check that the topic has not begun again since it was looked at first: then other records have its offsets.
+        """Check that the topic has not started again since the first read: then other records have its offsets.
 
-        Only one that is fed from outside can do that alone. Raises FullyRefreshedError.
+        Only an external topic starts again by itself. Raises FullyRefreshedError.
         """
         fed = self._state.topics.get(self._topic.name)
         since = None if fed is None else fed.since
@@ -88,31 +88,31 @@ class TopicReader:
             raise FullyRefreshedError(self._topic.name)
         written = self._topic.name in self._state.written()
         if self._as_written and written and not self._written:
-            self._take_columns()
+            self._use_written_columns()
         self._since, self._written = since, written
 
-    def _take_columns(self) -> None:
-        """Take the columns from the topic's writer. One that is fed from outside has none but its own."""
+    def _use_written_columns(self) -> None:
+        """Use the columns of the topic's writer. An external topic has only its own."""
         recorded = self._state.topology.topics.get(self._topic.name)
         if recorded is not None:
             self._topic = replace(self._topic, value=recorded.value)
             self._columns = topic_schema(self._topic, headers=True)
 
     def batches(self, limit: int | None = None) -> Iterator[tuple[int, Int64s, pa.RecordBatch]]:
-        """The records that are committed by now, of each partition at most `limit`: partition, offsets, batch.
+        """The records committed by now, at most `limit` of each partition: partition, offsets, batch.
 
-        Partition after partition. Where the next read goes on is left to `advance`.
+        Partition by partition. The caller sets the next position with `advance`.
         """
         self._refresh()
         for partition in range(self._topic.partitions):
-            left = limit
+            remaining = limit
             for offsets, batch in self._batches(partition):
-                yield partition, offsets[:left], batch[:left]
-                if left is not None and (left := left - batch.num_rows) <= 0:
+                yield partition, offsets[:remaining], batch[:remaining]
+                if remaining is not None and (remaining := remaining - batch.num_rows) <= 0:
                     break
 
     def advance(self, offsets: Mapping[int, int]) -> None:
-        """Let the next read go on at these offsets, by partition."""
+        """Set the offsets, by partition, at which the next read starts."""
         self._offsets.update(offsets)
 
     def _partition(self, partition: int) -> Iterator[Record]:
@@ -122,7 +122,7 @@ class TopicReader:
                 yield from records_of(self._topic, partition, offsets[part], batch[part])
 
     def _batches(self, partition: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
-        """What is committed from where reading stands, each batch with the offsets of its records."""
+        """Committed records from the present offset on, in batches with their offsets."""
         offset = self._offsets[partition]
         while True:
             try:
@@ -131,24 +131,24 @@ class TopicReader:
                     offset = int(offsets[-1]) + 1
                 return
             except RangeMissingError as error:
-                # Only a file that is still listed is lost.
+                # A file is lost only if it is still listed.
                 if not self._state.was_replaced(error):
                     raise
                 self._check_same_records()
 
     def _committed(self, partition: int, offset: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
         ranges = self._state.ranges(self._topic.name, partition, offset)
-        wanted = [(each, each.position_of(offset)) for each in ranges]
-        for found in by_offset(self._log, wanted, self._columns):
-            skip = int(np.searchsorted(found.offsets, offset))
-            if skip < len(found.offsets):
-                yield found.offsets[skip:], found.records[skip:]
+        wanted = [(range_, range_.position_of(offset)) for range_ in ranges]
+        for batch in by_offset(self._log, wanted, self._columns):
+            skip = int(np.searchsorted(batch.offsets, offset))
+            if skip < len(batch.offsets):
+                yield batch.offsets[skip:], batch.records[skip:]
 
 
-# A topic's records as an Arrow table of typed columns, made of whole batches and not of Python objects.
+# A topic's records as an Arrow table of typed columns, built from batches, not from Python objects.
 #
-# Columns: `partition`, `offset` and `timestamp`, those of the key and of the value as they are declared, then
-# `tombstone` and `headers` (null where a record has none). For names that meet see `types.column_names`.
+# Columns: `partition`, `offset` and `timestamp`, those of the key and of the value as declared, then `tombstone` and
+# `headers` (null for a record without headers). For equal names see `types.column_names`.
 
 _HEADERS = pa.map_(pa.string(), pa.string())
 _BEFORE = {"partition": pa.int32(), "offset": pa.int64(), "timestamp": TIMESTAMP}
@@ -164,12 +164,12 @@ def table_schema(topic: Topic) -> pa.Schema:
 
 
 def table_names(topic: Topic) -> tuple[dict[str, str], dict[str, str]]:
-    """What the table calls the columns of the key and of the value."""
+    """The names of the key's and the value's columns in the table."""
     return column_names([*_BEFORE, *_AFTER], key_columns(topic), value_columns(topic))
 
 
 def read_table(topic: Topic, reader: TopicReader, limit: int | None = None) -> pa.Table:
-    """What `reader.read(limit)` would give, in the same order; its next read goes on behind that."""
+    """The records of `reader.read(limit)` in the same order, as a table. The reader's position moves behind them."""
     schema = table_schema(topic)
     pieces: list[pa.Table] = []
     timestamps: defaultdict[int, list[Int64s]] = defaultdict(list)
@@ -204,15 +204,19 @@ def _headers(column: pa.Array) -> pa.Array:
 
 
 def _order(timestamps: Iterable[Sequence[Int64s]]) -> Int64s:
-    """Rows of all partitions, one behind the other, as a merge by the partitions' next timestamps takes them.
+    """The order in which a merge by timestamp takes the rows of all partitions, as positions in their concatenation.
 
-    A record waits for those before it in its partition, so it comes where the greatest timestamp up to it does.
+    A record waits for those before it in its partition, so it is placed by the greatest timestamp up to it:
+
+        _order([[np.array([1, 5, 2])], [np.array([3, 4])]])
+        # turns: [1, 5, 5], [3, 4]; rows in the order 1, 3, 4, 5, 2
+        # array([0, 3, 4, 1, 2])
     """
     turns = [np.maximum.accumulate(np.concatenate(own)) for own in timestamps]
     return np.argsort(np.concatenate(turns), kind="stable")
 
 
 def _ends(table: pa.Table) -> dict[int, int]:
-    """The offsets behind the table's records, by partition."""
+    """The offsets after the table's last records, by partition."""
     last = table.group_by("partition").aggregate([("offset", "max")]).to_pylist()
-    return {each["partition"]: each["offset_max"] + 1 for each in last}
+    return {row["partition"]: row["offset_max"] + 1 for row in last}

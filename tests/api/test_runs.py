@@ -25,7 +25,7 @@ from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, 
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.log.declared_topics import WriterChangedError
 from headwater.runtime.log.embedded.log import EmbeddedLog
-from headwater.runtime.observe.metrics import served
+from headwater.runtime.observe.metrics import serving
 from headwater.runtime.progress.resets import ReaderError, readers
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.tasks.errors import LockError
@@ -107,7 +107,7 @@ def test_full_refresh_computes_everything_again_and_metrics_are_served_meanwhile
             if isinstance(event, StatusTaken):
                 scraped.append(urlopen(url).read().decode())
 
-    with served(0) as (statuses, url):
+    with serving(0) as (statuses, url):
         results = built.build(full_refresh=True, observer=Observers(statuses, Scraping()))
 
     assert results.records == 19

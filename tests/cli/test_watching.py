@@ -26,8 +26,8 @@ def test_port_of_another_program_ends_the_command_before_it_does_anything(
     assert result.exit_code == 1
     assert result.stdout == ""
     assert result.stderr.splitlines() == [
-        f"error: metrics cannot be served on port {port} of 127.0.0.1: another program has it",
-        "  hint: name another port; with --metrics-port 0 the system chooses one that is free",
+        f"error: metrics cannot be served on port {port} of 127.0.0.1: another program uses it",
+        "  hint: choose another port; with --metrics-port 0 the system chooses a free one",
     ]
     assert sorted(shop.rglob("*")) == before
 
@@ -37,7 +37,7 @@ def test_port_of_another_program_ends_the_command_before_it_does_anything(
     ("path", "cause", "hint"),
     [
         ("nowhere/run.json", "No such file or directory", "name another file, in a folder that exists"),
-        ("headwater.yml", "there is a file that is no trace, and it is not overwritten", "name another file"),
+        ("headwater.yml", "the file exists and is no trace; it is not overwritten", "name another file"),
     ],
 )
 def test_trace_that_cannot_be_written_ends_the_command_before_it_does_anything(

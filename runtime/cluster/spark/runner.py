@@ -99,13 +99,13 @@ def _observer(metrics_port: int | None, log: JsonLines | None) -> Iterator[Obser
     """The observer of the run. Raises PortTakenError."""
     from ...driver.counters import Observers
     from ...driver.event_texts import Lines
-    from ...observe.metrics import served
+    from ...observe.metrics import serving
 
     observer = log or Lines()
     if metrics_port is None:
         yield observer
         return
-    with served(metrics_port) as (statuses, url):
+    with serving(metrics_port) as (statuses, url):
         if log is None:
             print(f"metrics are at {url}", file=sys.stderr)
         else:

@@ -19,7 +19,7 @@ from headwater.runtime.driver.events import Event, Observer, StatusTaken
 from headwater.runtime.driver.status import run_figures
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
-from headwater.runtime.observe.metrics import FAMILIES, served
+from headwater.runtime.observe.metrics import FAMILIES, serving
 
 Series = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -56,7 +56,7 @@ class Scraping:
 
 
 def run_scraped(app: LocalApplication, *observers: Observer, **options: object) -> tuple[Scraping, object]:
-    with served(0) as (statuses, url):
+    with serving(0) as (statuses, url):
         scraping = Scraping(url)
         result = app.attempt(observer=Observers(*observers, statuses, scraping), **options)
     return scraping, result

@@ -21,7 +21,7 @@ from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.query.rows import GlobalQuery, StoreKeyError, moments
+from headwater.runtime.query.rows import GlobalQuery, StoreKeyError, to_timestamps
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG
@@ -216,7 +216,11 @@ def test_bounds_select_windows_by_their_start(totals: Shop, position: int) -> No
 def test_key_value_store_of_windowed_keys_gives_their_bounds_as_any_column(tmp_path: Path) -> None:
     counted = Store("counted", 1, "product string, window_start timestamp, window_end timestamp", "n bigint")
     shop = Shop(tmp_path, counted)
-    products, start, end = pa.array(["tea", "tin"]), moments(np.array([0, 100])), moments(np.array([100, 200]))
+    products, start, end = (
+        pa.array(["tea", "tin"]),
+        to_timestamps(np.array([0, 100])),
+        to_timestamps(np.array([100, 200])),
+    )
     rows = RowCodec(stored_columns(counted)).encode([pa.array([1, 2])], np.array([7, 8]))
     shop.commit(*zip(encode_keys([products, start, end]), rows, strict=True))
     tea = ({"product": "tea", "window_start": 0, "window_end": 100}, {"n": 1}, 7)

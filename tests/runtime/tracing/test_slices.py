@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from headwater.runtime.driver.epoch_reports import EpochTrace, TaskTrace
-from headwater.runtime.observe.tracing import Shares, Threads, aligned, slices
+from headwater.runtime.observe.tracing import Shares, Threads, align_clocks, slices
 from headwater.runtime.task_id import TaskId
 from headwater.runtime.timed_parts import Span
 
@@ -53,16 +53,16 @@ def flat(threads: Threads) -> list[Span]:
 
 @pytest.mark.parametrize("by", [-1_000_000.0, -12, 12, 1e6])
 def test_times_of_this_machine_stay_and_those_of_another_end_with_the_job(by):
-    assert aligned(TRACE) == TRACE.threads
+    assert align_clocks(TRACE) == TRACE.threads
 
-    found, expected = flat(aligned(moved(TRACE, by))), flat(moved(TRACE, 2).threads)
+    found, expected = flat(align_clocks(moved(TRACE, by))), flat(moved(TRACE, 2).threads)
     assert [span.part for span in found] == [span.part for span in expected]
     assert [span.start for span in found] == pytest.approx([span.start for span in expected])
     assert [span.end for span in found] == pytest.approx([span.end for span in expected])
 
 
 def test_clock_that_goes_faster_is_cut_to_the_job():
-    found = flat(aligned(moved(TRACE, 1e6, pace=3)))
+    found = flat(align_clocks(moved(TRACE, 1e6, pace=3)))
 
     assert min(span.start for span in found) == TRACE.planned
     assert max(span.end for span in found) == TRACE.begun

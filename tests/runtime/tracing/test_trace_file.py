@@ -63,7 +63,7 @@ def test_trace_is_replaced_and_anything_else_is_not(tmp_path):
     assert len(content(path)) == 5
 
     path.write_text("clients: 3\n")
-    with pytest.raises(TraceFileError, match="there is a file that is no trace, and it is not overwritten") as error:
+    with pytest.raises(TraceFileError, match="the file exists and is no trace; it is not overwritten") as error:
         TraceFile(path, 0.0)
     assert error.value.path == path
     assert path.read_text() == "clients: 3\n"
@@ -72,5 +72,5 @@ def test_trace_is_replaced_and_anything_else_is_not(tmp_path):
         TraceFile(tmp_path / "nowhere" / "run.json", 0.0)
     with pytest.raises(TraceFileError, match="Is a directory"):
         TraceFile(tmp_path, 0.0)
-    with pytest.raises(TraceFileError, match="it is no file"):
+    with pytest.raises(TraceFileError, match="it is no regular file"):
         TraceFile(Path("/dev/null"), 0.0)
