@@ -1,1 +1,1 @@
-"""Records from outside: seeds, with which a topic begins, and appended records."""
+"""Records of external topics: seeds, with which a topic starts, and appended records."""

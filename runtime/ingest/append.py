@@ -1,4 +1,4 @@
-"""Records that users append."""
+"""Appends of records by users."""
 
 from __future__ import annotations
 
@@ -28,24 +28,24 @@ from .incoming import Incoming, from_python, join
 from .record_form import RefusedRows, Sieve
 from .seed_rows import times_of, yielded_rows
 
-# Appends records from outside to a topic: writes them, then creates one commit that lists them.
+# An append writes records, then creates one commit that lists them.
 
 SOURCE = "the rows to append"
-"""The name of the rows in errors."""
+"""The source of the rows, for errors."""
 
 WRITE_ROWS = 500_000
-"""Records that are written at once. This limits the memory of an append that arrives in pieces."""
+"""The most records that are written at once. It limits the memory of an append that arrives in pieces."""
 
 WRITE_BYTES = 256 << 20
-"""Bytes of records that are written at once, as they are in memory; of a larger record, those of this record."""
+"""The most bytes in memory of records that are written at once; a larger record is written alone."""
 
 
 @dataclass(frozen=True)
 class AppendResult:
-    """The result of an append. `commit`: its number, 0 if there was nothing to append.
+    """The result of an append. `commit`: the number of its commit, 0 if there was nothing to append.
 
-    `offsets`: partition -> the offset of the first record and the offset after the last. `refused`: rows that the topic
-    cannot hold, and that were left out.
+    `offsets`: partition -> the offset of the first record and the offset after the last. `refused`: skipped rows, which
+    the topic cannot hold.
     """
 
     topic: str
@@ -56,10 +56,10 @@ class AppendResult:
 
 
 class RetriedMeanwhileError(HeadwaterError):
-    """Somebody else has put dead letters of `topic` back at the same time."""
+    """Another process has put dead letters of `topic` back at the same time."""
 
     def __init__(self, topic: str) -> None:
-        super().__init__(f"dead letters of {topic} were put back by somebody else meanwhile", "try again")
+        super().__init__(f"another process has put dead letters of {topic} back meanwhile", "try again")
         self.topic = topic
 
 
@@ -71,17 +71,18 @@ def append(
     timestamps: Sequence[int] | None = None,
     values: Convert = from_python,
 ) -> AppendResult:
-    """Append records to a topic that is fed from outside. Either all are committed, or none; but rows that the topic
-    cannot hold are left out if its `on_error` says so.
+    """Append records to an external topic: all are committed, or none. With `on_error: skip` or `dead_letter` of the
+    topic, rows that it cannot hold are skipped.
 
     `rows`: a table (Arrow's, pandas', ...), or an iterable of tables, of objects with a field for each column, or of
-    objects in record form. `timestamps`: ms, one for each row; otherwise they come from the record, from the topic's
-    timestamp column, or from the clock. `application`: `<project>-seed`. `values`: how the values of objects are read.
+    objects in record form. `timestamps`: in ms, one for each row; without them they come from the record, from the
+    topic's timestamp column, or from the clock. `application`: `<project>-seed`. `values`: the converter of the
+    objects' values.
 
     Raises SeedError for rows that the topic cannot hold, TopicChangedError.
     """
     now = time.time_ns() // 1_000_000
-    # Timestamps are given row by row, so then all rows have to fit.
+    # Given timestamps belong to rows by position, so no row may be skipped then.
     sieve = Sieve(topic if timestamps is None else replace(topic, on_error="fail"))
     if timestamps is None:
         incoming = sieve.to_the_end(yielded_rows(SOURCE, rows, topic, now, sieve, values))
@@ -96,23 +97,23 @@ def append(
 
 
 def append_incoming(log: Log, application: str, topic: Topic, incoming: Incoming) -> AppendResult:
-    """Append records that have the topic's columns already. `application`: in whose commits they are."""
+    """Append records that already have the topic's columns. `application`: the one that commits them."""
     written = write_incoming(log, application, topic, [incoming])
     record = AppendRecord(time.time_ns() // 1_000_000, written, topic=ExternalTopic.from_topic(topic))
     return commit_append(LogState.load(log.commits(application)), topic, record)
 
 
 def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Listed, ...]:
-    """Write records that no commit lists yet. Records with a null key go round robin by row number."""
+    """Write records without a commit. Records with a null key are spread round robin by row number."""
     written: list[Listed] = []
-    for table, partitions in placed(topic, incoming):
+    for table, partitions in with_partitions(topic, incoming):
         name = f"s-{uuid.uuid4().hex}"
         written += log.write(application, topic.name, name, table, partitions, EXTERNAL_LANE)
     return tuple(written)
 
 
-def placed(topic: Topic, incoming: Iterable[Incoming]) -> Iterator[tuple[pa.Table, Int64s]]:
-    """Records as they are to be written, in pieces, with the partition of each."""
+def with_partitions(topic: Topic, incoming: Iterable[Incoming]) -> Iterator[tuple[pa.Table, Int64s]]:
+    """Records in pieces to write, with the partition of each record."""
     row = 0
     for piece in _pieces(incoming):
         piece = replace(piece, table=with_normal_keys(topic, piece.table))
@@ -123,10 +124,10 @@ def placed(topic: Topic, incoming: Iterable[Incoming]) -> Iterator[tuple[pa.Tabl
 def commit_append(
     state: LogState, topic: Topic, record: AppendRecord, kept: Callable[[LogState], tuple[Listed, ...]] | None = None
 ) -> AppendResult:
-    """Create the commit, after any commits that others create meanwhile.
+    """Create the commit, after any commits that other processes create meanwhile.
 
-    `state`: the one that a seed, or dead letters, were compared with. `kept`: of a topic that starts again, the records
-    that are listed behind the new ones. Raises TopicChangedError, SeededMeanwhileError, RetriedMeanwhileError.
+    `state`: the state with which a seed, or dead letters, were compared. `kept`: for a topic that starts again, returns
+    the records to list behind the new ones. Raises TopicChangedError, SeededMeanwhileError, RetriedMeanwhileError.
     """
     new = record.segments
     seeded = state.seeds.get(topic.name)
@@ -152,17 +153,17 @@ def commit_append(
 
 
 def with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
-    """The records with keys of which equal ones are equal bytes: -0.0 equals 0.0, and all NaN are equal in Spark."""
+    """The records with keys of which equal ones are equal bytes: in Spark, -0.0 equals 0.0, and all NaN are equal."""
     keys = {f"key.{name}" for name, data_type in key_columns(topic).items() if holds_floats(data_type)}
     columns = [normal_key(table[name].combine_chunks()) if name in keys else table[name] for name in table.column_names]
     return pa.table(columns, schema=table.schema)
 
 
 def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:
-    found = key_partitions(topic, piece.table)
+    partitions = key_partitions(topic, piece.table)
     if piece.partitions is not None:
-        found = np.where(piece.partitions >= 0, piece.partitions, found)
-    return np.where(found >= 0, found, np.arange(first, first + len(piece)) % topic.partitions)
+        partitions = np.where(piece.partitions >= 0, piece.partitions, partitions)
+    return np.where(partitions >= 0, partitions, np.arange(first, first + len(piece)) % topic.partitions)
 
 
 def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incoming]:
@@ -182,36 +183,37 @@ def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incom
 
 def _pieces(incoming: Iterable[Incoming]) -> Iterator[Incoming]:
     """The same records in pieces of about WRITE_ROWS and at most WRITE_BYTES."""
-    held: list[Incoming] = []
+    pending: list[Incoming] = []
     for whole in incoming:
         starts = piece_starts(whole.table, max(1, len(whole)), WRITE_BYTES)
         for piece in [whole[first:end] for first, end in pairwise([*starts, len(whole)])]:
-            if overfull([each.table for each in held], piece.table):
-                yield join(held)
-                held = []
-            held.append(piece)
-            if sum(map(len, held)) >= WRITE_ROWS:
-                yield join(held)
-                held = []
-    if held:
-        yield join(held)
+            if overfull([part.table for part in pending], piece.table):
+                yield join(pending)
+                pending = []
+            pending.append(piece)
+            if sum(map(len, pending)) >= WRITE_ROWS:
+                yield join(pending)
+                pending = []
+    if pending:
+        yield join(pending)
 
 
 def overfull(held: Sequence[pa.Table | pa.RecordBatch], more: pa.Table | pa.RecordBatch) -> bool:
-    """Whether records that are to be written at once would have too many bytes with some more."""
-    return bool(held) and sum(each.nbytes for each in (*held, more)) > WRITE_BYTES
+    """Whether `more` would exceed WRITE_BYTES, the most bytes written at once."""
+    return bool(held) and sum(part.nbytes for part in (*held, more)) > WRITE_BYTES
 
 
-# The records that were appended to a topic with a seed: written again when the topic starts again with another seed.
+# Appended records of a topic with a seed. They are written again when the topic starts again with another seed.
 #
-# They keep their keys, values, timestamps and headers, and their order in a partition; they come behind the seed's, so
-# their offsets change. Columns that the topic has no more go along, as in the log as a whole (see `records.widening`).
+# They keep their keys, values, timestamps and headers, and their order in a partition. They follow the seed's records,
+# so their offsets change. Columns that the topic does not have any more are kept, as in the whole log
+# (`records.widening`).
 
 
 @dataclass(frozen=True)
 class SeedReplacement:
-    """A topic that is to start again with its seed. `records`: how many it has. `appended`: how many of these its seed
-    has not given; None if that is not known.
+    """A topic that is to start again with its seed. `records`: their number. `appended`: the number of those that do
+    not come from the seed; None if unknown.
     """
 
     topic: str
@@ -220,38 +222,37 @@ class SeedReplacement:
 
 
 class AppendedUnknownError(HeadwaterError):
-    """Which records of a topic its seed gave is not known: an earlier version has folded the commit. `topic`."""
+    """It is unknown which records of `topic` its seed has written: an earlier version has folded the commit."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"which records of {topic} came with its seed is not known: an earlier version has written them",
-            f"if nothing was appended to it, or that may go: headwater seed {topic} --full-refresh --drop-appended",
+            f"it is unknown which records of {topic} came with its seed: an earlier version has written them",
+            f"if no appended records matter: headwater seed {topic} --full-refresh --drop-appended",
         )
         self.topic = topic
 
 
 class AppendedOtherwiseError(HeadwaterError):
-    """Appended records cannot be kept in a topic that is declared otherwise now. `topic`, `records`: how many."""
+    """Appended records do not fit the present declaration of their topic. `topic`; `records`: their number."""
 
     def __init__(self, topic: str, records: int, difference: str) -> None:
         super().__init__(
-            f"{records:,} records were appended to {topic}, and cannot be records of it as it is declared now: "
-            f"{difference}",
-            f"declare it as it was; or copy them first to a topic of another name: headwater read {topic} --format "
-            f"json; or give them up: headwater seed {topic} --full-refresh --drop-appended",
+            f"{records:,} records were appended to {topic}, and do not fit its present declaration: {difference}",
+            f"restore the declaration; or copy them first to a topic of another name: headwater read {topic} --format "
+            f"json; or drop them: headwater seed {topic} --full-refresh --drop-appended",
         )
         self.topic = topic
         self.records = records
 
 
 def appended_records(state: LogState, topic: str) -> int:
-    """How many records of a topic its seed has not given. Raises AppendedUnknownError."""
-    found = state.topics.get(topic)
-    if found is None:
+    """The number of a topic's records that do not come from its seed. Raises AppendedUnknownError."""
+    declared = state.topics.get(topic)
+    if declared is None:
         return 0
     ends = _seeded(state, topic)
     total = 0
-    for partition in range(found.partitions):
+    for partition in range(declared.partitions):
         first, end = ends.get(partition, (0, 0))
         for within in state.ranges(topic, partition):
             covered = max(0, min(end, within.end_offset) - max(first, within.start_offset))
@@ -260,9 +261,9 @@ def appended_records(state: LogState, topic: str) -> int:
 
 
 def replacement(state: LogState, topic: str) -> SeedReplacement:
-    """What it means that a fed topic starts again with its seed."""
+    """What changes if an external topic starts again with its seed."""
     parts = range(state.topics[topic].partitions)
-    total = sum(each.records for partition in parts for each in state.ranges(topic, partition))
+    total = sum(range_.records for partition in parts for range_ in state.ranges(topic, partition))
     try:
         return SeedReplacement(topic, total, appended_records(state, topic))
     except AppendedUnknownError:
@@ -270,9 +271,9 @@ def replacement(state: LogState, topic: str) -> SeedReplacement:
 
 
 def check_appended(state: LogState, topic: Topic) -> None:
-    """Check that a topic can start again without losing appended records, if it has some.
+    """Check that a topic can start again and keep its appended records.
 
-    Raises AppendedOtherwiseError if they cannot be read as it is declared now, AppendedUnknownError.
+    Raises AppendedOtherwiseError if they do not fit the present declaration, AppendedUnknownError.
     """
     count = appended_records(state, topic.name)
     was, is_ = state.topics[topic.name].obstacles(topic)
@@ -282,7 +283,7 @@ def check_appended(state: LogState, topic: Topic) -> None:
 
 
 class Appended:
-    """Writes the appended records of a topic again, and those that come while it does. `topic`: as it is now."""
+    """Writes the appended records of a topic again, also those that arrive meanwhile. `topic`: as declared now."""
 
     def __init__(self, log: Log, application: str, topic: Topic) -> None:
         self._log = log
@@ -292,19 +293,19 @@ class Appended:
         self._written: list[Listed] = []
         self._rows = 0
 
-    def written_again(self, state: LogState) -> tuple[Listed, ...]:
-        """What is to be listed by the commit behind the seed's records, if it comes next after this state.
+    def rewrite(self, state: LogState) -> tuple[Listed, ...]:
+        """The rewritten records, to be listed behind the seed's by the commit that follows this state.
 
         Raises AppendedUnknownError, and errors of the log.
         """
-        known = state.topics[self._topic.name]
-        for partition in range(known.partitions):
-            for piece in _appended_pieces(self._left(state, partition)):
-                self._write(partition, piece, known.partitions)
+        declared = state.topics[self._topic.name]
+        for partition in range(declared.partitions):
+            for piece in _appended_pieces(self._not_rewritten(state, partition)):
+                self._write(partition, piece, declared.partitions)
         return tuple(self._written)
 
-    def _left(self, state: LogState, partition: int) -> Iterator[pa.RecordBatch]:
-        """The records that were not written again yet. Those of the seed are not even read: they may be damaged."""
+    def _not_rewritten(self, state: LogState, partition: int) -> Iterator[pa.RecordBatch]:
+        """The records not rewritten yet. The seed's are not even read: they may be damaged."""
         first, end = _seeded(state, self._topic.name).get(partition, (0, 0))
         for low, high in ((0, first), (end, state.end(self._topic.name, partition))):
             yield from self._between(state, partition, low, high)
@@ -315,11 +316,11 @@ class Appended:
                 for within in state.ranges(self._topic.name, partition, start):
                     if within.start_offset >= high:
                         break
-                    for found in self._log.read(within, within.position_of(start)):
-                        rows = np.flatnonzero((found.offsets >= start) & (found.offsets < high))
+                    for batch in self._log.read(within, within.position_of(start)):
+                        rows = np.flatnonzero((batch.offsets >= start) & (batch.offsets < high))
                         if len(rows):
-                            yield found.records.take(pa.array(rows))
-                            self._next[partition] = int(found.offsets[rows[-1]]) + 1
+                            yield batch.records.take(pa.array(rows))
+                            self._next[partition] = int(batch.offsets[rows[-1]]) + 1
                 self._next[partition] = high
             except RangeMissingError as error:
                 if not state.was_replaced(error):
@@ -328,16 +329,16 @@ class Appended:
     def _write(self, partition: int, piece: pa.Table, partitions: int) -> None:
         where: int | Int64s = partition
         if partitions != self._topic.partitions:
-            found = key_partitions(self._topic, piece)
+            by_key = key_partitions(self._topic, piece)
             spread = np.arange(self._rows, self._rows + len(piece)) % self._topic.partitions
-            where = np.where(found >= 0, found, spread)
+            where = np.where(by_key >= 0, by_key, spread)
         self._rows += len(piece)
         name = f"s-{uuid.uuid4().hex}"
         self._written += self._log.write(self._application, self._topic.name, name, piece, where, EXTERNAL_LANE)
 
 
 def _seeded(state: LogState, topic: str) -> dict[int, tuple[int, int]]:
-    """Partition -> the offsets of the first record of its seed and behind the last."""
+    """Partition -> the offset of the first record of its seed, and the offset after the last."""
     source: SeedSource | None = state.seeds.get(topic)
     if source is None:
         return {}
@@ -347,13 +348,13 @@ def _seeded(state: LogState, topic: str) -> dict[int, tuple[int, int]]:
 
 
 def _appended_pieces(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Table]:
-    """The records in tables of equal columns, of about WRITE_ROWS rows."""
-    held: list[pa.RecordBatch] = []
+    """The records in tables with equal columns, of about WRITE_ROWS rows."""
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        full = sum(map(len, held)) >= WRITE_ROWS or overfull(held, batch)
-        if held and (full or batch.schema != held[0].schema):
-            yield pa.Table.from_batches(held)
-            held = []
-        held.append(batch)
-    if held:
-        yield pa.Table.from_batches(held)
+        full = sum(map(len, pending)) >= WRITE_ROWS or overfull(pending, batch)
+        if pending and (full or batch.schema != pending[0].schema):
+            yield pa.Table.from_batches(pending)
+            pending = []
+        pending.append(batch)
+    if pending:
+        yield pa.Table.from_batches(pending)

@@ -1,4 +1,4 @@
-"""Loads functions of a project, which are named as `functions.module:name`."""
+"""Loads functions of a project for seeds, by names such as `functions.module:name`."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from ..python_functions.loading import is_versioned
 
 @contextmanager
 def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callable[..., Any], str]]:
-    """The function, and a hash of all source files of the project that were loaded for it.
+    """The function, and a hash of the project's source files that were loaded for it.
 
-    Inside the context the project's modules can be imported, also by the function's body. Afterwards they are removed
-    from `sys.modules`, so that the same process can load another project's `functions`. Raises SeedError.
+    Inside the context the project's modules can be imported, also by the function. Afterwards they are removed from
+    `sys.modules`, so that the same process can load another project's `functions`. Raises SeedError.
     """
     module, _, name = reference.partition(":")
     root = module.partition(".")[0]
@@ -31,7 +31,7 @@ def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callab
     path = list(sys.path)
     try:
         try:
-            with blamed(reference, project_dir):
+            with raising_seed_errors(reference, project_dir):
                 loaded = import_from(project_dir, module)
             function = getattr(loaded, name)
         except (ImportError, AttributeError) as error:
@@ -44,20 +44,20 @@ def project_function(project_dir: Path, reference: str) -> Iterator[tuple[Callab
 
 
 @contextmanager
-def blamed(reference: str, project_dir: Path) -> Iterator[None]:
-    """Turn an error that the project's code raises into a SeedError with its place."""
+def raising_seed_errors(reference: str, project_dir: Path) -> Iterator[None]:
+    """Raise errors of the project's code as SeedError, with the line that raised them."""
     try:
         yield
     except (ImportError, HeadwaterError):
         raise
-    except BaseException as error:  # also what ends a program: a function may call `sys.exit`
+    except BaseException as error:  # SystemExit too: a function may call `sys.exit`
         if isinstance(error, GeneratorExit) or is_interrupt_or_out_of_memory(error):
             raise
         frames = [
             frame for frame in extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(project_dir)
         ]
-        place = f"{Path(frames[-1].filename).relative_to(project_dir)}:{frames[-1].lineno}" if frames else None
-        raise SeedError(reference, error_text(error), place) from error
+        location = f"{Path(frames[-1].filename).relative_to(project_dir)}:{frames[-1].lineno}" if frames else None
+        raise SeedError(reference, error_text(error), location) from error
 
 
 def _take_modules(root: str) -> dict[str, Any]:
@@ -66,7 +66,7 @@ def _take_modules(root: str) -> dict[str, Any]:
 
 
 def _source_hash(project_dir: Path) -> str:
-    # What flows call has been loaded by some commands and not by others, and is nothing to a seed.
+    # Modules for functions in flows are loaded by some commands only, and do not affect a seed.
     folder = project_dir.resolve()
     files = {
         _resolved(file)
@@ -82,5 +82,5 @@ def _source_hash(project_dir: Path) -> str:
 
 @cache
 def _resolved(file: str) -> Path:
-    """Where the file of a module really is. A process has thousands, and does not move them."""
+    """The real path of a module's file, cached: a process has thousands, and they do not move."""
     return Path(file).resolve()

@@ -1,4 +1,4 @@
-"""Records from outside, and their places in files."""
+"""Incoming records, and the locations of errors in them."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from ..records.schema import invalid_timestamps, key_columns, timestamp_error, t
 from ..records.types import Kind
 from ..records.values import from_json, in_years, narrow, nested, parse_text
 
-# Turns records from outside into the columns of a topic. Tables and Python rows are matched by column names.
+# Converts incoming records to the columns of a topic. Tables and Python rows are matched by column names.
 
 
 @dataclass(frozen=True)
 class Incoming:
     """Records of one topic, in order. `table` has the columns of `topic_schema`.
 
-    `partitions`: the partition of each record, -1 for that of its key; None: all go to those of their keys.
+    `partitions`: the partition of each record, -1 for the one of its key; None: all by key.
     """
 
     table: pa.Table
@@ -41,14 +41,14 @@ class Incoming:
         return int(self.table.num_rows)
 
     def __getitem__(self, part: slice) -> Incoming:
-        """Some of the records, without a copy."""
+        """A slice of the records, without a copy."""
         start, stop, _ = part.indices(len(self))
         partitions = None if self.partitions is None else self.partitions[start:stop]
         return Incoming(self.table.slice(start, stop - start), partitions)
 
 
 def join(pieces: Sequence[Incoming]) -> Incoming:
-    """Pieces of one topic, one after another. Headers are null for a piece without headers."""
+    """Concatenates pieces of one topic. Headers are null for a piece without headers."""
     table = pa.concat_tables([piece.table for piece in pieces], promote_options="default")
     if all(piece.partitions is None for piece in pieces):
         return Incoming(table)
@@ -59,7 +59,7 @@ def join(pieces: Sequence[Incoming]) -> Incoming:
 
 
 class SourceColumnsError(Exception):
-    """Rows that lack a column of the topic, or have two columns with its name."""
+    """Rows without a column of the topic, or with two columns of its name."""
 
     def __init__(self, cause: str) -> None:
         super().__init__(cause)
@@ -67,11 +67,10 @@ class SourceColumnsError(Exception):
 
 
 def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str, pa.DataType]]:
-    """For each column of the topic's records (`key.a`, `value.b`), the one of the columns `found` that it is read
-    from.
+    """For each column of the topic's records (`key.a`, `value.b`): the name of the input column, and the type.
 
-    That is the column `key.a` or `value.b`, or else the column `a` or `b`. Other columns are ignored. Raises
-    SourceColumnsError.
+    `found`: names of the input columns. The column `key.a` or `value.b` is used, or else `a` or `b`. Other columns are
+    ignored. Raises SourceColumnsError.
     """
     roles = (("key", key_columns(topic)), ("value", value_columns(topic)))
     wanted = [(role, name, data_type) for role, columns in roles for name, data_type in columns.items()]
@@ -90,7 +89,7 @@ def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str,
 
 
 def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array | None = None) -> Incoming:
-    """The rows of a table as records with a value. `clock`: the timestamp if neither topic nor caller gives one.
+    """The rows of a table as records with a value. `clock`: the timestamp (ms) if neither topic nor caller gives one.
 
     Raises SourceColumnsError, BadValueError.
     """
@@ -105,7 +104,7 @@ def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array |
 
 
 def from_text(topic: Topic, table: pa.Table, clock: int) -> Incoming:
-    """The same for a table whose columns are all text."""
+    """The same for a table with text columns only."""
     columns = source_columns(topic, table.column_names)
     return build(
         topic,
@@ -133,8 +132,8 @@ def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock:
         return pa.array(np.full(rows, clock, np.int64))
     column = columns[f"value.{topic.timestamp}"]
     if pa.types.is_temporal(column.type):
-        # Arrow casts a date to microseconds as midnight. Division rounds down, where a cast to milliseconds would move
-        # times before 1970 up, to 1970 at worst.
+        # Arrow casts a date to microseconds as midnight. Division rounds down; a cast to milliseconds would round times
+        # before 1970 up, possibly to 1970.
         micros = column.cast(pa.timestamp("us")).cast(pa.int64())
         column = pa.array(micros.to_numpy(zero_copy_only=False) // 1000) if not micros.null_count else micros
     return valid_times(column, topic.timestamp)
@@ -143,24 +142,22 @@ def event_times(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock:
 def valid_times(times: pa.Array, column: str | None) -> pa.Array:
     """Timestamps as int64.
 
-    Raises BadValueError for a null, for one after 9999 and, as in Kafka, for one before 1970.
+    Raises BadValueError for a null, for a time after 9999 and, as in Kafka, for a time before 1970.
     """
     times = times.cast(pa.int64())
     bad = to_numpy(times.is_null()) if times.null_count else invalid_timestamps(to_numpy(times))
     if bad.any():
         row = int(np.argmax(bad))
-        found = times[row].as_py()
-        cause = "is null" if found is None else timestamp_error(found)
+        time = times[row].as_py()
+        cause = "is null" if time is None else timestamp_error(time)
         raise BadValueError(row, f"the timestamp {cause}", column)
     return times
 
 
 def missing_time(topic: Topic, error: BadValueError, columns: Mapping[str, Any] | None) -> BadValueError:
-    """The error to show.
+    """The error to show: a missing timestamp column is reported as missing, not as null.
 
-
-    If the topic's timestamp column is missing altogether, the error says so instead of calling it null. `columns`: the
-    given columns, None for a tombstone.
+    `columns`: the given columns, None for a tombstone.
     """
     column = topic.timestamp
     if (
@@ -170,11 +167,9 @@ def missing_time(topic: Topic, error: BadValueError, columns: Mapping[str, Any] 
     ):
         return error
     if columns is None:
-        return BadValueError(error.row, "a tombstone has no value that gives its timestamp: give `timestamp`")
-    found = ", ".join(map(str, columns)) or "none"
-    return BadValueError(
-        error.row, f"the timestamp is taken from this column, which is missing; there is {found}", column
-    )
+        return BadValueError(error.row, "a tombstone has no value with its timestamp: give `timestamp`")
+    names = ", ".join(map(str, columns)) or "none"
+    return BadValueError(error.row, f"the timestamp comes from this column, which is missing; there is {names}", column)
 
 
 def convert(
@@ -194,7 +189,7 @@ def convert(
 
 
 def cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """A column as one of `data_type`, without loss except for parts of a microsecond. Text is parsed.
+    """A column cast to `data_type`, without loss except for fractions of a microsecond. Text is parsed.
 
     Raises BadValueError.
     """
@@ -221,7 +216,7 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
     if pa.types.is_float32(data_type):
         return narrow(column)
     if pa.types.is_decimal(data_type) and not pa.types.is_decimal(column.type):
-        # Through text: Arrow rounds floats, and refuses integers whose type has more digits than the decimal.
+        # Through text: Arrow rounds floats, and rejects integers whose type has more digits than the decimal.
         return pc.cast(pc.cast(column, pa.string()), data_type)
     exact = not (pa.types.is_floating(data_type) and pa.types.is_integer(column.type))
     options = pc.CastOptions(data_type, allow_time_truncate=True) if exact else pc.CastOptions.unsafe(data_type)
@@ -231,23 +226,23 @@ def _cast(column: pa.Array, data_type: pa.DataType) -> pa.Array:
 def from_python(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
     """Python values, or their JSON forms, as a column. Raises BadValueError.
 
-    `from_json` reads them. Beside what it takes, a column of times takes `datetime` and `date`, a binary one `bytes`,
-    and one of floats NaN and infinity. Scalars of NumPy and Arrow count as what they hold. None and the missing values
-    of pandas (`NaT`, `NA`) are null; a float that is NaN never is.
+    Values are those of `from_json`; also `datetime` and `date` for times, `bytes` for binary columns, and NaN and
+    infinity for floats. Scalars of NumPy and Arrow are unwrapped. None and the missing values of pandas (`NaT`, `NA`)
+    are null; a float NaN is not.
     """
-    plain = [each if type(each) in _PLAIN else _plain(row, each, data_type) for row, each in enumerate(values)]
+    plain = [value if type(value) in _PLAIN else _plain(row, value, data_type) for row, value in enumerate(values)]
     if pa.types.is_nested(data_type):
         return nested([_in_json_form(value, data_type) for value in plain], data_type, from_python)
     if pa.types.is_floating(data_type):
-        plain = [_NOT_FINITE.get(repr(each), each) if type(each) is float else each for each in plain]
+        plain = [_NOT_FINITE.get(repr(value), value) if type(value) is float else value for value in plain]
     else:
-        for row, each in enumerate(plain):
-            if type(each) is float and math.isnan(each):
-                raise BadValueError(row, f"{type_mismatch(each, data_type)}; where a value is missing, give None")
+        for row, value in enumerate(plain):
+            if type(value) is float and math.isnan(value):
+                raise BadValueError(row, f"{type_mismatch(value, data_type)}; where a value is missing, give None")
     if not pa.types.is_temporal(data_type) and not pa.types.is_binary(data_type):
         return from_json(plain, data_type)
-    typed = [None if type(each) in _JSON else _typed(row, each, data_type) for row, each in enumerate(plain)]
-    others = [None if value is not None else each for value, each in zip(typed, plain, strict=True)]
+    typed = [None if type(value) in _JSON else _typed(row, value, data_type) for row, value in enumerate(plain)]
+    others = [None if converted is not None else value for converted, value in zip(typed, plain, strict=True)]
     return pc.coalesce(pa.array(typed, data_type), from_json(others, data_type))
 
 
@@ -324,22 +319,22 @@ def _in_json_form(value: Any, data_type: pa.DataType) -> Any:
     return list(value) if isinstance(value, tuple | np.ndarray) else value
 
 
-# Where in a seed an error is: the file and the line, or the row of what a function gave.
+# Locations of errors in a seed: the file and the line, or the row of a function's result.
 
 LONGEST_ROW = 1 << 29
-"""The most bytes of a row of CSV, and characters of a line of JSON (then at most 2 GB): Arrow's texts have 2 GB."""
+"""The most bytes of a row of CSV, and characters of a line of JSON (up to 2 GB): Arrow's texts have at most 2 GB."""
 
 _NOT_UTF8 = "invalid UTF8"
-"""The words in Arrow's error."""
+"""A part of Arrow's error message."""
 
 
 @contextmanager
-def placed(source: str, place: Callable[[int], str] = str) -> Iterator[None]:
-    """Add the file and the line to the error of a bad value."""
+def locating_errors(source: str, location_of: Callable[[int], str] = str) -> Iterator[None]:
+    """Raise errors of bad values as SeedError, with their file and line."""
     try:
         yield
     except BadValueError as error:
-        raise SeedError(source, error.cause, place(error.row), error.column) from error
+        raise SeedError(source, error.cause, location_of(error.row), error.column) from error
     except SourceColumnsError as error:
         raise SeedError(source, error.cause) from error
     except (pa.ArrowInvalid, UnicodeDecodeError, OSError) as error:
@@ -348,32 +343,32 @@ def placed(source: str, place: Callable[[int], str] = str) -> Iterator[None]:
 
 @contextmanager
 def in_utf8(path: Path) -> Iterator[None]:
-    """Add the line to the error of a file that is not UTF-8."""
+    """Add the line to the error for a file that is not UTF-8."""
     try:
         yield
     except (SeedError, UnicodeDecodeError) as error:
         cause = error.__cause__ if isinstance(error, SeedError) else error
-        found = _not_utf8(path) if isinstance(cause, UnicodeDecodeError) or _NOT_UTF8 in str(cause) else None
-        if found is None:
+        position = _not_utf8(path) if isinstance(cause, UnicodeDecodeError) or _NOT_UTF8 in str(cause) else None
+        if position is None:
             raise
-        line, byte = found
+        line, byte = position
         raise SeedError(
             path.name, f"the byte 0x{byte:02x} is not UTF-8; save the file as UTF-8", f"line {line}"
         ) from error
 
 
 def row_too_long(source: str, line: int) -> SeedError:
-    """The error for a row that is longer than LONGEST_ROW, at the line on which it begins."""
+    """The error for a row longer than LONGEST_ROW, with the line on which it begins."""
     return SeedError(
         source,
-        f"the row is longer than {LONGEST_ROW >> 20} MiB, the most that one may have",
+        f"the row is longer than the limit of {LONGEST_ROW >> 20} MiB",
         f"line {line}",
-        hint="put what is so large into a file of its own, and its name into the row",
+        hint="put large values into files of their own, and their names into the row",
     )
 
 
 def numbered_lines(file: IO[AnyStr], source: str) -> Iterator[tuple[int, AnyStr]]:
-    """The lines of a file with their numbers from 1. Raises SeedError for one that is too long to be read."""
+    """The lines of a file with their numbers from 1. Raises SeedError for a line that is too long."""
     for number in count(1):
         line = file.readline(LONGEST_ROW + 1)
         if not line:
@@ -384,7 +379,7 @@ def numbered_lines(file: IO[AnyStr], source: str) -> Iterator[tuple[int, AnyStr]
 
 
 def _not_utf8(path: Path) -> tuple[int, int] | None:
-    """The first line that is not UTF-8, counted from 1, and the faulty byte."""
+    """The first line that is not UTF-8, counted from 1, and the invalid byte."""
     with path.open("rb") as file:
         for number, line in enumerate(file, 1):
             try:

@@ -1,4 +1,4 @@
-"""Records in the form of `read`, and bad ones among them."""
+"""Records in record form, and rows that do not fit a topic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..records.types import Kind
 from ..records.values import Convert, from_json, texts
 from .incoming import Incoming, convert, event_times, missing_time, valid_times
 
-# Turns records in record form, as `headwater read --format json` prints them, into the columns of a topic.
+# Converts records in record form, as `headwater read --format json` prints them, to the columns of a topic.
 
 
 def parse_records(
@@ -31,7 +31,7 @@ def parse_records(
 ) -> Incoming:
     """Objects in record form as records of a topic. `values` converts the values of a column.
 
-    Only `value` is required. Without `timestamp` the record gets one as in other seeds. Offsets are ignored. Raises
+    Only `value` is required. Records without `timestamp` get one as in other seeds. Offsets are ignored. Raises
     BadValueError.
     """
     for row, record in enumerate(rows):
@@ -140,14 +140,13 @@ def _partitions(topic: Topic, rows: Sequence[Mapping[str, Any]], values: Convert
     return np.array(column.fill_null(-1), np.int64)
 
 
-# Parts rows from outside that fit a topic from those that do not, by what the topic's `on_error` says.
+# Separates rows that fit a topic from those that do not, by the topic's `on_error`.
 #
-# `fail`: nothing is taken if a row does not fit, and the error names the rows. `skip` and `dead_letter`: such rows are
-# left out, counted and told. They are no records yet, so there is no dead letter of them: what they came from has them
-# still.
+# `fail`: nothing is appended if a row does not fit, and the error lists the rows. `skip` and `dead_letter`: such rows
+# are skipped, counted and reported. They are no records yet, so they get no dead letters: their source still has them.
 
-MOST_TOLD = 20
-"""The most rows that are told, and that are looked for where one is too many."""
+MOST_REPORTED = 20
+"""The most rows that are reported, and that are looked for if one is too many."""
 
 
 @dataclass(frozen=True)
@@ -161,71 +160,74 @@ class RefusedRow:
 
     @property
     def text(self) -> str:
-        """Where it is, and why it does not fit."""
+        """Its location, and why it does not fit."""
         return SeedError(self.source, self.cause, self.place, self.column).message
 
 
 @dataclass(frozen=True)
 class RefusedRows:
-    """Rows that were left out: how many, and the first of them."""
+    """Skipped rows: their number, and the first of them."""
 
     count: int = 0
     first: tuple[RefusedRow, ...] = ()
 
 
 class Sieve:
-    """Takes the rows of one seed or append, in their order."""
+    """Filters the rows of one seed or append, in their order."""
 
     def __init__(self, topic: Topic) -> None:
         self._topic = topic.name
-        self._leaves_out = topic.on_error != "fail"
+        self._skips = topic.on_error != "fail"
         self._count = 0
         self._first: list[RefusedRow] = []
 
     @property
     def refused(self) -> RefusedRows:
-        """The rows that were left out so far."""
+        """The rows that were skipped so far."""
         return RefusedRows(self._count, tuple(self._first))
 
-    def taken(
+    def accepted(
         self, source: str, rows: Any, convert: Callable[[Any], Incoming], place: Callable[[int], str], first: int = 0
     ) -> Iterator[Incoming]:
-        """What `convert` makes of the rows that fit. `rows`: a table or a list; `place`: of a row by its index.
+        """The rows that fit, converted by `convert`.
 
-        Halves are tried until single rows are left, so that a few bad rows among many cost little. Raises SeedError.
+        `rows`: a table or a list; `place`: the location of a row by its index.
+
+        A failing piece is halved until single rows are left, so that a few bad rows among many cost little. Raises
+        SeedError.
         """
         try:
-            found = convert(rows)
+            incoming = convert(rows)
         except BadValueError as error:
             if len(rows) == 1:
-                self.refuse(source, lambda: place(first), error.cause, error.column)
+                self.reject(source, lambda: place(first), error.cause, error.column)
                 return
             middle = len(rows) // 2
-            yield from self.taken(source, rows[:middle], convert, place, first)
-            yield from self.taken(source, rows[middle:], convert, place, first + middle)
+            yield from self.accepted(source, rows[:middle], convert, place, first)
+            yield from self.accepted(source, rows[middle:], convert, place, first + middle)
             return
-        if self._leaves_out or not self._count:
-            yield found
+        if self._skips or not self._count:
+            yield incoming
 
-    def refuse(self, source: str, place: Callable[[], str], cause: str, column: str | None = None) -> None:
-        """Note a row that does not fit. Raises SeedError once no more of them are told.
+    def reject(self, source: str, place: Callable[[], str], cause: str, column: str | None = None) -> None:
+        """Count a row that does not fit. Raises SeedError once enough rows are reported.
 
-        `place` is asked only of rows that are told: a file is read again for each.
+        `place` is called only for reported rows: each call reads the file again.
         """
         self._count += 1
-        if len(self._first) < MOST_TOLD:
+        if len(self._first) < MOST_REPORTED:
             self._first.append(RefusedRow(source, place(), cause, column))
-        elif not self._leaves_out:
+        elif not self._skips:
             self._fail("\nand more")
 
     def to_the_end(self, rows: Iterator[Incoming]) -> Iterator[Incoming]:
-        """The same rows. Raises SeedError behind the last if rows do not fit, and may not be left out."""
+        """The same rows. Raises SeedError after the last one if rows do not fit and may not be skipped."""
         yield from rows
-        if self._count and not self._leaves_out:
+        if self._count and not self._skips:
             self._fail("")
 
     def _fail(self, more: str) -> None:
         first, *others = self._first
-        cause = first.cause + "".join(f"\nand {each.text}" for each in others) + more
-        way_out = f"put them right, or leave such rows out with `on_error: skip` of {self._topic}"
+        cause = first.cause + "".join(f"\nand {row.text}" for row in others) + more
+        way_out = f"correct them, or skip such rows with `on_error: skip` of {self._topic}"
         raise SeedError(first.source, cause, first.place, first.column, way_out)

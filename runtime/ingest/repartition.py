@@ -1,4 +1,4 @@
-"""Repartitioning of a topic of the log."""
+"""Repartitioning: writes an external topic's records into other partitions, or under another key."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ from ..records.schema import as_column, as_schema, key_columns, schema_of_both, 
 from ..records.types import Kind
 from .append import WRITE_ROWS, overfull, with_normal_keys
 
-# Which records of a topic have no order yet among partitions: those of one commit. Commits come one after another.
+# Groups: records of one commit have no order among partitions. Commits follow each other.
 
 Ends = tuple[int, ...]
-"""An offset of each partition."""
+"""An offset for each partition."""
 
 
 @dataclass(frozen=True)
 class Group:
-    """Records up to these offsets, from where the group before ends. `seed`: whether they are those of the seed."""
+    """Records up to these offsets, from the end of the previous group. `seed`: whether they are the seed's."""
 
     ends: Ends
     seed: bool = False
 
 
 def groups(state: LogState, topic: str, after: Ends) -> Iterator[Group]:
-    """The groups of a topic behind these offsets, the earliest first.
+    """The groups of a topic after these offsets, the earliest first.
 
-    Where nothing says what was fed together, because an earlier version has not noted it, all is one group, but for
-    the seed's records.
+    An earlier version did not note which records were appended together. Such records form one group, except for the
+    seed's.
     """
     partitions = range(len(after))
-    last = tuple(state.end(topic, each) for each in partitions)
+    last = tuple(state.end(topic, partition) for partition in partitions)
     marks = [mark for mark in state.marks.of_topic(topic) if any(map(int.__gt__, mark, after))]
     parts = (state.seeds[topic].parts or ()) if topic in state.seeds else ()
     begin = after
@@ -55,30 +55,30 @@ def groups(state: LogState, topic: str, after: Ends) -> Iterator[Group]:
 
 
 def _split(begin: Ends, end: Ends, parts: tuple[SeededPart, ...]) -> Iterator[Group]:
-    """A group, or what is before the seed, the seed, and what is behind it."""
+    """A group, or the parts before the seed, of the seed, and after it."""
     own = {
         part.partition: part for part in parts if begin[part.partition] <= part.start < part.end <= end[part.partition]
     }
     if own:
-        # A partition without records of the seed has all that it has behind them: a seed mostly comes first.
-        before = tuple(own[each].start if each in own else begin[each] for each in range(len(end)))
-        seeded = tuple(own[each].end if each in own else begin[each] for each in range(len(end)))
+        # In a partition without records of the seed, all records follow the seed: a seed mostly comes first.
+        before = tuple(own[partition].start if partition in own else begin[partition] for partition in range(len(end)))
+        seeded = tuple(own[partition].end if partition in own else begin[partition] for partition in range(len(end)))
         yield Group(before)
         yield Group(seeded, seed=True)
     yield Group(end)
 
 
-# The order of records that lie in several partitions, and were fed in one.
+# The order of records that are in several partitions and were appended as one sequence.
 #
-# Those of a partition keep theirs. Between partitions the record with the smallest timestamp at the head comes first,
-# as a task takes them, and of equal ones that which has fewer of its partition before it. So records that were sorted
-# by time, or that went round robin, come as they were fed.
+# Records of a partition keep their order. Between partitions the record with the smallest timestamp at the head comes
+# first, as in a task; of equal ones, the one with fewer records of its partition before it. So records that were sorted
+# by time, or spread round robin, get their original order.
 
 
 @dataclass
 class _Head:
-    """The records of a partition that come next. `times`: of each the greatest timestamp up to it, as those behind a
-    record cannot come before it. `first`: how many of the partition came before.
+    """The next records of a partition. `times`: for each record the greatest timestamp up to it, because later records
+    cannot precede it. `first`: the number of the partition's records before these.
     """
 
     number: int
@@ -90,7 +90,7 @@ class _Head:
     _greatest: int = np.iinfo(np.int64).min
 
     def fill(self) -> bool:
-        """Have records, unless there are no more; whether there are any."""
+        """Load records if there are none. Returns whether there are any."""
         while self.records is None or not self.records.num_rows:
             self.records = next(self.rest, None)
             if self.records is None:
@@ -102,63 +102,66 @@ class _Head:
 
     @property
     def bound(self) -> tuple[int, int, int]:
-        """What comes behind these records comes not before this place."""
+        """No record after these sorts before this position: greatest time, number in the partition, partition."""
         return int(self.times[-1]), self.first + len(self.times), self.number
 
     def taken(self, bound: tuple[int, int, int]) -> tuple[pa.RecordBatch, Int64s, Int64s]:
-        """The records before a place: with their times, and how many of the partition came before each."""
+        """The records before a position, with their times and their numbers in the partition."""
         assert self.records is not None
         time, turn, number = bound
         before = int(np.searchsorted(self.times, time, "left"))
         same = int(np.searchsorted(self.times, time, "right"))
         count = min(same, max(before, turn - self.first + (self.number < number)))
-        found = self.records[:count], self.times[:count], np.arange(self.first, self.first + count)
+        result = self.records[:count], self.times[:count], np.arange(self.first, self.first + count)
         self.records, self.times, self.first = self.records[count:], self.times[count:], self.first + count
-        return found
+        return result
 
 
 def in_order(partitions: Sequence[Iterator[pa.RecordBatch]], *, by_time: bool = True) -> Iterator[pa.RecordBatch]:
-    """The records of partitions in one order. `by_time`: else in turns.
+    """The records of all partitions in one order. `by_time=False`: in turns.
 
-    At most two batches of each partition are in memory. Records of one batch have columns of the same types.
+    At most two batches of each partition are in memory. Records of a batch have columns of the same types.
+
+        timestamps of partition 0: 1, 5, 2; of partition 1: 3, 4
+        by time: 1, 3, 4, 5, 2 (2 stays behind 5); in turns: 1, 3, 5, 4, 2
     """
     heads = [_Head(number, rest, by_time) for number, rest in enumerate(partitions)]
-    while heads := [each for each in heads if each.fill()]:
-        bound = min(each.bound for each in heads)
-        taken = [(each.number, *each.taken(bound)) for each in heads]
-        some = [each for each in taken if len(each[1])]
-        numbers = np.concatenate([np.full(len(records), number) for number, records, _, _ in some])
-        times = np.concatenate([each for _, _, each, _ in some])
-        turns = np.concatenate([each for _, _, _, each in some])
+    while heads := [head for head in heads if head.fill()]:
+        bound = min(head.bound for head in heads)
+        taken = [(head.number, *head.taken(bound)) for head in heads]
+        parts = [part for part in taken if len(part[1])]
+        numbers = np.concatenate([np.full(len(records), number) for number, records, _, _ in parts])
+        times = np.concatenate([column for _, _, column, _ in parts])
+        turns = np.concatenate([column for _, _, _, column in parts])
         order = pa.array(np.lexsort((numbers, turns, times)))
-        yield from _together([records for _, records, _, _ in some]).take(order).to_batches()
+        yield from _together([records for _, records, _, _ in parts]).take(order).to_batches()
 
 
 def went_in_turns(counts: Sequence[int]) -> bool:
-    """Whether partitions have as many records as if each had gone to the next one, the first to partition 0."""
+    """Whether the sizes of partitions are those of a round-robin distribution that starts at partition 0."""
     total, parts = sum(counts), len(counts)
     return list(counts) == [(total - number + parts - 1) // parts for number in range(parts)]
 
 
 def _together(batches: Sequence[pa.RecordBatch]) -> pa.Table:
-    """Records with the columns of all of them, as the log would read them."""
+    """Records with the columns of all batches, as the log would read them."""
     schema = batches[0].schema
-    for each in batches[1:]:
-        both = schema_of_both(schema, each.schema)
-        assert both is not None, (schema, each.schema)
+    for batch in batches[1:]:
+        both = schema_of_both(schema, batch.schema)
+        assert both is not None, (schema, batch.schema)
         schema = both
-    return pa.Table.from_batches([as_schema(each, schema) for each in batches]).combine_chunks()
+    return pa.Table.from_batches([as_schema(batch, schema) for batch in batches]).combine_chunks()
 
 
 # Reads the committed records of one partition in pieces, also while files are merged.
 
 NOTED = "~noted"
-"""No column of a record has this name."""
+"""The name of a column that no record has."""
 
 
 class PartitionReader:
-    """Each record is given once. `check`: called before it goes on after files were replaced. `noted`: ranges of
-    offsets; each record then says in a column `NOTED` whether it is in one.
+    """Returns each record once. `check`: called before it continues after files were replaced. `noted`: ranges of
+    offsets; the column `NOTED` of a record then says whether it is in one of them.
     """
 
     def __init__(
@@ -183,7 +186,7 @@ class PartitionReader:
         self.records = 0
 
     def until(self, end: int) -> Iterator[pa.RecordBatch]:
-        """The records before offset `end` that were not given yet. Raises errors of the log."""
+        """The records before offset `end` that were not returned yet. Raises errors of the log."""
         while self._next < end:
             if self._left is None and not self._fill():
                 return
@@ -191,12 +194,12 @@ class PartitionReader:
             count = int(np.searchsorted(self._offsets, end))
             if not count:
                 return
-            found = self._with_note(self._left[:count], self._offsets[:count])
+            records = self._with_note(self._left[:count], self._offsets[:count])
             self._next = int(self._offsets[count - 1]) + 1
             rest = self._left[count:]
             self._left, self._offsets = (rest if rest.num_rows else None), self._offsets[count:]
             self.records += count
-            yield found
+            yield records
 
     def _with_note(self, records: pa.RecordBatch, offsets: Int64s) -> pa.RecordBatch:
         if self._noted is None:
@@ -207,13 +210,13 @@ class PartitionReader:
         return records.append_column(NOTED, pa.array(within))
 
     def _fill(self) -> bool:
-        found = next(self._batches, None)
-        if found is None:
-            self._batches = self._committed()  # more may be committed since
-            found = next(self._batches, None)
-        if found is None:
+        batch = next(self._batches, None)
+        if batch is None:
+            self._batches = self._committed()  # there may be new commits
+            batch = next(self._batches, None)
+        if batch is None:
             return False
-        self._offsets, self._left = found
+        self._offsets, self._left = batch
         return True
 
     def _committed(self) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
@@ -233,26 +236,27 @@ class PartitionReader:
                 self._check()
 
 
-# Records under another key, which is made of the columns that they have.
+# Records under another key, built from their columns.
 
 
 class DeletionsWithoutKeyError(HeadwaterError):
-    """Records that delete have no value, and so no columns for the new key of their `topic`. The ways out are those of
-    any changed key.
+    """Tombstones have no value, and so no columns for the new key of their `topic`.
+
+    The ways out are those of any changed key.
     """
 
     def __init__(self, topic: str, columns: str) -> None:
         super().__init__(
-            f"the records of {topic} cannot be put where the key {columns} belongs: some of them delete a key of "
-            "before, and do not say which key of now that is"
+            f"the records of {topic} cannot be moved to the partitions of the key {columns}: tombstones among them "
+            "have the former key only"
         )
         self.topic = topic
 
 
 def rekeyed(topic: Topic, records: pa.RecordBatch) -> pa.RecordBatch:
-    """Records with the key that `topic` has now: each column from the key of before, or else from the value.
+    """Records with the present key of `topic`: its columns come from the former key, or else from the value.
 
-    Columns of the key of before stay, in the value. So do columns of the value that became the key. Raises
+    Columns of the former key are kept in the value, and so are columns of the value that became the key. Raises
     DeletionsWithoutKeyError.
     """
     have = dict(zip(records.schema.names, records.columns, strict=True))
@@ -260,7 +264,7 @@ def rekeyed(topic: Topic, records: pa.RecordBatch) -> pa.RecordBatch:
     from_value = [name for name in keys if f"key.{name}" not in have]
     if from_value and pc.any(pc.equal(have["_kind"], int(Kind.TOMBSTONE))).as_py():
         raise DeletionsWithoutKeyError(topic.name, topic.key)
-    found = {
+    columns = {
         f"key.{name}": as_column(have.get(f"key.{name}", have.get(f"value.{name}")), records.num_rows, wanted)
         for name, wanted in keys.items()
     }
@@ -269,18 +273,18 @@ def rekeyed(topic: Topic, records: pa.RecordBatch) -> pa.RecordBatch:
         role, _, rest = name.partition(".")
         if role == "key" and f"value.{rest}" not in have:
             wanted = values.get(rest, column.type)
-            found[f"value.{rest}"] = as_column(column, records.num_rows, wanted)
+            columns[f"value.{rest}"] = as_column(column, records.num_rows, wanted)
         elif role != "key":
-            found[name] = column
-    return pa.RecordBatch.from_arrays(list(found.values()), names=list(found))
+            columns[name] = column
+    return pa.RecordBatch.from_arrays(list(columns.values()), names=list(columns))
 
 
-# Writes the records of a topic again, each into the partition that it has now, and those that come while it does.
+# Writes the records of a topic into their present partitions, also those that arrive meanwhile.
 
 
 class TopicWriter:
-    """`topic`: as it is declared now; `known`: as its records lie. `go_on`: called again and again; what it raises ends
-    this.
+    """Writes a topic again. `topic`: as declared now; `known`: as its records are stored. `go_on`: called repeatedly;
+    an error that it raises ends the work.
     """
 
     def __init__(
@@ -293,25 +297,27 @@ class TopicWriter:
         self._go_on = go_on
         noted = state.put_back.get(topic.name)
         self._readers = [
-            PartitionReader(log, state, topic.name, each, go_on, None if noted is None else noted.get(each, ()))
-            for each in range(known.partitions)
+            PartitionReader(
+                log, state, topic.name, partition, go_on, None if noted is None else noted.get(partition, ())
+            )
+            for partition in range(known.partitions)
         ]
         self._put_back: dict[int, Ranges] = {}
         self._done = (0,) * known.partitions
         self._ends = np.zeros(topic.partitions, np.int64)
         self._seeded: tuple[SeededPart, ...] = ()
         self._marks: list[tuple[int, ...]] = []
-        self._held: list[tuple[pa.RecordBatch, Int64s]] = []
+        self._pending: list[tuple[pa.RecordBatch, Int64s]] = []
         self.written: list[Listed] = []
 
     @property
     def records(self) -> int:
-        """How many records have been read."""
+        """The number of records read."""
         return sum(reader.records for reader in self._readers)
 
     def write(self) -> RepartitionedTopic:
-        """Write what is committed by now and was not written yet. The topic as the next commit would say it, together
-        with all that is `written`. Raises DeletionsWithoutKeyError, errors of the log, and what `go_on` raises.
+        """Write records that were committed since the last call. Returns the topic's entry for the next commit, which
+        lists all of `written`. Raises DeletionsWithoutKeyError, errors of the log, and what `go_on` raises.
         """
         for group in groups(self._state, self._topic.name, self._done):
             self._write_group(group)
@@ -331,7 +337,7 @@ class TopicWriter:
         begin = self._ends.copy()
         row = 0
         by_time = bool(self._known.key) or not went_in_turns(counts)
-        for records in in_order([self._read(*each) for each in enumerate(group.ends)], by_time=by_time):
+        for records in in_order([self._read(*partition) for partition in enumerate(group.ends)], by_time=by_time):
             self._go_on()
             where = self._partitions(records, row)
             row += records.num_rows
@@ -339,18 +345,20 @@ class TopicWriter:
                 self._note(to_numpy(records.column(NOTED)), where)
                 records = records.drop_columns([NOTED])
             self._ends += np.bincount(where, minlength=self._topic.partitions)
-            self._hold(records, where)
+            self._add(records, where)
         self._done = group.ends
         self._marks.append(tuple(map(int, self._ends)))
         if group.seed:
             grown = np.flatnonzero(self._ends > begin)
-            self._seeded = tuple(SeededPart(int(each), int(begin[each]), int(self._ends[each])) for each in grown)
+            self._seeded = tuple(
+                SeededPart(int(partition), int(begin[partition]), int(self._ends[partition])) for partition in grown
+            )
 
     def _note(self, noted: Bools, where: Int64s) -> None:
-        """Keep where the records are that were put back."""
+        """Note the new offsets of records that were put back."""
         for partition in np.unique(where[noted]).tolist():
             offsets = self._ends[partition] + np.flatnonzero(noted[where == partition])
-            ranges = tuple((int(each), int(each) + 1) for each in offsets)
+            ranges = tuple((int(offset), int(offset) + 1) for offset in offsets)
             self._put_back = ranges_of_both(self._put_back, {partition: ranges})
 
     def _read(self, partition: int, end: int) -> Iterator[pa.RecordBatch]:
@@ -362,23 +370,23 @@ class TopicWriter:
                 yield from with_normal_keys(self._topic, table).to_batches()
 
     def _partitions(self, records: pa.RecordBatch, row: int) -> Int64s:
-        """As an append finds them: those of the keys, and of null keys one after another."""
-        found = key_partitions(self._topic, records)
-        return np.where(found >= 0, found, np.arange(row, row + records.num_rows) % self._topic.partitions)
+        """The partitions, as for an append: by key, and round robin for null keys."""
+        by_key = key_partitions(self._topic, records)
+        return np.where(by_key >= 0, by_key, np.arange(row, row + records.num_rows) % self._topic.partitions)
 
-    def _hold(self, records: pa.RecordBatch, where: Int64s) -> None:
-        held = self._held
-        full = sum(len(each) for _, each in held) >= WRITE_ROWS or overfull([each for each, _ in held], records)
-        if held and (full or held[0][0].schema != records.schema):
+    def _add(self, records: pa.RecordBatch, where: Int64s) -> None:
+        pending = self._pending
+        full = sum(len(part) for _, part in pending) >= WRITE_ROWS or overfull([part for part, _ in pending], records)
+        if pending and (full or pending[0][0].schema != records.schema):
             self._flush()
-        self._held.append((records, where))
+        self._pending.append((records, where))
 
     def _flush(self) -> None:
-        if self._held:
-            table = pa.Table.from_batches([records for records, _ in self._held])
-            where = np.concatenate([each for _, each in self._held])
+        if self._pending:
+            table = pa.Table.from_batches([records for records, _ in self._pending])
+            where = np.concatenate([partitions for _, partitions in self._pending])
             name = f"s-{uuid.uuid4().hex}"
             self.written += self._log.write(
                 self._state.application, self._topic.name, name, table, where, EXTERNAL_LANE
             )
-            self._held = []
+            self._pending = []

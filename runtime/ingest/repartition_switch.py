@@ -1,4 +1,4 @@
-"""Puts topics into the partitions that they have now, all of them with one commit."""
+"""Repartitions topics, all of them with one commit."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ from .repartition import DeletionsWithoutKeyError, TopicWriter
 
 
 class TopicMovedMeanwhileError(HeadwaterError):
-    """Somebody else has begun `topic` again, put it elsewhere, or put dead letters back into it, at the same time."""
+    """Another process has reset `topic`, repartitioned it, or put dead letters back into it, at the same time."""
 
     def __init__(self, topic: str) -> None:
         super().__init__(
-            f"{topic} was begun again, put into other partitions, or got dead letters back meanwhile; nothing was "
-            "changed by this run",
+            f"{topic} was reset, repartitioned, or got dead letters back meanwhile; nothing was changed by this run",
             "try again",
         )
         self.topic = topic
 
 
 class RecordsGoneMeanwhileError(HeadwaterError):
-    """Records of `topic` were removed (retention, compaction) while all of them were to be put elsewhere."""
+    """Records of `topic` were removed (retention, compaction) while all of them were to be repartitioned."""
 
     def __init__(self, topic: str, missing: int) -> None:
         super().__init__(
-            f"{missing:,} records of {topic} were removed while all were put into other partitions, and results that "
-            "are computed again would lack them; nothing was changed",
-            "`headwater plan` says what can be done now",
+            f"{missing:,} records of {topic} were removed while it was repartitioned, and rebuilt results would lack "
+            "them; nothing was changed",
+            "`headwater plan` shows what can be done now",
         )
         self.topic = topic
         self.missing = missing
@@ -47,19 +46,19 @@ class UnreadableTopicError(HeadwaterError):
 
     def __init__(self, topic: str, cause: HeadwaterError) -> None:
         super().__init__(
-            f"not all records of {topic} can be read, so they stay where they are: {cause.message}", cause.hint
+            f"not all records of {topic} can be read, so it is not repartitioned: {cause.message}", cause.hint
         )
         self.topic = topic
         self.cause = cause
 
 
 TOPIC_ERRORS = (DeletionsWithoutKeyError, TopicMovedMeanwhileError, RecordsGoneMeanwhileError, UnreadableTopicError)
-"""Why one `topic` cannot be put elsewhere. Others may be."""
+"""Why one `topic` cannot be repartitioned. Others may be."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """A topic whose records were put into other partitions. `was`: as it was declared before."""
+    """A topic that was repartitioned. `was`: its former declaration."""
 
     topic: Topic
     was: ExternalTopic
@@ -75,34 +74,34 @@ def repartition(
     delay_ms: int = DELAY_MS,
     go_on: Callable[[], None] = lambda: None,
 ) -> tuple[Moved, ...]:
-    """Put the records of these topics where they are declared to be now.
+    """Move the records of these topics to the partitions of their present declarations.
 
-    They keep keys, values, timestamps, headers and their order, see `in_order`. Nobody sees any of it before the
-    commit, and what is appended meanwhile goes along. `application`: `<project>-seed`. `whole`: topics of which every
-    record must be there. `delay_ms`: see `RepartitionRecord`. `go_on`: called again and again; what it raises ends
-    this. Raises errors of the log, and one of TOPIC_ERRORS: then nothing was changed.
+    They keep keys, values, timestamps, headers and their order, see `in_order`. Nothing is visible before the commit,
+    and records appended meanwhile are included. `application`: `<project>-seed`. `whole`: topics that must not have
+    lost a record. `delay_ms`: see `RepartitionRecord`. `go_on`: called repeatedly; an error that it raises ends the
+    work. Raises errors of the log, and one of TOPIC_ERRORS: then nothing was changed.
     """
     state = LogState.load(log.commits(application))
-    known = {topic.name: state.topics[topic.name] for topic in topics}
+    declared = {topic.name: state.topics[topic.name] for topic in topics}
     put_back = {topic.name: state.put_back.get(topic.name) for topic in topics}
-    topics = [topic for topic in topics if known[topic.name].can_move_to(topic)]
+    topics = [topic for topic in topics if declared[topic.name].can_move_to(topic)]
 
-    def same() -> None:
+    def check_unchanged() -> None:
         go_on()
-        for name, before in known.items():
+        for name, before in declared.items():
             now = state.topics.get(name)
             if now is None or (now.since, now.key, now.partitions) != (before.since, before.key, before.partitions):
                 raise TopicMovedMeanwhileError(name)
             if state.put_back.get(name) != put_back[name]:
                 raise TopicMovedMeanwhileError(name)
 
-    writers = [TopicWriter(log, state, topic, known[topic.name], same) for topic in topics]
+    writers = [TopicWriter(log, state, topic, declared[topic.name], check_unchanged) for topic in topics]
     try:
         while topics:
-            same()
+            check_unchanged()
             after = tuple(map(_written, topics, writers))
-            _check_whole(state, known, writers, topics, whole)
-            segments = tuple(each for writer in writers for each in writer.written)
+            _check_whole(state, declared, writers, topics, whole)
+            segments = tuple(segment for writer in writers for segment in writer.written)
             try:
                 state.commit(RepartitionRecord(time.time_ns() // 1_000_000, after, segments, delay_ms))
                 break
@@ -111,7 +110,9 @@ def repartition(
     except BaseException:
         _remove(log, state, writers)
         raise
-    return tuple(Moved(topic, known[topic.name], writer.records) for topic, writer in zip(topics, writers, strict=True))
+    return tuple(
+        Moved(topic, declared[topic.name], writer.records) for topic, writer in zip(topics, writers, strict=True)
+    )
 
 
 def _written(topic: Topic, writer: TopicWriter) -> RepartitionedTopic:
@@ -123,20 +124,20 @@ def _written(topic: Topic, writer: TopicWriter) -> RepartitionedTopic:
 
 def _check_whole(
     state: LogState,
-    known: dict[str, ExternalTopic],
+    declared: dict[str, ExternalTopic],
     writers: Sequence[TopicWriter],
     topics: Sequence[Topic],
     whole: Collection[str],
 ) -> None:
     for topic, writer in zip(topics, writers, strict=True):
-        ends = sum(state.end(topic.name, each) for each in range(known[topic.name].partitions))
+        ends = sum(state.end(topic.name, partition) for partition in range(declared[topic.name].partitions))
         if topic.name in whole and writer.records < ends:
             raise RecordsGoneMeanwhileError(topic.name, ends - writer.records)
 
 
 def _remove(log: Log, state: LogState, writers: Sequence[TopicWriter]) -> None:
-    """Remove what was written, unless a commit lists it: an error may have come after it was made."""
-    paths = {each.path for writer in writers for each in writer.written}
+    """Remove written files, unless a commit lists them: an error may have come after the commit."""
+    paths = {segment.path for writer in writers for segment in writer.written}
     with suppress(HeadwaterError, OSError):
         state.refresh()
         for path in paths - state.paths():

@@ -1,7 +1,7 @@
-"""Puts dead letters back into the topic from which their records came, changed or not, once each.
+"""Redrive: puts dead letters back into the topic from which their records came, corrected or not, once each.
 
-Which letters are back is in the commit that lists their records: so they are there once, whoever else retries, and
-wherever a retry is killed.
+The commit that lists the records also lists the letters. So each record is put back once, whatever other processes put
+back, and wherever one is killed.
 """
 
 from __future__ import annotations
@@ -27,48 +27,47 @@ from ..records.values import parse_json
 from .append import RetriedMeanwhileError, commit_append, write_incoming
 from .record_form import parse_records
 
-_NONE = "nothing in the project has `on_error: dead_letter`, which makes one"
+_NONE = "nothing in the project has `on_error: dead_letter`, which creates one"
 
 _COUNT_AT_ONCE = 10_000
-"""Letters whose records are written at once."""
+"""The most letters whose records are written at once."""
 
 
 class NoLettersError(HeadwaterError):
-    """The topic holds no dead letters. `known`: those that do."""
+    """The topic is no dead-letter topic. `known`: names of dead-letter topics."""
 
     def __init__(self, topic: str, known: Sequence[str] = ()) -> None:
-        of_it = [each for each in known if each.endswith(f"_{topic}{DEAD_LETTERS}")]
-        close = of_it or [*closest(topic, known)]
+        same_origin = [name for name in known if name.endswith(f"_{topic}{DEAD_LETTERS}")]
+        close = same_origin or [*closest(topic, known)]
         listed = "`headwater ls` lists them: `<topology>_<topic>_dead_letter`"
         super().__init__(
-            f"{topic} is no topic of dead letters",
+            f"{topic} is no dead-letter topic",
             f"did you mean {' or '.join(map(repr, close))}?" if close else listed if known else _NONE,
         )
         self.topic = topic
 
 
 class LetterError(HeadwaterError):
-    """A dead letter that cannot be put back: the `place` of the letter (`topic[partition]@offset`), and why."""
+    """A dead letter that cannot be put back: its `place` (`topic[partition]@offset`), and the `cause`."""
 
     def __init__(self, place: str, cause: str) -> None:
         super().__init__(
             f"{place}: {cause}",
-            "nothing was put back; give the letters as `headwater read --format json` prints them with --file, with "
-            "`key`, `value` and `timestamp` changed as you like",
+            "nothing was put back; --file takes letters as `headwater read --format json` prints them, with corrected "
+            "`key`, `value` and `timestamp`",
         )
         self.place = place
         self.cause = cause
 
 
 class LettersOutdatedError(HeadwaterError):
-    """The records of `topic` were put into other partitions after these `letters` of `application` were written."""
+    """The records of `topic` were repartitioned after these `letters` of `application` were written."""
 
     def __init__(self, letters: str, topic: str, application: str) -> None:
         topology = application.partition("-")[2]
         super().__init__(
-            f"the records of {topic} were put into other partitions after the letters in {letters} were written",
-            f"let `headwater run --select '{topology}+'` complete the new result of {topology}: it writes its letters "
-            "again",
+            f"the records of {topic} were repartitioned after the letters in {letters} were written",
+            f"let `headwater run --select '{topology}+'` complete the rebuild of {topology}: it writes letters anew",
         )
         self.letters = letters
         self.topic = topic
@@ -77,8 +76,8 @@ class LettersOutdatedError(HeadwaterError):
 
 @dataclass(frozen=True)
 class RetryResult:
-    """The result of a retry. `topic`: where the records are again; None if there was none. `already`: letters that had
-    been put back before. `commit`: its number, 0 if there was nothing to put back.
+    """The result of a redrive. `topic`: where the records are again, None without letters. `already`: the number of
+    letters put back before. `commit`: its number, 0 if there was nothing to put back.
     """
 
     topic: str | None
@@ -89,7 +88,7 @@ class RetryResult:
 
 @dataclass(frozen=True)
 class _Letter:
-    """`record`: the partition and offset of its record in the topic of origin."""
+    """`record`: partition and offset of its record in the topic of origin."""
 
     partition: int
     offset: int
@@ -98,9 +97,9 @@ class _Letter:
 
 
 def check_letters(topic: Topic, others: Iterable[Topic] = ()) -> None:
-    """Raise NoLettersError for a topic of anything else. `others`: the topics that somebody may have meant."""
+    """Raise NoLettersError unless this is a dead-letter topic. `others`: topics to suggest."""
     if not _holds_letters(topic):
-        raise NoLettersError(topic.name, [each.name for each in others if _holds_letters(each)])
+        raise NoLettersError(topic.name, [other.name for other in others if _holds_letters(other)])
 
 
 def _holds_letters(topic: Topic) -> bool:
@@ -118,19 +117,21 @@ def retry(
 ) -> RetryResult:
     """Append the records of dead letters to `origin`. Either all are committed, or none.
 
-    `held`: the letters that the topic holds. `given`: only these, in record form, with the keys, values and times that
-    their records are to have; each says by partition and offset which letter it is. `application`: `<project>-seed`.
-    Raises LetterError, SeedError for records that the topic cannot hold, TopicChangedError, LettersOutdatedError.
+    `held`: the letters in the topic. `given`: only these, in record form, with corrected keys, values and times;
+    partition and offset identify the letter. `application`: `<project>-seed`. Raises LetterError, SeedError for records
+    that the topic cannot hold, TopicChangedError, LettersOutdatedError.
     """
     assert letters.writer is not None
     writer = LogState.load(log.commits(letters.writer))
-    called = {letters.name, *(f"{each.partition('-')[2]}_{origin.name}{DEAD_LETTERS}" for each in writer.former)}
-    found = {(record.partition, record.offset): record for record in held}
-    wanted = [_letter(record) for record in found.values()] if given is None else _given(letters, given, found)
+    names = {letters.name, *(f"{place_.partition('-')[2]}_{origin.name}{DEAD_LETTERS}" for place_ in writer.former)}
+    by_position = {(record.partition, record.offset): record for record in held}
+    wanted = (
+        [_letter(record) for record in by_position.values()] if given is None else _given(letters, given, by_position)
+    )
     state = LogState.load(log.commits(application))
     while True:
         _check_not_moved(state, writer, letters, origin)
-        new = _not_put_back(state, origin, writer.incarnation, called, wanted)
+        new = _not_put_back(state, origin, writer.incarnation, names, wanted)
         if not new:
             return RetryResult(origin.name, 0, len(wanted), 0)
         record = _written(log, application, letters, origin, new, writer.incarnation)
@@ -143,55 +144,55 @@ def retry(
 
 
 def _check_not_moved(state: LogState, writer: LogState, letters: Topic, origin: Topic) -> None:
-    """Letters say where their records were. Raises LettersOutdatedError if these lie elsewhere by now."""
+    """Letters contain the positions of their records. Raises LettersOutdatedError if these have changed."""
     used, fed = writer.topology.topics.get(origin.name), state.topics.get(origin.name)
     if used is not None and fed is not None and fed.was_moved(used.since):
         raise LettersOutdatedError(letters.name, origin.name, writer.application)
 
 
 def _not_put_back(
-    state: LogState, origin: Topic, incarnation: str, called: Collection[str], wanted: Sequence[_Letter]
+    state: LogState, origin: Topic, incarnation: str, names: Collection[str], wanted: Sequence[_Letter]
 ) -> list[_Letter]:
-    """The letters whose records were not put back yet: not from these letters, and not from those of another time, when
-    the result was not computed again yet, or of another topology. Each record is there once.
+    """The letters whose records were not put back yet, from these letters or from others: those before a rebuild, or
+    those of another topology. A record is put back once.
 
-    `called`: the names that the topic of letters has had.
+    `names`: all names that the dead-letter topic has had.
     """
-    # Of earlier versions, which did not note the records. The name of the topic was that of its topology then.
-    marks = [state.retried[each] for each in called if each in state.retried]
+    # Written by earlier versions, which did not note the records, under the topology's name at that time.
+    marks = [state.retried[name] for name in names if name in state.retried]
     done = state.put_back.get(origin.name, {})
     new: dict[RecordId, _Letter] = {}
-    for each in wanted:
-        partition, offset = each.record
+    for letter in wanted:
+        partition, offset = letter.record
         if any(start <= offset < end for start, end in done.get(partition, ())):
             continue
-        if not any(mark.has(incarnation, each.partition, each.offset) for mark in marks):
-            new.setdefault(each.record, each)
+        if not any(mark.has(incarnation, letter.partition, letter.offset) for mark in marks):
+            new.setdefault(letter.record, letter)
     return list(new.values())
 
 
 def _written(
     log: Log, application: str, letters: Topic, origin: Topic, new: Sequence[_Letter], incarnation: str
 ) -> AppendRecord:
-    """Write the records that the letters hold; the commit that would list them."""
+    """Write the records of the letters. Returns the commit that would list them."""
     now = time.time_ns() // 1_000_000
     pieces = []
     for start in range(0, len(new), _COUNT_AT_ONCE):
         some = new[start : start + _COUNT_AT_ONCE]
         try:
-            pieces.append(parse_records(origin, [_record(letters, each, origin.partitions) for each in some], now))
+            pieces.append(parse_records(origin, [_record(letters, letter, origin.partitions) for letter in some], now))
         except BadValueError as error:
             raise SeedError(_place(letters, some[error.row]), error.cause, column=error.column) from error
-    places = ((each.partition, each.offset) for each in new)
-    retried = Redriven.from_letters(letters.name, incarnation, places, (each.record for each in new))
+    places = ((letter.partition, letter.offset) for letter in new)
+    retried = Redriven.from_letters(letters.name, incarnation, places, (letter.record for letter in new))
     return AppendRecord(
         now, write_incoming(log, application, origin, pieces), topic=ExternalTopic.from_topic(origin), retried=retried
     )
 
 
 def _record(letters: Topic, letter: _Letter, partitions: int) -> dict[str, Any]:
-    """The record of a letter, in record form. Without a key it goes where it was, if there is such a partition still,
-    else where its key belongs.
+    """The record of a letter, in record form. Without a key it goes to its former partition if that still exists, else
+    to the partition of its key.
     """
     key, value, headers = (_parsed(letters, letter, role) for role in ("key", "value", "headers"))
     record = {"key": key, "value": value, "headers": headers or {}, "timestamp": _time(letters, letter)}
@@ -200,25 +201,25 @@ def _record(letters: Topic, letter: _Letter, partitions: int) -> dict[str, Any]:
 
 
 def _parsed(letters: Topic, letter: _Letter, role: str) -> Any:
-    """What a column holds as JSON. An object may stand there itself, so that it can be edited more easily."""
-    found = letter.value.get(role)
-    if not isinstance(found, str):
-        return found
+    """The value of a JSON column. It may already be an object, which is easier to edit."""
+    text = letter.value.get(role)
+    if not isinstance(text, str):
+        return text
     try:
-        return parse_json(found)
+        return parse_json(text)
     except (ValueError, RecursionError) as error:
         raise LetterError(_place(letters, letter), f"its {role} is not JSON: {error}") from error
 
 
 def _time(letters: Topic, letter: _Letter) -> int:
-    found = letter.value.get("timestamp")
-    if isinstance(found, int):
-        return found
+    time_value = letter.value.get("timestamp")
+    if isinstance(time_value, int):
+        return time_value
     try:
-        time_ = datetime.fromisoformat(str(found))
+        time_ = datetime.fromisoformat(str(time_value))
         return round((time_ - datetime.fromisoformat("1970-01-01T00:00:00Z")).total_seconds() * 1000)
     except (ValueError, TypeError) as error:
-        raise LetterError(_place(letters, letter), f"its timestamp is no time: {found!r}") from error
+        raise LetterError(_place(letters, letter), f"its timestamp is no time: {time_value!r}") from error
 
 
 def _letter(record: Record) -> _Letter:
@@ -227,20 +228,20 @@ def _letter(record: Record) -> _Letter:
 
 
 def _given(
-    letters: Topic, given: Sequence[Mapping[str, Any]], found: Mapping[tuple[int, int], Record]
+    letters: Topic, given: Sequence[Mapping[str, Any]], by_position: Mapping[tuple[int, int], Record]
 ) -> list[_Letter]:
-    """The given letters. Raises LetterError for one that the topic does not hold, or that is there twice."""
+    """The given letters. Raises LetterError for a letter that the topic does not have, or that is given twice."""
     wanted: dict[tuple[int, int], _Letter] = {}
-    for number, each in enumerate(given, 1):
-        partition, offset, value = each.get("partition"), each.get("offset"), each.get("value")
-        if not isinstance(partition, int) or not isinstance(offset, int) or (partition, offset) not in found:
-            raise LetterError(f"record {number}", f"no letter of {letters.name}, by its partition and offset")
+    for number, record in enumerate(given, 1):
+        partition, offset, value = record.get("partition"), record.get("offset"), record.get("value")
+        if not isinstance(partition, int) or not isinstance(offset, int) or (partition, offset) not in by_position:
+            raise LetterError(f"record {number}", f"{letters.name} has no letter of this partition and offset")
         if not isinstance(value, Mapping):
             raise LetterError(f"record {number}", "a letter has a value")
         if (partition, offset) in wanted:
-            raise LetterError(f"record {number}", f"{letters.name}[{partition}]@{offset} is there twice")
-        held = _letter(found[partition, offset])
-        wanted[partition, offset] = replace(held, value={**held.value, **value})
+            raise LetterError(f"record {number}", f"{letters.name}[{partition}]@{offset} is given twice")
+        letter = _letter(by_position[partition, offset])
+        wanted[partition, offset] = replace(letter, value={**letter.value, **value})
     return list(wanted.values())
 
 

@@ -1,4 +1,4 @@
-"""Rows of seed files."""
+"""Reads the rows of seeds: from files, or from functions of the project."""
 
 from __future__ import annotations
 
@@ -27,81 +27,81 @@ from .incoming import (
     from_table,
     from_text,
     in_utf8,
+    locating_errors,
     missing_time,
     numbered_lines,
-    placed,
     row_too_long,
     valid_times,
 )
 from .incoming import source_columns as columns_of
 from .record_form import Sieve, parse_records
 
-# Reads the rows of a seed piece by piece, from a file or from a function of the project.
+# Rows of a seed are read piece by piece, from a file or from a function of the project.
 
-Given = TypeVar("Given")
+Item = TypeVar("Item")
 
 PIECE_ROWS = 65_536
-"""Rows that are converted at once: enough for Arrow to be fast, with little memory."""
+"""The most rows that are converted at once: enough for Arrow to be fast, with little memory."""
 
 PIECE_BYTES = 64 << 20
-"""Bytes of texts that are converted at once, or a larger row."""
+"""The most bytes of texts that are converted at once; a larger row is converted alone."""
 
 
 def jsonl_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
-    """The rows of a file with one JSON object on each line and a field for each column. A missing field is null."""
+    """The rows of a file with a JSON object on each line and a field for each column. A missing field is null."""
     seen: set[str] = set()
     for numbers, objects in _json_lines(path, sieve):
-        with placed(path.name):
-            yield from sieve.taken(
+        with locating_errors(path.name):
+            yield from sieve.accepted(
                 path.name,
                 objects,
                 lambda some: _from_objects(topic, some, clock, from_json, seen),
                 _line_among(numbers),
             )
     if seen or not sieve.refused.count:
-        with placed(path.name):
+        with locating_errors(path.name):
             columns_of(topic, sorted(seen))
 
 
 def record_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
-    """The records of a file with one JSON object in record form on each line."""
+    """The records of a file with a JSON object in record form on each line."""
     for numbers, objects in _json_lines(path, sieve):
-        with placed(path.name):
-            yield from sieve.taken(
+        with locating_errors(path.name):
+            yield from sieve.accepted(
                 path.name, objects, lambda some: parse_records(topic, some, clock), _line_among(numbers)
             )
 
 
 def parquet_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows of a Parquet file."""
-    # Imported only here: it brings Arrow's file systems along, and most commands read no Parquet.
+    # Imported here: it loads Arrow's file systems, and most commands read no Parquet.
     import pyarrow.parquet as parquet
 
     first = 1
-    with placed(path.name), parquet.ParquetFile(path) as file:
+    with locating_errors(path.name), parquet.ParquetFile(path) as file:
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, file.schema_arrow.names).values())
         groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
         widest = max((group.total_byte_size // max(1, group.num_rows) for group in groups), default=0)
         rows = max(1, min(PIECE_ROWS, PIECE_BYTES // max(1, widest)))
         for batch in file.iter_batches(rows, columns=list(wanted)):
             table = pa.Table.from_batches([batch])
-            yield from sieve.taken(path.name, table, lambda some: from_table(topic, some, clock), _row, first)
+            yield from sieve.accepted(path.name, table, lambda some: from_table(topic, some, clock), _row, first)
             first += batch.num_rows
 
 
 def yielded_rows(
     source: str, found: Any, topic: Topic, clock: int, sieve: Sieve, values: Convert = from_python
 ) -> Iterator[Incoming]:
-    """The rows that a function or a caller has given. Raises SeedError.
+    """The rows of a function or a caller. Raises SeedError.
 
     `found`: a table (Arrow's, pandas' or another that Arrow understands), or an iterable of tables, of objects with a
-    field for each column, or of objects in record form. `values`: how the values of objects are read.
+    field for each column, or of objects in record form. `values`: the converter of the objects' values.
     """
     seen: set[str] = set()
     first = 1
-    with placed(source):
+    with locating_errors(source):
         for piece in _pieces(found):
-            yield from sieve.taken(source, piece, _converter(topic, piece, clock, seen, values), _row, first)
+            yield from sieve.accepted(source, piece, _converter(topic, piece, clock, seen, values), _row, first)
             first += len(piece)
         if seen:
             columns_of(topic, sorted(seen))
@@ -110,7 +110,7 @@ def yielded_rows(
 def _converter(
     topic: Topic, piece: pa.Table | Sequence[Mapping[str, Any]], clock: int, seen: set[str], values: Convert
 ) -> Callable[[Any], Incoming]:
-    """How to convert a piece, or a part of it."""
+    """The function that converts a piece, or a part of it."""
     if isinstance(piece, pa.Table):
         return lambda some: from_table(topic, some, clock)
     if _in_record_form(topic, piece):
@@ -123,8 +123,8 @@ def _row(number: int) -> str:
 
 
 def times_of(source: str, timestamps: Sequence[int]) -> pa.Array:
-    """Timestamps that a caller has given, in ms. Raises SeedError."""
-    with placed(source, lambda row: f"row {row + 1}"):
+    """Timestamps of a caller, in ms. Raises SeedError."""
+    with locating_errors(source, lambda row: f"row {row + 1}"):
         return valid_times(from_python(timestamps, pa.int64()), "timestamps")
 
 
@@ -133,27 +133,27 @@ def _line_among(numbers: Sequence[int]) -> Callable[[int], str]:
 
 
 def _json_lines(path: Path, sieve: Sieve) -> Iterator[tuple[list[int], list[dict[str, Any]]]]:
-    """The objects of a file with their lines, in pieces. Empty lines are skipped."""
-    with in_utf8(path), placed(path.name), path.open(encoding="utf-8-sig") as file:
+    """The objects of a file with their line numbers, in pieces. Empty lines are skipped."""
+    with in_utf8(path), locating_errors(path.name), path.open(encoding="utf-8-sig") as file:
         lines = ((number, line) for number, line in numbered_lines(file, path.name) if line.strip())
         for piece in _cut(lines, lambda numbered: len(numbered[1])):
             objects = ((number, _object(path, number, line, sieve)) for number, line in piece)
-            found = {number: each for number, each in objects if each is not None}
-            if found:
-                yield list(found), list(found.values())
+            objects_ = {number: object_ for number, object_ in objects if object_ is not None}
+            if objects_:
+                yield list(objects_), list(objects_.values())
 
 
 def _object(path: Path, number: int, line: str, sieve: Sieve) -> dict[str, Any] | None:
-    """The object of a line; None if it is none."""
+    """The object of a line; None if the line was rejected."""
     try:
-        found = parse_json(line)
+        value = parse_json(line)
     except (ValueError, RecursionError) as error:
-        sieve.refuse(path.name, lambda: f"line {number}", f"no JSON: {error}")
+        sieve.reject(path.name, lambda: f"line {number}", f"no JSON: {error}")
         return None
-    if not isinstance(found, dict):
-        sieve.refuse(path.name, lambda: f"line {number}", "not an object")
+    if not isinstance(value, dict):
+        sieve.reject(path.name, lambda: f"line {number}", "not an object")
         return None
-    return found
+    return value
 
 
 def _pieces(found: Any) -> Iterator[pa.Table | list[Mapping[str, Any]]]:
@@ -166,13 +166,13 @@ def _pieces(found: Any) -> Iterator[pa.Table | list[Mapping[str, Any]]]:
         raise pa.ArrowInvalid(f"neither a table nor an iterable of tables or records, but {type(found).__name__}")
     objects: list[Mapping[str, Any]] = []
     size = 0
-    for each in found:
-        table = _as_table(each)
-        if table is None and isinstance(each, Mapping):
-            objects.append(each)
-            size += _text_size(each)
+    for item in found:
+        table = _as_table(item)
+        if table is None and isinstance(item, Mapping):
+            objects.append(item)
+            size += _text_size(item)
         elif table is None:
-            raise pa.ArrowInvalid(f"neither a table nor a record, but {type(each).__name__}")
+            raise pa.ArrowInvalid(f"neither a table nor a record, but {type(item).__name__}")
         if objects and (table is not None or len(objects) == PIECE_ROWS or size >= PIECE_BYTES):
             yield objects
             objects, size = [], 0
@@ -183,27 +183,27 @@ def _pieces(found: Any) -> Iterator[pa.Table | list[Mapping[str, Any]]]:
 
 
 def _parts(table: pa.Table) -> Iterator[pa.Table]:
-    """A table in pieces of few bytes; one without rows as it is, as its columns are looked at, too."""
+    """A table in pieces of few bytes. A table without rows is one piece, because its columns are checked too."""
     starts = piece_starts(table, max(1, len(table)), PIECE_BYTES) or [0]
     yield from (table.slice(first, end - first) for first, end in pairwise([*starts, len(table)]))
 
 
 def _text_size(row: Mapping[str, Any]) -> int:
-    """About how many bytes the texts and binary values of a row have, or of a record in record form."""
-    size, left, seen = 0, list[Any](row.values()), set[int]()
-    while left:
-        value = left.pop()
+    """The approximate bytes of the texts and binary values of a row, or of a record in record form."""
+    size, values, seen = 0, list[Any](row.values()), set[int]()
+    while values:
+        value = values.pop()
         if isinstance(value, str | bytes):
             size += len(value)
-        elif isinstance(value, list | tuple | Mapping) and id(value) not in seen:  # a list may hold itself
+        elif isinstance(value, list | tuple | Mapping) and id(value) not in seen:  # a list may contain itself
             seen.add(id(value))
-            left.extend(value.values() if isinstance(value, Mapping) else value)
+            values.extend(value.values() if isinstance(value, Mapping) else value)
     return size
 
 
-def _cut(rows: Iterable[Given], size_of: Callable[[Given], int]) -> Iterator[list[Given]]:
-    """Rows in pieces of at most PIECE_ROWS, which end once they have PIECE_BYTES."""
-    piece, size = list[Given](), 0
+def _cut(rows: Iterable[Item], size_of: Callable[[Item], int]) -> Iterator[list[Item]]:
+    """Rows in pieces of at most PIECE_ROWS, each of which ends once it has PIECE_BYTES."""
+    piece, size = list[Item](), 0
     for row in rows:
         piece.append(row)
         size += size_of(row)
@@ -219,7 +219,7 @@ def _as_table(found: Any) -> pa.Table | None:
         return found
     if isinstance(found, pa.RecordBatch):
         return pa.Table.from_batches([found])
-    # pandas, polars and others; pandas gives its NaN as null.
+    # pandas, polars and others; pandas converts its NaN to null.
     try:
         return pa.table(found) if hasattr(found, "__arrow_c_stream__") else None
     except (TypeError, ValueError) as error:
@@ -227,9 +227,9 @@ def _as_table(found: Any) -> pa.Table | None:
 
 
 def _in_record_form(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> bool:
-    """Whether objects are in record form, and not rows of a topic, which may have a column `value`.
+    """Whether objects are in record form. Otherwise they are rows of the topic, which may have a column `value`.
 
-    If the first object can only be in record form, all are taken to be, and others are errors.
+    If the first object can only be in record form, all must be.
     """
     if isinstance(rows[0].get("value", 0), Mapping | None) and _columns_of(topic).isdisjoint(rows[0]):
         return True
@@ -238,9 +238,9 @@ def _in_record_form(topic: Topic, rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _columns_of(topic: Topic) -> set[str]:
-    """The names by which rows may give the topic's columns."""
+    """The names that rows may use for the topic's columns."""
     names = {"key": key_columns(topic), "value": value_columns(topic)}
-    return {each for role, columns in names.items() for name in columns for each in (name, f"{role}.{name}")}
+    return {alias for role, columns in names.items() for name in columns for alias in (name, f"{role}.{name}")}
 
 
 def _from_objects(
@@ -251,9 +251,9 @@ def _from_objects(
     seen: set[str],
 ) -> Incoming:
     """Objects with a field for each column. Adds their fields to `seen`."""
-    known = _columns_of(topic)
+    names = _columns_of(topic)
     for number, row in enumerate(rows):
-        if known.isdisjoint(row):
+        if names.isdisjoint(row):
             wanted = ", ".join([*key_columns(topic), *value_columns(topic)])
             raise BadValueError(number, f"no column {wanted}; there is {', '.join(map(str, row)) or 'none'}")
         seen.update(map(str, row))
@@ -268,26 +268,26 @@ def _from_objects(
         raise missing_time(topic, error, rows[error.row]) from error
 
 
-# The rows of a CSV file, which Arrow reads; Python's reader finds the lines of errors.
+# CSV files. Arrow reads their rows; Python's reader finds the lines of errors.
 
-# A setting of the whole process. Python's csv only checks quotes and finds lines here; Arrow, which reads the rows, has
-# no such limit, so a smaller one would refuse valid files.
+# A setting of the whole process. Python's csv only checks quotes and finds lines here. Arrow, which reads the rows, has
+# no such limit, so a smaller one would reject valid files.
 csv.field_size_limit(2**31 - 1)
 
 _CSV_BLOCK = 16 << 20
-"""Bytes of a CSV file that are parsed at once, or those of its longest row."""
+"""The bytes of a CSV file that are parsed at once, or those of its longest row."""
 
 
 def csv_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Incoming]:
     """The rows of a CSV file in UTF-8 with a header. Raises SeedError."""
     first = 0
-    with in_utf8(path), placed(path.name):
+    with in_utf8(path), locating_errors(path.name):
         longest = _longest_row(path)
         with path.open(encoding="utf-8-sig", newline="") as file:
             header = next(csv.reader(file), [])
         wanted = dict.fromkeys(source for source, _ in columns_of(topic, header).values())
         for batch in _csv_batches(path, list(wanted), max(longest, _CSV_BLOCK)):
-            yield from sieve.taken(
+            yield from sieve.accepted(
                 path.name,
                 pa.Table.from_batches([batch]),
                 lambda some: from_text(topic, some, clock),
@@ -326,7 +326,7 @@ def _csv_batches(path: Path, columns: Sequence[str], block: int) -> Iterator[pa.
 
 
 def _longest_row(path: Path) -> int:
-    """The bytes of the longest row, or a little more; rows below `_CSV_BLOCK` count as none.
+    """The bytes of the longest row, or a little more; rows below `_CSV_BLOCK` do not count.
 
     Raises SeedError for a row that is too long, and for an unclosed quote: Arrow would read all lines up to the next
     quote as one cell.
@@ -355,7 +355,7 @@ def _longest_row(path: Path) -> int:
 
 
 def _longest_line(path: Path) -> int:
-    """The same for a file without quotes, where each line is a row."""
+    """The same for a file without quotes, where a line is a row."""
     longest, size, feeds, returns = 0, 0, 0, 0
     with path.open("rb") as file:
         for block in iter(partial(file.read, _CSV_BLOCK), b""):
@@ -376,7 +376,7 @@ def _csv_line(path: Path, row: int) -> int:
 
 
 def _csv_lines(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows that are not empty, with the lines on which they start. It is slow and used only for errors."""
+    """Rows that are not empty, with the lines on which they start. It is slow, and used only for errors."""
     with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
         reader = csv.reader(file)
         start = 1

@@ -1,4 +1,4 @@
-"""Seeds, and what of them is new."""
+"""Seeds, and how they differ from committed records."""
 
 from __future__ import annotations
 
@@ -28,63 +28,63 @@ from ..log.state import LogState
 from ..records.arrays import pieces_in_order, to_numpy
 from ..records.keys import encode_keys
 from ..records.schema import as_schema, key_columns, topic_schema
-from .append import WRITE_BYTES, Appended, check_appended, commit_append, placed, write_incoming
-from .functions import blamed, project_function
+from .append import WRITE_BYTES, Appended, check_appended, commit_append, with_partitions, write_incoming
+from .functions import project_function, raising_seed_errors
 from .incoming import Incoming, join
 from .record_form import RefusedRows, Sieve
 from .repartition import in_order, rekeyed, went_in_turns
 from .seed_rows import csv_rows, jsonl_rows, parquet_rows, record_rows, yielded_rows
 
-# What a command has found out about the files of seeds, so that it reads none twice for the same question.
+# Results about the files of seeds, cached so that a command reads no file twice for the same question.
 
 _Mark = tuple[int, ...]
 
 _SETTLED_NS = 2_000_000_000
-"""A file that has changed more recently may change again and still have the same times, as clocks of file systems are
-coarse: it is read again.
+"""A file that has changed more recently is read again: clocks of file systems are coarse, so it may change again with
+the same times.
 """
 
 
 class SeedFiles:
-    """Answers count for as long as a file is the same one, and has the same size and times."""
+    """Caches answers about a file as long as it is the same file, with the same size and times."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[Path, _Mark, str], str] = {}
+        self._answers: dict[tuple[Path, _Mark, str], str] = {}
 
     def once(self, path: Path, question: str, answer: Callable[[], str]) -> str:
-        """What `answer` says of a file, which is asked once for each state of it. Raises what `answer` raises."""
+        """The result of `answer`, which is called once for each state of the file. Raises what `answer` raises."""
         before = _mark(path)
-        if before is not None and (path, before, question) in self._known:
-            return self._known[path, before, question]
-        found = answer()
+        if before is not None and (path, before, question) in self._answers:
+            return self._answers[path, before, question]
+        result = answer()
         if before is not None and before == _mark(path):
-            self._known[path, before, question] = found
-        return found
+            self._answers[path, before, question] = result
+        return result
 
 
 def _mark(path: Path) -> _Mark | None:
-    """By what a state of a file is known; None if it could not be told from the next one, or there is no file."""
+    """Identifies the state of a file; None if the next state may look the same, or there is no file."""
     now = time.time_ns()
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    if now - found.st_mtime_ns < _SETTLED_NS:
+    if now - status.st_mtime_ns < _SETTLED_NS:
         return None
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-# How the rows that a seed gives now differ from its committed records.
+# Differences between a seed's present rows and its committed records.
 
 
 def seed_difference(log: Log, state: LogState, topic: Topic, rows: Iterable[Incoming]) -> str | None:
-    """In words; None if they are the same, with the columns that the topic has now. Both are held in memory.
+    """The difference in words; None if the records are the same, with the topic's present columns.
 
-    Raises SeedError, and errors of the log.
+    Both are kept in memory. Raises SeedError, and errors of the log.
     """
     parts = state.seeds[topic.name].parts
     if parts is None:
-        return "what it gave then is not known, as an earlier version has written it"
+        return "its former records are unknown, because an earlier version has written them"
     schema = topic_schema(topic, headers=True)
     recorded = state.topics.get(topic.name)
     if recorded is not None and (recorded.moved or recorded.can_move_to(topic)):
@@ -94,23 +94,24 @@ def seed_difference(log: Log, state: LogState, topic: Topic, rows: Iterable[Inco
     counts = [sum(table.num_rows for table in tables) for tables in (then, now.values())]
     if counts[0] != counts[1]:
         return _other_count(counts[1], counts[0])
-    known = {part.partition: table for part, table in zip(parts, then, strict=True) if table.num_rows}
-    if known.keys() != now.keys() or any(known[each].num_rows != now[each].num_rows for each in now):
+    committed = {part.partition: table for part, table in zip(parts, then, strict=True) if table.num_rows}
+    if {part: len(table) for part, table in committed.items()} != {part: len(table) for part, table in now.items()}:
         return "its records go to other partitions"
-    names = [name for name in schema.names if any(not known[each][name].equals(now[each][name]) for each in now)]
-    return _other_values(names)
+    return _other_values(
+        [name for name in schema.names if any(not committed[part][name].equals(now[part][name]) for part in now)]
+    )
 
 
 def _difference_by_key(
     log: Log, state: LogState, topic: Topic, parts: Sequence[SeededPart], rows: Iterable[Incoming], schema: pa.Schema
 ) -> str | None:
-    """The same of records that do not lie where the seed has put them. Those of a key have kept their order."""
-    by_time = bool(state.topics[topic.name].key) or not went_in_turns([each.end - each.start for each in parts])
+    """The same for records that are not where the seed has put them. Records of a key have kept their order."""
+    by_time = bool(state.topics[topic.name].key) or not went_in_turns([part.end - part.start for part in parts])
     other_key = state.topics[topic.name].key != topic.key
-    pieces = in_order([iter(_raw(log, state, topic.name, each)) for each in parts], by_time=by_time)
-    found = (rekeyed(topic, each) if other_key else each for each in pieces)
-    then = _by_key(topic, _whole([as_schema(each, schema) for each in found], schema))
-    given = [as_schema(batch, schema) for table, _ in placed(topic, rows) for batch in table.to_batches()]
+    pieces = in_order([iter(_raw(log, state, topic.name, part)) for part in parts], by_time=by_time)
+    records = (rekeyed(topic, piece) if other_key else piece for piece in pieces)
+    then = _by_key(topic, _whole([as_schema(batch, schema) for batch in records], schema))
+    given = [as_schema(batch, schema) for table, _ in with_partitions(topic, rows) for batch in table.to_batches()]
     now = _by_key(topic, _whole(given, schema))
     if then.num_rows != now.num_rows:
         return _other_count(now.num_rows, then.num_rows)
@@ -118,7 +119,7 @@ def _difference_by_key(
 
 
 def _by_key(topic: Topic, records: pa.Table) -> pa.Table:
-    """Records sorted by key; those of a key keep their order, and those without one come by time."""
+    """Records sorted by key. Records of a key keep their order; those without a key are sorted by time."""
     names = key_columns(topic)
     if not names or not records.num_rows:
         return records
@@ -137,13 +138,13 @@ def _raw(
     log: Log, state: LogState, topic: str, part: SeededPart, schema: pa.Schema | None = None
 ) -> list[pa.RecordBatch]:
     """The records of a seed in a partition."""
-    found: list[pa.RecordBatch] = []
+    batches: list[pa.RecordBatch] = []
     for within in state.ranges(topic, part.partition, part.start):
         if within.start_offset < part.end:
             for fetched in log.read(within, within.position_of(part.start), schema):
                 rows = np.flatnonzero((fetched.offsets >= part.start) & (fetched.offsets < part.end))
-                found.append(fetched.records.take(pa.array(rows)))
-    return found
+                batches.append(fetched.records.take(pa.array(rows)))
+    return batches
 
 
 def _other_count(now: int, then: int) -> str:
@@ -151,7 +152,7 @@ def _other_count(now: int, then: int) -> str:
 
 
 def _other_values(names: Sequence[str]) -> str | None:
-    return f"other values of {', '.join(map(_shown, names))}" if names else None
+    return f"other values of {', '.join(map(_column_name, names))}" if names else None
 
 
 def _committed(log: Log, state: LogState, topic: str, part: SeededPart, schema: pa.Schema) -> pa.Table:
@@ -160,28 +161,28 @@ def _committed(log: Log, state: LogState, topic: str, part: SeededPart, schema: 
 
 def _given(topic: Topic, rows: Iterable[Incoming], schema: pa.Schema) -> dict[int, pa.Table]:
     """The rows of each partition that has some."""
-    found: dict[int, list[pa.RecordBatch]] = {}
-    for table, partitions in placed(topic, rows):
+    batches_of: dict[int, list[pa.RecordBatch]] = {}
+    for table, partitions in with_partitions(topic, rows):
         for partition in np.unique(partitions).tolist():
             own = table.filter(pa.array(partitions == partition))
-            found.setdefault(partition, []).extend(as_schema(batch, schema) for batch in own.to_batches())
-    return {partition: _whole(batches, schema) for partition, batches in found.items()}
+            batches_of.setdefault(partition, []).extend(as_schema(batch, schema) for batch in own.to_batches())
+    return {partition: _whole(batches, schema) for partition, batches in batches_of.items()}
 
 
 def _whole(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Table:
     return pa.Table.from_batches(batches, schema).combine_chunks()
 
 
-def _shown(column: str) -> str:
+def _column_name(column: str) -> str:
     return column.removeprefix("value.").removeprefix("key.").removeprefix("_")
 
 
-# Seeds: the records with which a topic begins, from a file or function of the project, in one commit with its hash.
+# Seeds: a topic's first records, from a file or function of the project, in one commit with its hash.
 
 Format = Literal["csv", "jsonl", "parquet", "records"]
 
 CLOCK = 0
-"""The timestamp of a seed's records if nothing gives one. They come before all others."""
+"""The timestamp of a seed's records if no other is given. They precede all others."""
 
 _READERS: dict[str, Callable[[Path, Topic, int, Sieve], Iterator[Incoming]]] = {
     "csv": csv_rows,
@@ -195,8 +196,8 @@ _READERS: dict[str, Callable[[Path, Topic, int, Sieve], Iterator[Incoming]]] = {
 class SeedSpec:
     """A topic's `seed:`. Either `path`, relative to the project, or `function`, as `functions.module:name`.
 
-    `format`: of the file; None: its suffix decides. `order`: `time` sorts by timestamp, `file` does not. Records in
-    record form are never sorted.
+    `format`: of the file; None: by its suffix. `order`: `time` sorts by timestamp, `file` does not. Records in record
+    form are never sorted.
     """
 
     path: str | None = None
@@ -212,9 +213,9 @@ class SeedSpec:
 
 @dataclass(frozen=True)
 class SeedResult:
-    """The result of seeding a topic. `commit`: the commit with its records. `records`: how many of the seed were
-    committed now, `appended`: how many that had been appended were put behind them again. `refused`: rows that the
-    topic cannot hold, and that were left out.
+    """The result of seeding a topic. `commit`: the commit with its records. `records`: the number of seed records that
+    were committed now; `appended`: the number of appended records that were put behind them again. `refused`: skipped
+    rows, which the topic cannot hold.
     """
 
     topic: str
@@ -238,34 +239,34 @@ def seed(
 ) -> SeedResult:
     """Seed a topic once. If its seed is committed already, do nothing.
 
-    `full_refresh`: start the topic again with the seed, and with the records that were appended behind it, unless
-    `drop_appended`; with `keep_unchanged` only if the seed or the topic's declaration has changed. `files`: what is
-    known of them. Raises SeedError, SeedChangedError, TopicChangedError, AppendedUnknownError, AppendedOtherwiseError.
+    `full_refresh`: start the topic again with the seed, followed by appended records unless `drop_appended`; with
+    `keep_unchanged` only if the seed or the topic's declaration has changed. `files`: cached results about them. Raises
+    SeedError, SeedChangedError, TopicChangedError, AppendedUnknownError, AppendedOtherwiseError.
     """
     state = LogState.load(log.commits(application))
-    known = state.seeds.get(topic.name)
+    committed = state.seeds.get(topic.name)
     again = full_refresh and topic.name in state.topics
     sieve = Sieve(topic)
     with _opened(topic, spec, project_dir, sieve, files) as (content, rows):
         source = SeedSource(topic.name, _digest(topic, spec, content), spec.source)
-        if known is not None and known.hash == source.hash and (keep_unchanged or not full_refresh):
+        if committed is not None and committed.hash == source.hash and (keep_unchanged or not full_refresh):
             return SeedResult(topic.name, "unchanged", 0, 0)
         rows = _ordered(topic, spec, rows)
-        if known is not None and not full_refresh:
-            if not _waits(state, topic):
+        if committed is not None and not full_refresh:
+            if not _awaits_repartitioning(state, topic):
                 check_readable(state, topic)
             return replace(_same_records(log, state, topic, source, rows), refused=sieve.refused)
         if again and not drop_appended:
             check_appended(state, topic)
         written = write_incoming(log, application, topic, rows)
     record = AppendRecord(_now(), written, source, ExternalTopic.from_topic(topic), again)
-    kept = None if drop_appended else Appended(log, application, topic).written_again
+    kept = None if drop_appended else Appended(log, application, topic).rewrite
     try:
         result = commit_append(state, topic, record, kept if again else None)
     except SeededMeanwhileError:
         return seed(log, application, topic, spec, project_dir, full_refresh, keep_unchanged, drop_appended, files)
     collect_garbage(log, application, state)
-    new = sum(each.rows for each in written)
+    new = sum(segment.rows for segment in written)
     outcome: Literal["seeded", "replaced"] = "replaced" if again else "seeded"
     return SeedResult(topic.name, outcome, new, result.commit, result.records - new, sieve.refused)
 
@@ -280,15 +281,15 @@ def check_again(
     keep_unchanged: bool,
     drop_appended: bool,
 ) -> bool:
-    """Whether `seed` with a full refresh would write the seed of a topic. Then its file is read, to see that it can be.
+    """Whether `seed` with a full refresh would write the seed of a topic. If so, its file is read to check it.
 
-    `files`: what is known of them. No function is called. Raises SeedError, AppendedUnknownError,
+    `files`: cached results about them. No function is called. Raises SeedError, AppendedUnknownError,
     AppendedOtherwiseError.
     """
-    known = state.seeds.get(topic.name)
+    committed = state.seeds.get(topic.name)
     with _opened(topic, spec, project_dir, Sieve(topic), files) as (content, rows):
         digest = _digest(topic, spec, content)
-        if keep_unchanged and known is not None and known.hash == digest:
+        if keep_unchanged and committed is not None and committed.hash == digest:
             return False
         if topic.name in state.topics and not drop_appended:
             check_appended(state, topic)
@@ -298,20 +299,20 @@ def check_again(
 
 
 def _same_records(log: Log, state: LogState, topic: Topic, source: SeedSource, rows: Iterable[Incoming]) -> SeedResult:
-    """Note another source of the same records, as the topic has them now. Raises SeedChangedError if they differ."""
-    known = state.seeds[topic.name]
+    """Note another source of the same records, with the present columns. Raises SeedChangedError if they differ."""
+    committed = state.seeds[topic.name]
     if difference := seed_difference(log, state, topic, rows):
         raise SeedChangedError(topic.name, source.path, difference)
-    if _waits(state, topic):  # the next run puts its records there, and the seed is noted then
+    if _awaits_repartitioning(state, topic):  # the next run moves its records, and notes the seed then
         return SeedResult(topic.name, "unchanged", 0, 0)
-    commit_append(state, topic, AppendRecord(_now(), (), replace(source, parts=known.parts)))
+    commit_append(state, topic, AppendRecord(_now(), (), replace(source, parts=committed.parts)))
     return SeedResult(topic.name, "unchanged", 0, 0)
 
 
-def _waits(state: LogState, topic: Topic) -> bool:
-    """Whether a run is going to put the topic's records elsewhere."""
-    known = state.topics.get(topic.name)
-    return known is not None and known.can_move_to(topic)
+def _awaits_repartitioning(state: LogState, topic: Topic) -> bool:
+    """Whether a run will repartition the topic."""
+    declared_now = state.topics.get(topic.name)
+    return declared_now is not None and declared_now.can_move_to(topic)
 
 
 def _now() -> int:
@@ -319,7 +320,7 @@ def _now() -> int:
 
 
 def other_records(log: Log, state: LogState, topic: Topic, spec: SeedSpec, project_dir: Path) -> str | None:
-    """How a file gives other records than its committed seed has, in words; None if they are the same.
+    """How a file's records differ from those of its committed seed, in words; None if they are the same.
 
     Raises SeedError, and errors of the log.
     """
@@ -334,7 +335,7 @@ def seed_rows(topic: Topic, spec: SeedSpec, project_dir: Path) -> list[Incoming]
 
 
 def seed_digest(topic: Topic, spec: SeedSpec, project_dir: Path, files: SeedFiles | None = None) -> str:
-    """A hash of everything that decides what a seed commits. Raises SeedError."""
+    """A hash of everything that determines what a seed commits. Raises SeedError."""
     with _opened(topic, spec, project_dir, Sieve(topic), files) as (content, _):
         return _digest(topic, spec, content)
 
@@ -346,51 +347,51 @@ def _opened(
     """A hash of the seed's content, and its rows, which are read on demand."""
     if spec.function is not None:
         with project_function(project_dir, spec.function) as (function, content):
-            yield content, sieve.to_the_end(_called(spec.function, project_dir, function, topic, sieve))
+            yield content, sieve.to_the_end(_function_rows(spec.function, project_dir, function, topic, sieve))
     else:
         path = project_dir / spec.source
         content = (files or SeedFiles()).once(path, "hash", lambda: _file_hash(path, spec.source))
         yield content, sieve.to_the_end(_READERS[_format(spec)](path, topic, CLOCK, sieve))
 
 
-def _called(
+def _function_rows(
     source: str, project_dir: Path, function: Callable[[], object], topic: Topic, sieve: Sieve
 ) -> Iterator[Incoming]:
-    with blamed(source, project_dir):
-        found = function()
-    if isinstance(found, Iterator):
-        found = _each(source, project_dir, found)
-    yield from yielded_rows(source, found, topic, CLOCK, sieve)
+    with raising_seed_errors(source, project_dir):
+        result = function()
+    if isinstance(result, Iterator):
+        result = _yielded(source, project_dir, result)
+    yield from yielded_rows(source, result, topic, CLOCK, sieve)
 
 
-def _each(source: str, project_dir: Path, found: Iterator[object]) -> Iterator[object]:
+def _yielded(source: str, project_dir: Path, generator: Iterator[object]) -> Iterator[object]:
     """The values that a generator of the project yields."""
     end = object()
     while True:
-        with blamed(source, project_dir):
-            each = next(found, end)
-        if each is end:
+        with raising_seed_errors(source, project_dir):
+            value = next(generator, end)
+        if value is end:
             return
-        yield each
+        yield value
 
 
 def _format(spec: SeedSpec) -> str:
     if spec.function is not None:
         return "function"
-    found = spec.format or Path(spec.source).suffix.removeprefix(".")
-    if found not in _READERS:
-        raise SeedError(spec.source, f"of an unknown format; say which with `format:` ({', '.join(_READERS)})")
-    return found
+    format_ = spec.format or Path(spec.source).suffix.removeprefix(".")
+    if format_ not in _READERS:
+        raise SeedError(spec.source, f"of an unknown format; declare it with `format:` ({', '.join(_READERS)})")
+    return format_
 
 
 def _file_hash(path: Path, name: str) -> str:
     try:
         mode = path.stat().st_mode
-        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # a pipe is waited for, and can be read once only
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe waits, and it can be read only once
             raise SeedError(
                 name,
                 f"{file_kind(mode)}, and no file",
-                hint="a seed is read several times: write what it gives to a file, or append it with "
+                hint="a seed is read several times: write its content to a file, or append it with "
                 "`headwater seed TOPIC --append --file`",
             )
         with path.open("rb") as file:
@@ -402,7 +403,7 @@ def _file_hash(path: Path, name: str) -> str:
 
 
 def _digest(topic: Topic, spec: SeedSpec, content: str) -> str:
-    """A hash of everything that decides what is committed: the content, how it is read, and into which columns."""
+    """A hash of everything that determines what is committed: the content, how it is read, and into which columns."""
     read = [content, _format(spec), spec.order, topic.timestamp, {"name": topic.name, **declaration_fields(topic)}]
     return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
 
@@ -412,8 +413,9 @@ def _ordered(topic: Topic, spec: SeedSpec, rows: Iterator[Incoming]) -> Iterator
 
 
 def by_time(topic: Topic, rows: Iterator[Incoming]) -> Iterator[Incoming]:
-    """The rows sorted by timestamp, stable, in pieces of about WRITE_BYTES. All are held in memory, unless all have the
-    same timestamp.
+    """The rows sorted by timestamp, stable, in pieces of about WRITE_BYTES.
+
+    All rows are kept in memory, unless they have the same timestamp.
     """
     if topic.timestamp is None:
         yield from rows

@@ -322,7 +322,7 @@ def test_equal_keys_of_appended_records_look_the_same(log, read):
 def test_booleans_for_numbers_and_texts_and_these_for_booleans_are_refused(log, flights, declared, values):
     topic = replace(flights, key="id int", value=f"x {declared}", timestamp=None)
     rows = pa.table({"id": [1] * len(values), "x": values}) if isinstance(values, pa.Array) else None
-    with pytest.raises(SeedError, match=rf"column x: .* is no {declared} \(put them right"):
+    with pytest.raises(SeedError, match=rf"column x: .* is no {declared} \(correct them"):
         append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in values] if rows is None else rows)
     fine = [True, None] if declared == "boolean" else [None, None]
     assert append(log, APPLICATION, topic, [{"id": 1, "x": value} for value in fine]).records == 2
@@ -333,7 +333,7 @@ def test_booleans_for_numbers_and_texts_and_these_for_booleans_are_refused(log, 
     [
         ({}, "row 2: no column carrier, flight, delay, at; there is none"),
         ({"carier": "UA"}, "row 2: no column carrier, flight, delay, at; there is carier"),
-        ({"carrier": "UA", "att": NOON}, "row 2, column at: the timestamp is taken from this column, which is missing; "
+        ({"carrier": "UA", "att": NOON}, "row 2, column at: the timestamp comes from this column, which is missing; "
          "there is carrier, att"),
         ({"carrier": "UA", "at": None}, "row 2, column at: the timestamp is null"),
     ],
@@ -351,9 +351,9 @@ def test_row_without_a_column_that_it_needs_is_told_what_it_has(log, flights, ro
         ({"value": {"flight": 1, "at": NOON}, "foo": 1}, "row 2: a record has no foo"),
         ({"vlaue": {"flight": 1, "at": NOON}}, "row 2: a record has no vlaue"),
         ({}, "row 2: there is no value (null deletes)"),
-        ({"value": {"flight": 1}}, "row 2, column at: the timestamp is taken from this column, which is missing; "
+        ({"value": {"flight": 1}}, "row 2, column at: the timestamp comes from this column, which is missing; "
          "there is flight"),
-        ({"key": {"carrier": "UA"}, "value": None}, "row 2: a tombstone has no value that gives its timestamp: "
+        ({"key": {"carrier": "UA"}, "value": None}, "row 2: a tombstone has no value with its timestamp: "
          "give `timestamp`"),
     ],
 )  # fmt: skip
@@ -364,9 +364,9 @@ def test_record_with_something_else_than_a_record_has_is_told_that(log, flights,
 
 
 def test_record_that_is_wrong_from_the_first_on_is_told_that(log, airlines):
-    with pytest.raises(SeedError, match=r"row 1: a record has no foo \(put them right"):
+    with pytest.raises(SeedError, match=r"row 1: a record has no foo \(correct them"):
         append(log, APPLICATION, airlines, [{"value": {"name": "x"}, "foo": 1}])
-    with pytest.raises(SeedError, match=r"row 1: no column carrier, name; there is none \(put them right"):
+    with pytest.raises(SeedError, match=r"row 1: no column carrier, name; there is none \(correct them"):
         append(log, APPLICATION, airlines, [{}])
 
 

@@ -185,7 +185,9 @@ def test_other_key_is_made_of_the_columns_there_and_the_old_one_stays(log):
 def test_deletion_that_does_not_say_the_new_key_refuses_it_and_leaves_the_topic_whole(log):
     append(log, APPLICATION, TOPIC, [row("a", 1, 1), row("a", 2, None)])
     before, files = lying(log, TOPIC), {each.path for each in log.files(APPLICATION)}
-    with pytest.raises(DeletionsWithoutKeyError, match="the records of t cannot be put where the key x bigint belongs"):
+    with pytest.raises(
+        DeletionsWithoutKeyError, match="the records of t cannot be moved to the partitions of the key x bigint"
+    ):
         repartition(log, APPLICATION, [Topic("t", 4, "x bigint", "k string")])
     assert (lying(log, TOPIC), {each.path for each in log.files(APPLICATION)}) == (before, files)
 

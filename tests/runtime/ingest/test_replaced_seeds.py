@@ -189,7 +189,7 @@ def test_log_that_does_not_know_what_came_with_a_seed_is_asked_for_a_decision(
     identity = commits.identity(found.number)
     assert identity is not None
     assert commits.save_snapshot(found.number, found.snapshot(), identity)
-    with pytest.raises(AppendedUnknownError, match="which records of airlines came with its seed is not known"):
+    with pytest.raises(AppendedUnknownError, match="it is unknown which records of airlines came with its seed"):
         plant(airlines, *FIRST[:2], full_refresh=True)
     assert plant(airlines, *FIRST[:2], full_refresh=True, drop_appended=True).records == 1
 

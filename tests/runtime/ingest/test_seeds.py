@@ -550,7 +550,9 @@ def test_row_that_is_too_long_is_refused_with_its_line(plant, project, airlines,
         rows = [json.dumps({"carrier": "UA", "name": name}) for name in ("a", "b", long)]
     path = project / ("a.jsonl" if row == "json" else "a.csv")
     path.write_text(end.join(rows), newline="")
-    with pytest.raises(SeedError, match=rf"{path.name}, line 3: the row is longer than .* one may have \(put what"):
+    with pytest.raises(
+        SeedError, match=rf"{path.name}, line 3: the row is longer than the limit of .* MiB \(put large"
+    ):
         plant(airlines, SeedSpec(path.name))
 
 
@@ -581,7 +583,7 @@ def test_damaged_parquet_file_is_told(log, plant, project):
 
 def test_seed_of_unknown_format_is_refused(plant, project, flights):
     (project / "a.txt").touch()
-    with pytest.raises(SeedError, match="unknown format; say which with `format:`"):
+    with pytest.raises(SeedError, match="unknown format; declare it with `format:`"):
         plant(flights, SeedSpec("a.txt"))
 
 

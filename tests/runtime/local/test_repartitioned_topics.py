@@ -180,7 +180,7 @@ def test_letters_that_name_places_of_before_are_put_back_once_the_result_has_fol
     letters = dead_letter_topic("sums_words_dead_letter", project.shape.words, "test-sums")
     project.shape = replace(project.shape, partitions=8)
     repartition(project.log, SEEDS, [project.shape.words, project.shape.names])
-    with pytest.raises(LettersOutdatedError, match="put into other partitions after the letters"):
+    with pytest.raises(LettersOutdatedError, match="were repartitioned after the letters"):
         retry(project.log, SEEDS, letters, [], project.shape.words)
     project.went_well()
     assert retry(project.log, SEEDS, letters, [], project.shape.words).records == 0
@@ -250,7 +250,7 @@ def _damage(project: FedProject) -> None:
 @pytest.mark.parametrize(
     ("spoil", "why"),
     [
-        (_delete_without_the_new_key, "some of them delete a key of before"),
+        (_delete_without_the_new_key, "tombstones among them have the former key only"),
         (_damage, "cannot be read"),
     ],
 )

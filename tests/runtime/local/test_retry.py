@@ -198,7 +198,7 @@ def test_snapshot_of_the_log_knows_what_was_put_back(app) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"offset": 99}, "record 1: no letter of t_words_dead_letter"),
+        ({"offset": 99}, "record 1: t_words_dead_letter has no letter"),
         ({"value": {"value": "{"}}, "its value is not JSON"),
         ({"value": {"timestamp": "soon"}}, "its timestamp is no time"),
     ],
