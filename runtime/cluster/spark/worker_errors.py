@@ -13,7 +13,7 @@ from ...engine.failed_stage import Facts, StageFailedError
 from .jvm import SparkEndedError
 from .runner import without_advice
 
-_FACTS = re.compile(rf"\b{StageFailedError.__name__}: (?P<facts>\{{[^\n]*\}})")
+_METADATA = re.compile(rf"\b{StageFailedError.__name__}: (?P<json>\{{[^\n]*\}})")
 
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 """The last line of a Python traceback."""
@@ -96,12 +96,12 @@ def crash_of(error: Exception) -> str | None:
 
 def worker_facts(error: BaseException) -> Facts | None:
     """The metadata of a worker in an error that Spark has raised in the driver; None if it was no worker's error."""
-    matches = list(_FACTS.finditer(str(error)))
+    matches = list(_METADATA.finditer(str(error)))
     if not matches:
         return None
     try:
         # The last one: earlier chained errors may contain a record's own text.
-        return from_json(Facts, matches[-1]["facts"])
+        return from_json(Facts, matches[-1]["json"])
     except (ValueError, TypeError):  # truncated by Spark
         return None
 
