@@ -61,9 +61,9 @@ def _checksums(checked: bool) -> Iterator[None]:
         yield
         return
     with (
-        patch.object(stores, "sealed", lambda _, values: values),
-        patch.object(stores, "refuse_hidden"),
-        patch.object(stores, "refuse_disorder"),
+        patch.object(stores, "with_checksums", lambda _, values: values),
+        patch.object(stores, "require_absent"),
+        patch.object(stores, "require_order"),
         patch.object(Environment, "values", _as_stored),
     ):
         yield

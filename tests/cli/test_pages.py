@@ -42,14 +42,12 @@ EVERYDAY = {
 """Everyday words that these pages once had, and the terms of the glossary."""
 UNFINISHED = {
     "CHANGELOG.md",  # what earlier versions said
-    "docs/assignment.md",
     "docs/cli.md",
     "docs/diagnostics.md",
     "docs/log.md",
     "docs/plugins.md",
     "docs/python.md",
     "docs/service.md",
-    "docs/tasks.md",
     "docs/tutorial.md",
 }
 """Pages with everyday words."""
@@ -72,6 +70,7 @@ PACKAGES = (
     "runtime/progress",
     "runtime/python_functions",
     "runtime/restore",
+    "runtime/simulation",
     "runtime/tasks",
 )
 """Packages without everyday words in their messages."""

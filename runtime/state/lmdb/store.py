@@ -1,4 +1,4 @@
-"""Stores in LMDB."""
+"""The store backend `lmdb`: long keys, copies, and the store."""
 
 from __future__ import annotations
 
@@ -24,63 +24,64 @@ from ...tasks.measured import StoreSize
 from ..directory import work_folder
 from ..store import Changes, CopyDamagedError
 from . import file as lmdb_file
-from .environment import DAMAGE, Environment, of_this_process
-from .file import mark_unsynced, number_of, refuse_disorder, refuse_hidden, sealed
+from .environment import DAMAGE, Environment, process_environments
+from .file import errno_of, mark_unsynced, require_absent, require_order, with_checksums
 
-# Stores keys longer than LMDB allows: a prefix and a hash replace the key, and the whole key is kept in the value.
+# Long keys: LMDB allows 511 bytes. A longer key is replaced by its prefix and a hash, and the whole key is part of the
+# value.
 #
-# A stored key of the full 511 bytes is always a prefix with a hash. A shorter one is the key itself. So the two cannot
-# be confused. Long keys with the same prefix lie together, ordered by hash; readers sort them.
+# A stored key of 511 bytes is always a prefix with a hash; a shorter one is the key itself. So they are distinct. Long
+# keys with the same prefix are adjacent, ordered by hash; readers sort them.
 
-STORED = 511
-HASH = 16
-PREFIX = STORED - HASH
+STORED_KEY_BYTES = 511
+HASH_BYTES = 16
+PREFIX_BYTES = STORED_KEY_BYTES - HASH_BYTES
 
 
 def stored_key(key: bytes) -> bytes:
-    """The form under which `key` is stored, at most 511 bytes."""
-    return key if len(key) <= PREFIX else key[:PREFIX] + blake2b(key, digest_size=HASH).digest()
+    """The stored form of `key`, at most 511 bytes."""
+    return key if len(key) <= PREFIX_BYTES else key[:PREFIX_BYTES] + blake2b(key, digest_size=HASH_BYTES).digest()
 
 
-def behind_stored(end: bytes) -> bytes:
-    """What is greater than the stored forms of all keys below `end`; of a long one also of those with its prefix."""
-    return end if len(end) <= PREFIX else end[:PREFIX] + b"\xff" * HASH
+def stored_bound(end: bytes) -> bytes:
+    """A bound above the stored forms of all keys below `end`; for a long `end`, of all keys with its prefix."""
+    return end if len(end) <= PREFIX_BYTES else end[:PREFIX_BYTES] + b"\xff" * HASH_BYTES
 
 
 def stored_value(key: bytes, value: bytes) -> bytes:
-    """The value to store for `key`. For a long key: its length (4 bytes, little endian), the key, and the value."""
-    return value if len(key) <= PREFIX else len(key).to_bytes(4, "little") + key + value
+    """The stored value of `key`. For a long key: its length (4 bytes, little endian), the key, and the value."""
+    return value if len(key) <= PREFIX_BYTES else len(key).to_bytes(4, "little") + key + value
 
 
 def is_long(stored: bytes) -> bool:
-    """Whether a stored key replaces a longer one."""
-    return len(stored) == STORED
+    """Whether a stored key is the form of a long key."""
+    return len(stored) == STORED_KEY_BYTES
 
 
 def original(stored: bytes, value: bytes) -> tuple[bytes, bytes]:
-    """The original key and value of their stored forms."""
+    """The original key and value of stored ones."""
     if not is_long(stored):
         return stored, value
     end = 4 + int.from_bytes(value[:4], "little")
     return value[4:end], value[end:]
 
 
-# Copies LMDB environments as a whole, and puts copies in the place of others.
+# Copies whole LMDB environments, and replaces environments by copies.
 #
-# A copy is LMDB's file as it is after one transaction, without free pages. They may be more than the others: a
-# transaction that changes a row on each page writes all pages again. The pages are walked as a reader does it, and
-# written one after the other, so it takes about as long as copying a file, and nobody waits.
+# A copy is LMDB's file as of one transaction, without free pages. These may be most of the file: a transaction with
+# changes on all pages writes all pages anew. The pages are read in a read transaction and written sequentially, so a
+# copy takes about as long as copying a file, and does not block writers.
 
 FORM = "lmdb"
-"""What lmdb's and memory's copies are, see `CopyingBackend.copy_form`."""
+"""The format of lmdb's and memory's copies, see `CopyingBackend.copy_form`."""
 
 
 def save_copy(directory: Path, map_size: int, file: Path) -> int:
     """See `CopyingBackend.save_copy`."""
-    with of_this_process.use(directory.resolve(), map_size) as environment:
+    with process_environments.use(directory.resolve(), map_size) as environment:
         try:
             _copy(environment, file)
-        except OSError as error:  # it is about the new file, and not about the store
+        except OSError as error:  # of the new file, not of the store
             raise MachineError.from_error(error) from error
     return _position(file, map_size)
 
@@ -92,18 +93,18 @@ def load_copy(
     file: Path,
     complete: Callable[[Path], None] = lambda _: None,
 ) -> None:
-    """See `CopyingBackend.load_copy`. `complete`: adds to the new folder what else belongs there."""
+    """See `CopyingBackend.load_copy`. `complete`: adds further files to the new folder."""
     directory = directory.resolve()
     folder = work_folder(directory, "loading")
     shutil.rmtree(folder, ignore_errors=True)
-    if (found := _position(file, map_size)) != position:
-        raise CopyDamagedError(f"it is at position {found:,}, and not at {position:,}")
+    if (copied_position := _position(file, map_size)) != position:
+        raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
     make_folder(folder)
     try:
-        mark_unsynced(folder)  # as after each write: if the machine stops, the changelog has everything
+        mark_unsynced(folder)  # as for each write: after a stop of the machine the changelog has all rows
         shutil.move(file, folder / lmdb_file.NAME)
         complete(folder)
-        of_this_process.put_in_place(folder, directory)
+        process_environments.replace(folder, directory)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -113,7 +114,7 @@ def _copy(environment: Environment, file: Path) -> None:
         try:
             environment.copy(copy.fileno())
         except lmdb.Error as error:
-            if (number := number_of(error)) is None:
+            if (number := errno_of(error)) is None:
                 raise
             raise OSError(number, os.strerror(number), str(file)) from error
     lmdb_file.extend(file)
@@ -129,20 +130,20 @@ def _position(file: Path, map_size: int) -> int:
         raise CopyDamagedError(str(error)) from error
 
 
-# The default store: LMDB, transactional, and usable by many processes at once.
+# The store: LMDB, transactional, for several processes at the same time.
 
 MAP_SIZE = 64 << 20
-"""The initial map size in bytes. It is doubled whenever the map is full. The file takes only what is used."""
+"""The initial map size in bytes. It is doubled when the map is full. The file has only the used part."""
 
 _ROWS_PER_READ = 4096
 _ROWS_OF_FIRST_READ = 16
-"""Who looks whether there is any row reads no thousands of them."""
+"""Few rows, because a caller may only check whether a range has any."""
 
 
 class LmdbStore:
-    """A StateStore in one directory. A read transaction lasts for one call, or for 4,096 rows of a `range` at most.
+    """A StateStore in one directory. A read transaction is for one call, or for at most 4,096 rows of a `range`.
 
-    `writable`: a store that is only read is not created, and needs no right to write.
+    `writable`: False for a read-only store. It is not created, and needs no write permission.
     """
 
     @raises_machine_errors
@@ -167,40 +168,40 @@ class LmdbStore:
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
-        any_long = max(map(len, keys), default=0) > PREFIX
+        any_long = max(map(len, keys), default=0) > PREFIX_BYTES
         stored = [stored_key(key) for key in keys] if any_long else keys
-        # Who asks in order, as operators do, saves the sorting here.
+        # Operators pass sorted keys, which saves the sorting here.
         ordered = stored if _ascending(stored) else sorted(set(stored))
         with self._environment() as environment:
-            values = environment.read(partial(_found, environment, ordered))
+            values = environment.read(partial(_get, environment, ordered))
         if ordered is not stored:
             values = list(map(dict(zip(ordered, values, strict=True)).get, stored))
         return [_value(key, value) for key, value in zip(stored, values, strict=True)] if any_long else values
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that."""
-        # No generator takes each row: that would cost as much as to read it.
+        """See `StateStore.range`."""
+        # No generator per row: it would cost as much as reading the row.
         return chain.from_iterable(self._pages(start or b"", end, reverse))
 
     def apply(
         self, changes: Iterable[Changes], from_position: int, position: int, expire_below: bytes | None = None
     ) -> None:
-        """Apply changes and move to `position` in one transaction. The map grows as needed."""
+        """Apply changes and advance to `position` in one transaction. The map grows as needed."""
         changes = list(changes)
         size = sum(sum(map(len, keys)) + sum(map(len, filter(None, values))) for keys, values in changes)
         with self._environment() as environment:
-            environment.make_room(size)
-            while not self._applied(environment, changes, from_position, position, expire_below):
+            environment.reserve(size)
+            while not self._try_apply(environment, changes, from_position, position, expire_below):
                 environment.grow()
 
     def close(self) -> None:
-        """Sync and close the environment in this process. Using the store opens it again."""
-        of_this_process.close(self._directory)
+        """Sync and close the environment in this process. The next use reopens it."""
+        process_environments.close(self._directory)
 
     def _environment(self) -> AbstractContextManager[Environment]:
-        return of_this_process.use(self._directory, self._map_size, writable=self._writable)
+        return process_environments.use(self._directory, self._map_size, writable=self._writable)
 
-    def _applied(
+    def _try_apply(
         self,
         environment: Environment,
         changes: Iterable[Changes],
@@ -208,12 +209,12 @@ class LmdbStore:
         position: int,
         expire_below: bytes | None,
     ) -> bool:
-        """Whether the map had room for everything. Otherwise nothing has happened."""
+        """Apply changes. Returns False, and applies nothing, if the map is too small."""
         try:
             with environment.begin(write=True) as transaction:
-                found = environment.position(transaction)
-                if found != from_position:
-                    raise TaskMigratedError(f"store {self._directory}", from_position, found)
+                current = environment.position(transaction)
+                if current != from_position:
+                    raise TaskMigratedError(f"store {self._directory}", from_position, current)
                 environment.mark_unsynced()
                 cursor = transaction.cursor(environment.rows)
                 for keys, values in changes:
@@ -227,39 +228,41 @@ class LmdbStore:
         return True
 
     def _pages(self, start: bytes, end: bytes | None, reverse: bool) -> Iterator[Iterable[tuple[bytes, bytes]]]:
-        """The rows of a range, some thousands at a time; from the first long key on one after another."""
-        pages = self._stored_back(start, end) if reverse else self._stored(start, end)
+        """The rows of a range, some thousands at a time; from the first long key on, row by row."""
+        pages = self._stored_backwards(start, end) if reverse else self._stored(start, end)
         for keys, values in pages:
-            if max(map(len, keys), default=0) > PREFIX:
+            if max(map(len, keys), default=0) > PREFIX_BYTES:
                 rows = chain(zip(keys, values, strict=True), chain.from_iterable(starmap(zip, pages)))
-                found = _long_keys_sorted(rows, reverse)
-                yield (row for row in found if start <= row[0] and (end is None or row[0] < end))
+                in_order = _long_keys_sorted(rows, reverse)
+                yield (row for row in in_order if start <= row[0] and (end is None or row[0] < end))
                 return
             if reverse:
-                yield zip(keys, values, strict=True)  # their bounds are exact, as there are no long ones
+                yield zip(keys, values, strict=True)  # without long keys the bounds are exact
                 continue
             first = bisect_left(keys, start)
-            behind = len(keys) if end is None else bisect_left(keys, end)
-            yield zip(keys[first:behind], values[first:behind], strict=True)
+            stop = len(keys) if end is None else bisect_left(keys, end)
+            yield zip(keys[first:stop], values[first:stop], strict=True)
 
     def _stored(self, start: bytes, end: bytes | None) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
-        """Keys and values as stored, from about `start` to about `end`, a few thousand in each transaction."""
-        # A long key is stored under its prefix, so that is where the search begins.
-        at, most = start[:PREFIX], _ROWS_OF_FIRST_READ
+        """Stored keys and values from about `start` to about `end`, some thousands per transaction."""
+        # A long key is stored under its prefix, so the search begins there.
+        at, most = start[:PREFIX_BYTES], _ROWS_OF_FIRST_READ
         while True:
             with self._environment() as environment:
-                keys, values = environment.read(partial(_from, environment, at, end, most))
+                keys, values = environment.read(partial(_read_forwards, environment, at, end, most))
             yield keys, values
             if len(keys) < most:
                 return
             at, most = keys[-1] + b"\0", _ROWS_PER_READ
 
-    def _stored_back(self, start: bytes, end: bytes | None) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
-        """The same from the greatest key down."""
-        below, most = None if end is None else behind_stored(end), _ROWS_OF_FIRST_READ
+    def _stored_backwards(self, start: bytes, end: bytes | None) -> Iterator[tuple[Sequence[bytes], Sequence[bytes]]]:
+        """The same in descending order."""
+        below, most = None if end is None else stored_bound(end), _ROWS_OF_FIRST_READ
         while True:
             with self._environment() as environment:
-                keys, values = environment.read(partial(_back, environment, start[:PREFIX], below, most))
+                keys, values = environment.read(
+                    partial(_read_backwards, environment, start[:PREFIX_BYTES], below, most)
+                )
             yield keys, values
             if len(keys) < most:
                 return
@@ -267,10 +270,7 @@ class LmdbStore:
 
 
 class LmdbBackend:
-    """Keeps each store as an LMDB environment in its directory. `map_size`: the initial size in bytes.
-
-    A CopyingBackend.
-    """
+    """A CopyingBackend with one LMDB environment per store. `map_size`: the initial size in bytes."""
 
     copy_form = FORM
 
@@ -294,47 +294,47 @@ class LmdbBackend:
         load_copy(directory, self._map_size, position, file)
 
 
-def _found(environment: Environment, keys: Sequence[bytes], transaction: Any) -> list[bytes | None]:
-    """The values under these keys, which are sorted and distinct."""
+def _get(environment: Environment, keys: Sequence[bytes], transaction: Any) -> list[bytes | None]:
+    """The values of these stored keys, which are sorted and distinct."""
     cursor = transaction.cursor(environment.rows)
-    # One call into LMDB. Sorted keys visit its pages in order.
+    # One call into LMDB, which visits its pages in order for sorted keys.
     rows = cursor.getmulti(keys)
     if len(rows) == len(keys):
         return list(environment.values(keys, [value for _, value in rows]))
-    there = [key for key, _ in rows]
-    found = dict(zip(there, environment.values(there, [value for _, value in rows]), strict=True))
+    existing = [key for key, _ in rows]
+    values = dict(zip(existing, environment.values(existing, [value for _, value in rows]), strict=True))
     if environment.checked:
-        refuse_hidden(cursor, [key for key in keys if key not in found])
-    return list(map(found.get, keys))
+        require_absent(cursor, [key for key in keys if key not in values])
+    return list(map(values.get, keys))
 
 
-def _from(
+def _read_forwards(
     environment: Environment, at: bytes, end: bytes | None, most: int, transaction: Any
 ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Keys and values from `at` to about `end`, at most so many."""
+    """At most `most` stored keys and values, from `at` to about `end`."""
     cursor = transaction.cursor(environment.rows)
     if not cursor.set_range(at):
         return (), ()
     rows = list(islice(cursor.iternext(keys=True, values=True), most))
     keys = [key for key, _ in rows]
-    refuse_disorder(keys)
+    require_order(keys)
     if end is not None:
-        del keys[bisect_right(keys, end, key=itemgetter(slice(PREFIX))) :]
+        del keys[bisect_right(keys, end, key=itemgetter(slice(PREFIX_BYTES))) :]
     return keys, environment.values(keys, [value for _, value in rows[: len(keys)]])
 
 
-def _back(
+def _read_backwards(
     environment: Environment, start: bytes, below: bytes | None, most: int, transaction: Any
 ) -> tuple[Sequence[bytes], Sequence[bytes]]:
-    """Keys and values below a stored key (None: all) and down to `start`, from the greatest on, at most so many."""
+    """At most `most` stored keys and values below the stored key `below` (None: all), down to `start`, descending."""
     cursor = transaction.cursor(environment.rows)
     if not (cursor.prev() if below is not None and cursor.set_range(below) else cursor.last()):
         return (), ()
     rows = list(islice(cursor.iterprev(keys=True, values=True), most))
     keys = [key for key, _ in rows]
-    refuse_disorder(keys[::-1] if below is None else [*keys[::-1], below])
-    kept = sum(key >= start for key in keys)
-    return keys[:kept], environment.values(keys[:kept], [value for _, value in rows[:kept]])
+    require_order(keys[::-1] if below is None else [*keys[::-1], below])
+    count = sum(key >= start for key in keys)
+    return keys[:count], environment.values(keys[:count], [value for _, value in rows[:count]])
 
 
 def _value(stored: bytes, value: bytes | None) -> bytes | None:
@@ -342,7 +342,7 @@ def _value(stored: bytes, value: bytes | None) -> bytes | None:
 
 
 def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -> None:
-    if max(map(len, keys), default=0) > PREFIX:
+    if max(map(len, keys), default=0) > PREFIX_BYTES:
         values = [None if value is None else stored_value(key, value) for key, value in zip(keys, values, strict=True)]
         keys = [stored_key(key) for key in keys]
     # Sorted keys let LMDB fill its pages one after another.
@@ -355,7 +355,7 @@ def _write(cursor: Any, keys: Sequence[bytes], values: Sequence[bytes | None]) -
         deleted = [key for key, value in zip(keys, values, strict=True) if value is None]
         keys = [key for key, value in zip(keys, values, strict=True) if value is not None]
     present = [value for value in values if value is not None] if deleted else cast("Sequence[bytes]", values)
-    cursor.putmulti(zip(keys, sealed(keys, present), strict=True))
+    cursor.putmulti(zip(keys, with_checksums(keys, present), strict=True))
     for key in deleted:
         if cursor.set_key(key):
             cursor.delete()
@@ -366,24 +366,25 @@ def _ascending(keys: Sequence[bytes]) -> bool:
 
 
 def _expire(environment: Environment, cursor: Any, below: bytes) -> None:
-    found = cursor.first()
-    while found and (stored := cursor.key())[:PREFIX] <= below:
+    """Delete all rows with keys below `below`."""
+    has_row = cursor.first()
+    while has_row and (stored := cursor.key())[:PREFIX_BYTES] <= below:
         key = stored
         if is_long(stored):
             key = original(stored, *environment.values([stored], [cursor.value()]))[0]
-        found = cursor.delete() if key < below else cursor.next()
+        has_row = cursor.delete() if key < below else cursor.next()
 
 
 def _long_keys_sorted(rows: Iterable[tuple[bytes, bytes]], reverse: bool) -> Iterator[tuple[bytes, bytes]]:
-    """The original keys and values. Long keys with the same prefix come sorted by hash; here they are sorted by key."""
-    prefix, together = b"", list[tuple[bytes, bytes]]()
+    """The original keys and values, sorted by key. In `rows`, long keys with the same prefix are sorted by hash."""
+    prefix, same_prefix = b"", list[tuple[bytes, bytes]]()
     for stored, value in rows:
-        if together and not (is_long(stored) and stored[:PREFIX] == prefix):
-            yield from sorted(together, reverse=reverse)
-            together.clear()
+        if same_prefix and not (is_long(stored) and stored[:PREFIX_BYTES] == prefix):
+            yield from sorted(same_prefix, reverse=reverse)
+            same_prefix.clear()
         if is_long(stored):
-            prefix = stored[:PREFIX]
-            together.append(original(stored, value))
+            prefix = stored[:PREFIX_BYTES]
+            same_prefix.append(original(stored, value))
         else:
             yield stored, value
-    yield from sorted(together, reverse=reverse)
+    yield from sorted(same_prefix, reverse=reverse)

@@ -329,10 +329,10 @@ def _wait_for_threads() -> None:
         time.sleep(_PAUSE_S / 4)
 
 
-of_this_process = Databases()
-atexit.register(of_this_process.close_all)
+process_databases = Databases()
+atexit.register(process_databases.close_all)
 os.register_at_fork(
-    before=of_this_process.before_fork,
-    after_in_parent=of_this_process.after_fork_in_parent,
-    after_in_child=of_this_process.after_fork_in_child,
+    before=process_databases.before_fork,
+    after_in_parent=process_databases.after_fork_in_parent,
+    after_in_child=process_databases.after_fork_in_child,
 )

@@ -18,7 +18,7 @@ from ...tasks.measured import StoreSize
 from ..directory import work_folder
 from ..store import Changes, CopyDamagedError
 from .database import Database, Settings
-from .databases import of_this_process
+from .databases import process_databases
 from .writer import Writer
 
 # Copies whole RocksDB databases, and replaces databases by copies.
@@ -38,7 +38,7 @@ def save_copy(directory: Path, settings: Settings, file: Path) -> int:
     folder = work_folder(directory, "copying")
     shutil.rmtree(folder, ignore_errors=True)
     try:
-        position, sequence = of_this_process.write(directory, settings, lambda writer: writer.link(folder))
+        position, sequence = process_databases.write(directory, settings, lambda writer: writer.link(folder))
         try:
             write_text(folder / _METADATA, json.dumps({"position": position, "sequence": sequence}))
             with open(file, "xb", opener=opener) as packed, tarfile.open(fileobj=packed, mode="w") as files:
@@ -62,9 +62,9 @@ def load_copy(directory: Path, settings: Settings, position: int, file: Path) ->
         copied_position, sequence = _read_metadata(folder)
         if copied_position != position:
             raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
-        if cause := of_this_process.defect(folder, settings, sequence):
+        if cause := process_databases.defect(folder, settings, sequence):
             raise CopyDamagedError(cause)
-        of_this_process.write(directory, settings, lambda writer: writer.replace(folder, position, sequence))
+        process_databases.write(directory, settings, lambda writer: writer.replace(folder, position, sequence))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     file.unlink(missing_ok=True)
@@ -124,17 +124,17 @@ class RocksdbStore:
     @property
     def position(self) -> int:
         """See `StateStore.position`."""
-        return of_this_process.position(self._directory, self._settings, writable=self._writable)
+        return process_databases.position(self._directory, self._settings, writable=self._writable)
 
     @property
     def unwritten(self) -> tuple[int, int]:
         """See `CheckpointedStore.unwritten`."""
-        return of_this_process.applied(self._directory)
+        return process_databases.applied(self._directory)
 
     @property
     def size(self) -> StoreSize:
         """See `SizedStore.size`."""
-        return of_this_process.read(self._directory, self._settings, Database.size, writable=self._writable)
+        return process_databases.read(self._directory, self._settings, Database.size, writable=self._writable)
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The values of `keys`, in their order."""
@@ -142,7 +142,7 @@ class RocksdbStore:
         def get(database: Database) -> list[bytes | None]:
             return database.get_many(keys)
 
-        return of_this_process.read(self._directory, self._settings, get, writable=self._writable)
+        return process_databases.read(self._directory, self._settings, get, writable=self._writable)
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """See `StateStore.range`."""
@@ -155,7 +155,7 @@ class RocksdbStore:
             ) -> list[tuple[bytes, bytes]]:
                 return database.rows(start, end, _ROWS_PER_READ, reverse=reverse)
 
-            rows = of_this_process.read(self._directory, self._settings, read_rows, writable=self._writable)
+            rows = process_databases.read(self._directory, self._settings, read_rows, writable=self._writable)
             yield from rows
             if len(rows) < _ROWS_PER_READ:
                 return
@@ -166,17 +166,17 @@ class RocksdbStore:
     ) -> None:
         """Apply changes and advance to `position`. They are on the disk after the next checkpoint."""
         changes = list(changes)
-        of_this_process.write(
+        process_databases.write(
             self._directory, self._settings, lambda writer: writer.apply(changes, from_position, position, expire_below)
         )
 
     def checkpoint(self) -> None:
         """See `CheckpointedStore.checkpoint`."""
-        of_this_process.write(self._directory, self._settings, Writer.checkpoint)
+        process_databases.write(self._directory, self._settings, Writer.checkpoint)
 
     def close(self) -> None:
         """Write a checkpoint and close the files, whichever process has them open. The next use reopens the store."""
-        of_this_process.close(self._directory)
+        process_databases.close(self._directory)
 
 
 class RocksdbBackend:

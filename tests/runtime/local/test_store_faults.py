@@ -22,7 +22,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import InDriver, StateLink
 from headwater.runtime.restore.requests import WITHOUT_OPENING, StateRequest, StateResponse
-from headwater.runtime.state.lmdb.environment import of_this_process
+from headwater.runtime.state.lmdb.environment import process_environments
 from headwater.runtime.state.lmdb.store import LmdbStore
 
 CLIENT = "state/client-1"
@@ -143,8 +143,8 @@ def test_store_that_is_another_at_a_start_is_restored(
     app = fed(application(summed()))
     stop = Story(lambda commits: keep_older_copies(app.path) if commits == 2 else None)
     app.attempt(app.settings(max_records=3), LocalCluster(), stop)
-    of_this_process.before_fork()  # as it is in a new process
-    of_this_process.after_fork()
+    process_environments.before_fork()  # as it is in a new process
+    process_environments.after_fork()
     happens(app.path)
 
     if something_to_do:

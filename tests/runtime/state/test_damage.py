@@ -13,7 +13,7 @@ import lmdb
 import pytest
 from fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE
 
-from headwater.runtime.state.lmdb.environment import of_this_process
+from headwater.runtime.state.lmdb.environment import process_environments
 from headwater.runtime.state.lmdb.file import RowDamagedError, missing_bytes
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore, StoreDamagedError
@@ -114,8 +114,8 @@ def test_file_of_another_partition_is_found_and_replaced_by_the_next_writer(
 
 def test_store_of_a_version_that_did_not_write_its_partition_is_kept(partitions: tuple[Path, Path]) -> None:
     mine, other = partitions
-    of_this_process.before_fork()
-    of_this_process.after_fork()
+    process_environments.before_fork()
+    process_environments.after_fork()
     with lmdb.open(str(mine), max_dbs=4) as environment:
         facts = environment.open_db(b"checked facts")
         with environment.begin(write=True) as transaction:
@@ -197,8 +197,8 @@ def test_store_in_use_with_a_shorter_file_is_found_damaged_when_it_is_read(
     store = LmdbStore(tmp_path / "store")
     store.apply([(KEYS, VALUES)], 0, 200)
     if not mapped:
-        of_this_process.before_fork()
-        of_this_process.after_fork()
+        process_environments.before_fork()
+        process_environments.after_fork()
     os.truncate(tmp_path / "store" / "data.mdb", size)
 
     try:
@@ -229,8 +229,8 @@ def test_changed_byte_of_the_first_pages_gives_an_empty_store_or_the_commit_befo
         changed = bytearray(content)
         changed[at] ^= 0x41
         (directory / "data.mdb").write_bytes(changed)
-        of_this_process.before_fork()
-        of_this_process.after_fork()
+        process_environments.before_fork()
+        process_environments.after_fork()
         store = LmdbStore(directory)
         assert store.position in (0, 203), at
         assert [value for _, value in store.range(b"k", b"l")] in ([], VALUES), at
@@ -292,7 +292,7 @@ def test_store_without_its_file_is_refused_by_who_only_reads(directory: Path) ->
 
 def test_damage_in_files_that_were_replaced_meanwhile_is_not_said_of_the_new_ones(directory: Path) -> None:
     def find_too_late() -> None:
-        with of_this_process.use(directory, 1 << 20):
+        with process_environments.use(directory, 1 << 20):
             directory.rename(directory.with_name("wiped"))
             lmdb.open(str(directory)).close()
             raise RowDamagedError("a row is not what was written")

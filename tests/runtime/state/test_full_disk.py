@@ -13,8 +13,8 @@ from disks import fill, small_disk
 
 from headwater.errors import MachineError
 from headwater.runtime.state.directory import LOCK, StateDirectory
-from headwater.runtime.state.lmdb.environment import of_this_process
-from headwater.runtime.state.lmdb.file import number_of
+from headwater.runtime.state.lmdb.environment import process_environments
+from headwater.runtime.state.lmdb.file import errno_of
 from headwater.runtime.state.lmdb.store import LmdbStore
 
 KEYS = [b"%06d" % number for number in range(3_000)]
@@ -79,7 +79,7 @@ def test_store_on_a_file_system_that_takes_no_writes_is_read_and_not_written(tmp
         assert (raised.value.path or "").startswith(str(disk / "store"))
         to_read = LmdbStore(disk / "store", writable=False)
         assert to_read.get_many([b"a"]) == [b"1"]
-        of_this_process.close(disk / "store")
+        process_environments.close(disk / "store")
 
 
 @pytest.mark.parametrize(
@@ -95,7 +95,7 @@ def test_store_on_a_file_system_that_takes_no_writes_is_read_and_not_written(tmp
     ],
 )
 def test_errors_of_the_system_are_told_from_wrong_calls(error: lmdb.Error, number: int | None) -> None:
-    assert number_of(error) == number
+    assert errno_of(error) == number
 
 
 def test_lock_that_finds_no_room_is_told_with_its_file(tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ def directory(tmp_path: Path) -> Path:
 
 def end_of_this_process(directory: Path) -> None:
     """As a kill leaves it: files closed, nothing synced."""
-    from headwater.runtime.state.lmdb.environment import of_this_process
+    from headwater.runtime.state.lmdb.environment import process_environments
 
-    of_this_process.before_fork()
-    of_this_process.after_fork()
+    process_environments.before_fork()
+    process_environments.after_fork()
 
 
 def test_unsynced_store_of_another_boot_starts_empty(directory: Path) -> None:

@@ -14,7 +14,7 @@ import pytest
 from waiting import wait_until
 
 from headwater.runtime.state.rocksdb import databases
-from headwater.runtime.state.rocksdb.databases import of_this_process
+from headwater.runtime.state.rocksdb.databases import process_databases
 from headwater.runtime.state.rocksdb.store import RocksdbBackend, RocksdbStore
 from headwater.runtime.state.rocksdb.writer import WriteLock
 from headwater.runtime.state.store import StoreDamagedError, StoreUnusableError
@@ -120,13 +120,13 @@ def test_store_that_nobody_uses_for_a_moment_is_brought_to_the_disk(
 ) -> None:
     store = BACKEND.open(directory)
     store.apply([([b"x"], [b"1"])], 20_000, 20_001)
-    writer = of_this_process._writers[directory.resolve()]
-    of_this_process.checkpoint_idle()
+    writer = process_databases._writers[directory.resolve()]
+    process_databases.checkpoint_idle()
     assert not (directory / ".checkpoint").exists()
     monkeypatch.setattr(databases, "IDLE_S", 0)
-    of_this_process.checkpoint_idle()
+    process_databases.checkpoint_idle()
     assert (directory / ".checkpoint").exists()
-    assert of_this_process._writers[directory.resolve()] is writer, "it stays open"
+    assert process_databases._writers[directory.resolve()] is writer, "it stays open"
 
 
 def test_store_that_is_held_with_a_checkpoint_is_given_to_the_process_that_changes_it(directory: Path) -> None:
@@ -141,13 +141,13 @@ def test_store_that_is_held_with_a_checkpoint_stays_open_for_readers_until_anoth
     directory: Path,
 ) -> None:
     store = held_with_a_checkpoint(directory)
-    writer = of_this_process._writers[directory.resolve()]
+    writer = process_databases._writers[directory.resolve()]
 
     in_a_new_program(store.get_many, [b"x"])
-    assert of_this_process._writers[directory.resolve()] is writer
+    assert process_databases._writers[directory.resolve()] is writer
 
     in_a_new_program(store.close)
-    wait_until(lambda: directory.resolve() not in of_this_process._writers)
+    wait_until(lambda: directory.resolve() not in process_databases._writers)
     assert (store.position, store.get_many([b"x"])) == (20_001, [b"1"])
 
 
@@ -161,10 +161,10 @@ def test_store_that_another_one_has_replaced_is_let_go_and_leaves_the_checkpoint
     checkpoint = (directory / ".checkpoint").read_text()
     monkeypatch.setattr(databases, "IDLE_S", 0)
 
-    of_this_process.checkpoint_idle()
+    process_databases.checkpoint_idle()
 
     assert (directory / ".checkpoint").read_text() == checkpoint
-    assert directory.resolve() not in of_this_process._writers
+    assert directory.resolve() not in process_databases._writers
 
 
 def shortened(path: Path) -> None:
@@ -287,11 +287,11 @@ def test_folder_that_cannot_be_looked_at_does_not_end_the_thread_that_answers_fo
     assert store.position == 20_000
     if writes:
         store.apply([([b"a"], [b"b"])], 20_000, 20_001)
-    with of_this_process._lock:  # the thread itself must not look while the folder is on its way
+    with process_databases._lock:  # the thread itself must not look while the folder is on its way
         directory.parent.rename(tmp_path / "elsewhere")
         directory.parent.write_text("no folder")
 
-        of_this_process.checkpoint_idle()
+        process_databases.checkpoint_idle()
 
         directory.parent.unlink()
         (tmp_path / "elsewhere").rename(directory.parent)
