@@ -16,7 +16,7 @@ from ..runtime.log.inspection.contents import ApplicationContents, contents
 from ..runtime.log.inspection.copying import CopiedLog, copy_log
 from ..runtime.log.inspection.repair import Repair, plan_repair, repair
 from ..runtime.log.inspection.verification import Progress, Verification, VerifiedApplication
-from ..runtime.progress.resets import forget_state, held
+from ..runtime.progress.resets import forget_state, locked
 from ..runtime.records.schema import changelog_topic
 from ..runtime.state.directory import StateDirectory, find_with_rebuilds
 from ..suggestions import guess
@@ -90,7 +90,7 @@ class Logs:
         log = self._target.log_to_read()
         for repair_ in planned:
             check_not_running(log, repair_.application)
-        with held(self._target.state_dir(), [repair_.application for repair_ in planned]):
+        with locked(self._target.state_dir(), [repair_.application for repair_ in planned]):
             for repair_ in planned:
                 repair(log, repair_)
 
@@ -110,7 +110,7 @@ class Logs:
         for name in chosen:
             check_not_running(log, name)
         delay_ms = settings.file_delete_delay_ms
-        with held(self._target.state_dir(), chosen):
+        with locked(self._target.state_dir(), chosen):
             return tuple(
                 clean_completely(log, name, policies[name], delay_ms=delay_ms, topologies=topologies) for name in chosen
             )
@@ -134,7 +134,7 @@ class Logs:
         topics_in_log = {topic.topic for application in applications for topic in application.topics}
         wanted = {topic for name in topics for topic in self._matching(name, topics_in_log)}
         return tuple(
-            replace(application, topics=kept, held=tuple(held for held in application.held if held.topic in wanted))
+            replace(application, topics=kept, held=tuple(stays for stays in application.held if stays.topic in wanted))
             for application in applications
             if (kept := tuple(topic for topic in application.topics if topic.topic in wanted)) or application.error
         )

@@ -15,12 +15,12 @@ from ..runtime.log.state import LogState
 from ..runtime.progress.committed import Committed
 from ..runtime.progress.resets import (
     Removal,
-    ask_for_reset,
+    cancel_reset,
     plan_application_removal,
     plan_topic_removal,
     readers_of,
     remove,
-    withdraw_reset,
+    request_reset,
 )
 from ..runtime.progress.rewinding import Rewind, Whence, plan_rewind, rewind
 from ..suggestions import closest, guess
@@ -273,7 +273,7 @@ class StoreResets:
         """See `Project.reset_store`."""
         log = self._target.log_to_read()
         check_not_rebuilding(log, planned.application)
-        change = withdraw_reset if planned.withdraw else ask_for_reset
+        change = cancel_reset if planned.withdraw else request_reset
         change(log, planned.topology, planned.incarnation, planned.stores)
 
     def _topology(self, selector: str) -> Topology:

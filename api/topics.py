@@ -22,7 +22,7 @@ from ..runtime.log.commit.descriptions import ExternalTopic, declaration_text
 from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
-from ..runtime.progress.resets import Removal, held, plan_application_removal, readers, refresh_fully
+from ..runtime.progress.resets import Removal, locked, plan_application_removal, readers, refresh_fully
 from ..runtime.query.rows import Rows
 from ..runtime.query.topics import TopicReader, read_table, table_schema
 from ..runtime.records.record_json import Record
@@ -57,7 +57,7 @@ class Topics:
         names = topics or self._selection.seeds()
         if full_refresh:  # check all topics before the first one is replaced
             self._check_seeds(log, names, keep_unchanged, drop_appended)
-        with held(state_dir, readers(log, names) if full_refresh else ()):
+        with locked(state_dir, readers(log, names) if full_refresh else ()):
             seeded = tuple(self._seed(log, name, full_refresh, keep_unchanged, drop_appended) for name in names)
         replaced = [seed_.topic for seed_ in seeded if seed_.outcome == "replaced"]
         refresh_fully(log, state_dir, readers(log, replaced))

@@ -1,4 +1,4 @@
-"""What is committed, and which inputs are idle."""
+"""The committed state that a driver plans from, and idle inputs."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from ..log.state import LogState
 from ..task_id import TaskKey
 from .committer import renames_of
 
-# Which writers may still write. A reader waits for a lane that has run out only if its writer may.
+# Which writers may still write. A reader waits for an empty lane only if its writer may.
 #
-# A writing task is idle when it has consumed all committed input and every writer of its inputs is idle. Topics fed
-# from outside have no writer to wait for. Subtopologies that read one another in a circle do not wait for each other,
-# because each would wait for the other's clock for ever.
+# A writing task is idle when it has consumed all committed input and every writer of its inputs is idle. External
+# topics have no writer to wait for. Subtopologies that read one another in a circle do not wait for each other, because
+# each would wait for the other's clock forever.
 #
-# A task that has stopped at a record that fails is not idle: that record is unread. Those who read what it writes wait
-# where it stands. If they went on, its records would come too late once the step is corrected: closed windows would
-# leave them out, and joins would find other rows.
+# A task that has stopped at a failing record is not idle: the record is unread. Readers of its output wait at its
+# position. If they continued, its records would be late once the step is corrected: closed windows would drop them, and
+# joins would find other rows.
 #
-# Answers come back to those who have asked. They close a circle, too, but they lead to no new questions: so nobody
-# waits for them within it, and whoever is asked waits for those who ask. Others, who read what is made of the answers,
-# wait for whoever answers, too.
+# Responses of a foreign-key join return to the subscribing subtopology. They close a circle too, but cause no new
+# subscriptions. So tasks do not wait for responses within the circle, and the responding one waits for its subscribers.
+# Readers of the join's output also wait for the responding subtopology.
 
 Node = tuple[str, str]
 """Application and subtopology."""
 
 
 class Network:
-    """Who writes what, over all applications that a run knows of."""
+    """Subtopologies and the topics between them, over all applications that a run knows."""
 
     def __init__(self, parts: Mapping[Node, SubtopologyDescription]) -> None:
         self._parts = dict(parts)
@@ -40,35 +40,35 @@ class Network:
         self._upstream = {node: self._reachable(node) for node in self._parts}
 
     def writer(self, topic: str) -> Node | None:
-        """The subtopology that writes `topic`; None for a topic fed from outside or one that was never written."""
+        """The subtopology that writes `topic`; None for an external topic, or one that was never written."""
         return self._writers.get(topic)
 
     def part(self, node: Node) -> SubtopologyDescription:
-        """The description of `node`: what it reads and writes."""
+        """The description of `node`."""
         return self._parts[node]
 
     def waited_for(self, node: Node) -> tuple[str, ...]:
-        """What `node` reads, without answers."""
+        """The sources of `node`, without responses."""
         part = self._parts[node]
         return tuple(topic for topic in part.sources if topic not in part.answers)
 
     def writers(self, task: TaskKey) -> Iterator[TaskKey]:
-        """The tasks that write what `task` waits for."""
+        """The tasks that write the topics for which `task` waits."""
         node = task.application, task.subtopology
         for topic in self.waited_for(node):
             writer = self._writers.get(topic)
             if writer is not None and not self.in_a_circle(node, writer):
                 yield from (TaskKey(*writer, partition) for partition in range(self._parts[writer].partitions))
 
-    def answering(self, writer: Node, reader: Node) -> tuple[Node, ...]:
-        """Who answers what `writer` asks for, if `reader` has no part in it."""
-        found = (self._writers.get(topic) for topic in self._parts[writer].answers)
-        answering = tuple(dict.fromkeys(node for node in found if node is not None))
-        inside = any(reader == node or self.in_a_circle(reader, node) for node in answering)
-        return () if inside else answering
+    def responding(self, writer: Node, reader: Node) -> tuple[Node, ...]:
+        """The subtopologies that respond to subscriptions of `writer`, unless `reader` is part of the circle."""
+        writers = (self._writers.get(topic) for topic in self._parts[writer].answers)
+        responding = tuple(dict.fromkeys(node for node in writers if node is not None))
+        inside = any(reader == node or self.in_a_circle(reader, node) for node in responding)
+        return () if inside else responding
 
     def in_a_circle(self, reader: Node, writer: Node) -> bool:
-        """Whether `writer` reads, directly or through others, what `reader` writes."""
+        """Whether `writer` reads the output of `reader`, directly or through others."""
         return reader in self._upstream.get(writer, frozenset())
 
     def _reachable(self, start: Node) -> frozenset[Node]:
@@ -89,17 +89,17 @@ def idle_tasks(
     consumed_all: Callable[[TaskKey], bool],
     known: dict[TaskKey, bool] | None = None,
 ) -> dict[TaskKey, bool]:
-    """For each of `tasks`, and of the tasks upstream of them, whether it is idle.
+    """Whether each of `tasks`, and of the tasks upstream of them, is idle.
 
-    `consumed_all` says whether a task has consumed everything committed to its inputs. `known`: what this has returned
-    before, at the same moment; it is added to.
+    `consumed_all`: whether a task has consumed all committed input. `known`: earlier results of the same moment; new
+    results are added.
     """
     idle: dict[TaskKey, bool] = {} if known is None else known
 
     def visit(task: TaskKey) -> bool:
         if task in idle:
             return idle[task]
-        idle[task] = True  # until its own upstream is known: a circle does not wait for itself
+        idle[task] = True  # until its upstream is known: a circle does not wait for itself
         idle[task] = consumed_all(task) and all(map(visit, network.writers(task)))
         return idle[task]
 
@@ -111,8 +111,8 @@ def idle_tasks(
 def unfinished(
     network: Network, tasks: Iterable[TaskKey], consumed_all: Callable[[TaskKey], bool]
 ) -> tuple[TaskKey, ...]:
-    """Why `tasks` are not idle: those of them, or the next ones upstream, that have not consumed all."""
-    found: set[TaskKey] = set()
+    """Why `tasks` are not idle: those of them, or the next ones upstream, that have not consumed all input."""
+    behind: set[TaskKey] = set()
     seen: set[TaskKey] = set()
     todo = [*tasks]
     while todo:
@@ -123,33 +123,36 @@ def unfinished(
         if consumed_all(task):
             todo += network.writers(task)
         else:
-            found.add(task)
-    return tuple(sorted(found))
+            behind.add(task)
+    return tuple(sorted(behind))
 
 
-# The committed state that a driver plans from: its own application's, and that of every application it reads from.
+# The committed states of a driver's application, and of all applications that it reads from.
 
 
 @dataclass(frozen=True)
 class _Unread:
-    """How many records a task at these positions has not consumed of topics that end there."""
+    """A cached number of records that a task at these positions has not consumed of topics with these ends."""
 
     positions: Mapping[str, Mapping[int, int]]
     topics: Sequence[str]
     ends: Sequence[int]
     records: int
 
-    def holds(self, positions: Mapping[str, Mapping[int, int]], topics: Sequence[str], ends: Sequence[int]) -> bool:
-        """Whether this is still so: a commit brings new positions, and records new ends."""
+    def is_valid(self, positions: Mapping[str, Mapping[int, int]], topics: Sequence[str], ends: Sequence[int]) -> bool:
+        """Whether positions and ends are unchanged: each commit has new positions, and new records move the ends."""
         unmoved = self.positions is positions or not (self.positions or positions)
         return unmoved and self.topics is topics and self.ends == ends
 
 
 class Committed:
-    """The log states of the own application and, read only, of its writers: direct ones and those behind them."""
+    """The log states of the own application and, read only, of all applications upstream of it."""
 
     def __init__(self, log: Log, topology: Topology, own: LogState | None = None, resets: Collection[str] = ()) -> None:
-        """`own`: the application's state, if it is loaded already. `resets`: stores to take for such, see `resets`."""
+        """`own`: the application's state, if it is loaded already.
+
+        `resets`: further stores to rebuild, see `resets`.
+        """
         self.log = log
         self.application = topology.application
         self.seeds = f"{topology.project}-seed"
@@ -162,24 +165,24 @@ class Committed:
             self.own.rename(renames)
         self._state(self.seeds)
         self._read = tuple({topic.name: topic for topic in topology.read}.values())
-        self._fed: dict[str, int] = {}
+        self._external: dict[str, int] = {}
         self._unread: dict[TaskKey, _Unread] = {}
         self._far_enough: dict[str, dict[str, list[dict[int, int]]]] = {}
         for topic in topology.read:
             if topic.writer is not None:
                 self._state(topic.writer)
             else:
-                self._fed[topic.name] = topic.partitions
+                self._external[topic.name] = topic.partitions
         self.refresh()
 
     @property
     def own(self) -> LogState:
-        """The state of the application that this driver commits to."""
+        """The state of this driver's application."""
         return self.states[self.application]
 
     @property
     def resets(self) -> frozenset[str]:
-        """The stores whose rows are to be computed again, as somebody has asked for it."""
+        """The stores that a user has requested to rebuild."""
         return self._resets.union(self.own.resets)
 
     @property
@@ -193,35 +196,35 @@ class Committed:
 
     @property
     def writers(self) -> tuple[LogState, ...]:
-        """The states of the other applications that the own one reads from, those behind them left out."""
-        found = {state.place: state for state in map(self.of, self._read) if state is not self.own}
-        return tuple(found.values())
+        """The states of other applications that this one reads from directly."""
+        states = {state.place: state for state in map(self.of, self._read) if state is not self.own}
+        return tuple(states.values())
 
     def sources(self) -> dict[str, tuple[int, int]]:
-        """The last commit of each of the `writers`, as an epoch notes it: see `EpochRecord.sources`."""
+        """The last commit of each of the `writers`, see `EpochRecord.sources`."""
         marks = (state.mark for state in self.writers)
         return {mark.application: (mark.number, mark.checksum) for mark in marks if mark is not None}
 
     @property
     def begun(self) -> dict[str, int]:
-        """Topic fed from outside -> the commit with which it began."""
+        """External topic -> the commit with which it starts."""
         topics = self.states[self.seeds].topics
         return {name: topic.since for name, topic in topics.items() if topic.since is not None}
 
     def refresh(self) -> None:
-        """Apply new commits of the other applications, and load their writers once they are known.
+        """Apply new commits of the other applications, and load their writers once known.
 
-        This is repeated until there are no new ones, so that all states are of one moment. Otherwise a task whose
-        writers' states are older than its own would seem to have consumed all input. Raises FullyRefreshedError for an
-        application that was fully refreshed.
+        Repeated until there are no new ones, so that all states are of one moment. Otherwise a task with older states
+        of its writers would seem to have consumed all input. Raises FullyRefreshedError.
         """
         self._discover()
         while any(state.refresh() for state in self._others()):
             self._discover()
 
     def lists(self, path: str) -> bool:
-        """Whether one of the applications lists a file of records by now: that some time ago it was listed says nothing
-        about a file that is not there. Raises FullyRefreshedError.
+        """Whether an application lists a file of records in its newest commit. Raises FullyRefreshedError.
+
+        Listed states are refreshed first, as the file may have been replaced.
         """
         if self._listed(path):
             self.own.refresh()
@@ -229,11 +232,11 @@ class Committed:
         return self._listed(path)
 
     def empty(self) -> tuple[str, ...]:
-        """The topics fed from outside that the application reads and that never had a record, by name."""
-        return tuple(sorted(name for name in self._fed if not self._has_records(name)))
+        """The application's external topics that never had a record, sorted."""
+        return tuple(sorted(name for name in self._external if not self._has_records(name)))
 
     def network(self) -> Network:
-        """Who writes what, over all known applications."""
+        """The network of all known applications."""
         return Network(
             {
                 (application, name): part
@@ -243,16 +246,16 @@ class Committed:
         )
 
     def unread(self, task: TaskKey) -> int:
-        """Committed records of the task's inputs that it has not consumed.
+        """The number of committed records of a task's inputs that it has not consumed.
 
-        A driver asks this of all tasks, many times a second, and most of them are where they were.
+        Cached, because drivers call this for all tasks many times a second, and few of them have moved.
         """
         state = self.states[task.application]
         topics = state.topology.subtopologies[task.subtopology].sources
         return self._unread_of(task, state, topics, [self._writer_state(state, topic) for topic in topics])
 
     def unread_by_partition(self, application: str, subtopology: str, partitions: int) -> list[int]:
-        """The same for the tasks of a subtopology, in the order of their partitions."""
+        """`unread` of the tasks of a subtopology, by partition."""
         state = self.states[application]
         topics = state.topology.subtopologies[subtopology].sources
         writers = [self._writer_state(state, topic) for topic in topics]
@@ -260,9 +263,9 @@ class Committed:
         return [self._unread_of(task, state, topics, writers) for task in tasks]
 
     def stop_at_ends(self, applications: Collection[str]) -> None:
-        """From now on, records of others that come later do not count as unread by these applications.
+        """From now on, later records of other applications do not count as unread by these applications.
 
-        So they are caught up some day, also while records keep coming. They may consume them all the same.
+        So they catch up, even while records keep coming. They may still consume such records.
         """
         self._unread.clear()
         for application in applications:
@@ -270,13 +273,16 @@ class Committed:
             topics = {topic for part in state.topology.subtopologies.values() for topic in part.sources}
             others = {topic: self._writer_state(state, topic) for topic in topics}
             self._far_enough[application] = {
-                topic: [dict(writer.lane_ends(topic, each)) for each in range(state.topology.topics[topic].partitions)]
+                topic: [
+                    dict(writer.lane_ends(topic, partition))
+                    for partition in range(state.topology.topics[topic].partitions)
+                ]
                 for topic, writer in others.items()
                 if writer is not None and writer is not state
             }
 
     def half_done(self, topology: Topology) -> frozenset[str]:
-        """The repartition topics with records that the topology has written, and has not consumed yet."""
+        """The repartition topics with records that the topology has not consumed yet."""
         own = self.own
         topics = {name for part in topology.subtopologies for name in part.repartition_topics}
         return frozenset(
@@ -293,7 +299,7 @@ class Committed:
         )
 
     def behind(self) -> tuple[str, ...]:
-        """The other applications that have not consumed all of their committed input, by name."""
+        """The other applications that have not consumed all committed input, sorted by name."""
         return tuple(
             application
             for application, state in sorted(self.states.items())
@@ -311,23 +317,23 @@ class Committed:
         network: Network,
         known: dict[TaskKey, bool] | None = None,
     ) -> Mapping[TaskKey, bool]:
-        """Which of `tasks` are idle. `known`: of which that was found out at the same moment; it is added to."""
+        """Which of `tasks` are idle. `known`: see `idle_tasks`."""
         return idle_tasks(network, tasks, lambda task: self.unread(task) == 0, known)
 
     def writer_now(self, topic: str, writer: str) -> str:
-        """What the writer of a topic is called now, that was called so when its reader was started last."""
+        """The present name of a topic's writer. `writer`: its name at the last start of the reader."""
         *others, now = called(self.log, writer)
-        found = (each for each in others if each in self.states and topic in self.states[each].topology.topics)
-        return next(found, now)
+        names = (name for name in others if name in self.states and topic in self.states[name].topology.topics)
+        return next(names, now)
 
     def described(self) -> TopologyDescription:
-        """The own application as it is committed, with its writers' names of now."""
-        found = self.own.topology
+        """The committed description of the own application, with present names of writers."""
+        description = self.own.topology
         topics = {
             name: used if used.writer is None else replace(used, writer=self.writer_now(name, used.writer))
-            for name, used in found.topics.items()
+            for name, used in description.topics.items()
         }
-        return replace(found, topics=topics)
+        return replace(description, topics=topics)
 
     def _listed(self, path: str) -> bool:
         return any(path in state.paths() for state in self.states.values())
@@ -344,12 +350,12 @@ class Committed:
             for topic, writer in zip(topics, writers, strict=True)
         ]
         positions = state.tasks.last_commit(task).positions
-        known = self._unread.get(task)
-        if known is None or not known.holds(positions, topics, ends):
+        cached = self._unread.get(task)
+        if cached is None or not cached.is_valid(positions, topics, ends):
             far_enough = self._far_enough.get(task.application, {})
             records = _count_unread(positions, task.partition, topics, writers, far_enough)
-            known = self._unread[task] = _Unread(positions, topics, ends, records)
-        return known.records
+            cached = self._unread[task] = _Unread(positions, topics, ends, records)
+        return cached.records
 
     def _writer_state(self, reader: LogState, topic: str) -> LogState | None:
         writer = reader.topology.topics[topic].writer
@@ -357,10 +363,11 @@ class Committed:
 
     def _has_records(self, topic: str) -> bool:
         seeds = self.states[self.seeds]
-        return any(any(seeds.lane_ends(topic, each).values()) for each in range(self._fed[topic]))
+        partitions = range(self._external[topic])
+        return any(any(seeds.lane_ends(topic, partition).values()) for partition in partitions)
 
     def _discover(self) -> None:
-        """Load the writers of the writers, if they have started."""
+        """Load the states of all applications upstream that have started."""
         known = len(self.states)
         for state in list(self.states.values()):
             for topic in state.topology.topics.values():
@@ -387,7 +394,7 @@ def _count_unread(
         if writer is None:
             continue
         consumed = positions.get(topic, {})
-        # A reader's state may be newer than its writer's here. It has then consumed more than `ends` says.
+        # If the reader's state is newer than its writer's, it may have consumed more than `ends`.
         ends = writer.lane_ends(topic, partition)
         if topic in far_enough and partition < len(far_enough[topic]):
             ends = far_enough[topic][partition]

@@ -1,4 +1,4 @@
-"""Commits of a run."""
+"""Commits of a driver, and renames of an application."""
 
 from __future__ import annotations
 
@@ -35,14 +35,11 @@ if TYPE_CHECKING:
     from .positions import Gap, OtherCommits
 
 
-# Errors of committed progress that stop a run. Each carries its facts.
-
-
 class FencedError(HeadwaterError):
-    """Another driver has taken the application over. `generation` is that driver's.
+    """Another driver has claimed the application, with `generation`.
 
-    None: the application was fully refreshed, with new generations. `mine`: this run's generation;
-    None if it has not claimed the application yet.
+    None: the application was fully refreshed, and generations start anew. `mine`: this run's generation; None if it has
+    not claimed the application yet.
     """
 
     def __init__(self, application: str, mine: int | None, generation: int | None) -> None:
@@ -58,9 +55,9 @@ class FencedError(HeadwaterError):
 
 
 class TopicRepartitionedError(HeadwaterError):
-    """Another run has put the records of a topic into other partitions, which are read from their first records.
+    """Another run has repartitioned a topic, which is read from its first records again.
 
-    `application`: that has read it, `topic`, `partitions` and `key`: what it has now.
+    `application`: the reader. `partitions`, `key`: the topic's present ones.
     """
 
     def __init__(self, application: str, topic: str, partitions: int, key: str) -> None:
@@ -76,9 +73,7 @@ class TopicRepartitionedError(HeadwaterError):
 
 
 class ConsumedRecordsMissingError(HeadwaterError):
-    """The log does not hold the records of a topic that the application has consumed. `gaps`: topics and positions,
-    or commits.
-    """
+    """Records that the application has consumed are missing from the log. `gaps`: positions or commits."""
 
     def __init__(self, application: str, gaps: Sequence[Gap | OtherCommits]) -> None:
         listed = "".join(f"\n  - {gap}" for gap in gaps)
@@ -91,10 +86,8 @@ class ConsumedRecordsMissingError(HeadwaterError):
         self.gaps = tuple(gaps)
 
 
-# The driver's part of exactly-once: claims a generation, and writes the epochs of tasks as a sequence of commits.
-#
-# When an epoch is due is decided in `driver/epochs.py`: there is one commit for each epoch of a unit, the tasks of one
-# subtopology on one client.
+# The driver's part of exactly-once: it claims a generation, and commits the epochs of tasks. `driver/epochs.py` decides
+# when an epoch is due. Each epoch of a unit, the tasks of one subtopology on one client, is one commit.
 
 
 class Committer:
@@ -107,7 +100,7 @@ class Committer:
 
     @property
     def number(self) -> int:
-        """The number of the application's last commit that is known here."""
+        """The number of the application's last known commit."""
         return self._state.number
 
     def claim(
@@ -116,10 +109,10 @@ class Committer:
         assignment: Mapping[str, Any] | None = None,
         begins: Callable[[], tuple[Beginning, ...]] = tuple,
     ) -> int:
-        """Take the application over with the next generation, which fences every older driver.
+        """Claim the application with the next generation, which fences older drivers. Returns the generation.
 
-        Raises FencedError if another driver has claimed it since this committer was made: that one began later. The
-        incarnation stays that of the first claim. `begins` says where tasks begin in topics that they have not read.
+        The incarnation stays that of the first claim. `begins`: returns the starts in new topics. Raises FencedError if
+        another driver has claimed the application since this committer was created: that one started later.
         """
         while True:
             try:
@@ -137,37 +130,36 @@ class Committer:
             return self.generation
 
     def take_away(self) -> int:
-        """Claim the application as it is, so that its driver ends; nobody works on it then. Raises FencedError as
-        `claim` does.
-        """
+        """Claim the application without a change, to fence its driver. Raises FencedError, see `claim`."""
         return self.claim(self._state.topology, self._state.assignment)
 
     def commit(
         self, epoch: int, tasks: Sequence[TaskCommit], sources: Mapping[str, tuple[int, int]] | None = None
     ) -> int:
-        """Commit the epoch of `tasks`, all or nothing. Returns the commit's number.
+        """Commit the epoch of `tasks` atomically. Returns the commit's number.
 
-        `sources`: see `Committed.sources`. Raises FencedError when another driver has claimed the application.
+        `sources`: see `Committed.sources`. Raises FencedError if another driver has claimed the application.
         """
-        noted = None if sources == self._state.sources else sources
-        return self._commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation, noted))
+        changed = None if sources == self._state.sources else sources
+        return self._commit(EpochRecord(self.generation, epoch, _now(), tuple(tasks), self._state.incarnation, changed))
 
     def assign(self, assignment: Mapping[str, Any]) -> int:
-        """Note who has which tasks from now on; the commit's number. Raises FencedError."""
+        """Commit a new assignment. Returns the commit's number. Raises FencedError."""
         return self._commit(AssignmentRecord(self.generation, _now(), assignment, self._state.incarnation))
 
     def list_snapshots(self, added: Sequence[StoreSnapshot], removed: Sequence[str]) -> int:
-        """List copies of stores, and list others (`removed`: their paths) no more. Raises FencedError."""
+        """Commit new snapshots of stores, and the removal of others. `removed`: their paths. Raises FencedError."""
         state = self._state
         return self._commit(SnapshotRecord(self.generation, _now(), tuple(added), tuple(removed), state.incarnation))
 
     def purge(self, purged: Sequence[Purged]) -> int:
-        """Give up records that their readers have consumed. Raises FencedError."""
+        """Commit the removal of consumed records. Raises FencedError."""
         return self._commit(PurgeRecord(self.generation, _now(), tuple(purged), self._state.incarnation))
 
     def rewrite(self, segments: Sequence[Listed], delay_ms: int = DELAY_MS) -> int:
-        """Put segments in the place of others, whose files stay for `delay_ms`. Raises FencedError,
-        SegmentsChangedError.
+        """Commit replacements of segments.
+
+        Replaced files stay for `delay_ms`. Raises FencedError, SegmentsChangedError.
         """
         return self._commit(RewriteRecord(self.generation, _now(), tuple(segments), self._state.incarnation, delay_ms))
 
@@ -181,10 +173,10 @@ class Committer:
             except GenerationError as error:
                 raise self._fenced(error.current) from error
             except CommitExistsError:
-                self.check()  # the existing commit may be void: one by a driver of an earlier incarnation
+                self.check()  # the existing commit may be void: by a driver of an earlier incarnation
 
     def check(self) -> None:
-        """Raise FencedError if another driver has claimed the application. So an idle driver notices it too."""
+        """Raise FencedError if another driver has claimed the application, so that an idle driver notices it too."""
         try:
             self._state.refresh()
         except FullyRefreshedError as error:
@@ -200,17 +192,17 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-# Which parts of an application have another name than when it was committed last, as the project says by `was`.
+# Renames of parts of an application since its last commit, by `was` in the project.
 #
-# Subtopologies, stores and repartition topics are named after flows, tables and steps. So a former name of one of these
-# gives theirs. It counts only where the log has what was called so, the project has not, and the log has nothing of the
-# new name: so `was` says nothing any more once the application has run under the new names.
+# Subtopologies, stores and repartition topics have names of flows, tables and steps in theirs, and are renamed with
+# them. `was` has an effect only if the log has the old name and not the new one, and the project has not the old one.
+# So it has none after the application has run under the new names.
 
 _REPARTITION = "-repartition"
 
 
 def renames_of(topology: Topology, own: LogState) -> Renames:
-    """What is to be renamed of the application, apart from itself. `own`: its state."""
+    """The renames of the application's parts. `own`: its state."""
     seen = {name.partition(":")[0] for name in own.tasks.last_commit(global_task(own.application)).globals_}
     counted = {counter.rpartition(":")[0] for task in own.tasks.all() for counter in task.dropped}
     return renames_between(topology, own.topology, seen, counted)
@@ -219,8 +211,9 @@ def renames_of(topology: Topology, own: LogState) -> Renames:
 def renames_between(
     topology: Topology, committed: TopologyDescription, seen: Collection[str] = (), counted: Collection[str] = ()
 ) -> Renames:
-    """The same, of what an application has said of itself. `seen`: global tables that it has read, `counted`: flows and
-    steps by which it has counted records.
+    """The renames from a committed description to the topology.
+
+    `seen`: global tables that the application has read. `counted`: flows and steps in its counters of dropped records.
     """
     application = topology.application
     if not topology.was or not committed.subtopologies:
@@ -233,36 +226,36 @@ def renames_between(
     flows = {
         flow
         for part in committed.subtopologies.values()
-        for flow in (*(each.flow for each in part.steps), *(each.flow for each in part.fillers))
+        for flow in (*(step.flow for step in part.steps), *(filler.flow for filler in part.fillers))
     }
-    inner = _found(topology.was, _owners(topics, prefix), _owners(known, prefix))
+    inner = _renamed(topology.was, _owners(topics, prefix), _owners(known, prefix))
     return Renames(
-        subtopologies=_found(topology.was, [part.name for part in parts], committed.subtopologies),
-        stores=_found(topology.was, [store.name for part in parts for store in part.stores], committed.stores),
+        subtopologies=_renamed(topology.was, [part.name for part in parts], committed.subtopologies),
+        stores=_renamed(topology.was, [store.name for part in parts for store in part.stores], committed.stores),
         topics={
             f"{before}{old}{after}": f"{before}{new}{after}"
             for old, new in inner.items()
             for before, after in ((prefix, _REPARTITION), (f"{topology.name}_", f"{_REPARTITION}{DEAD_LETTERS}"))
         },
-        tables=_found(topology.was, tables, seen),
-        steps=_found(topology.was, topology.was.keys() - tables, {*counted, *flows}),
+        tables=_renamed(topology.was, tables, seen),
+        steps=_renamed(topology.was, topology.was.keys() - tables, {*counted, *flows}),
     ).with_changelogs(application)
 
 
-def _found(was: Mapping[str, tuple[str, ...]], now: Collection[str], committed: Collection[str]) -> dict[str, str]:
-    """Old name -> new name of what is there under its old name only."""
-    found: dict[str, str] = {}
+def _renamed(was: Mapping[str, tuple[str, ...]], now: Collection[str], committed: Collection[str]) -> dict[str, str]:
+    """Old name -> new name, of names that are committed under the old name only."""
+    renames: dict[str, str] = {}
     for name in now:
         if name in committed:
             continue
         old = next((old for old in former_names(was, name) if old in committed and old not in now), None)
-        if old is not None and old not in found:
-            found[old] = name
-    return found
+        if old is not None and old not in renames:
+            renames[old] = name
+    return renames
 
 
 def former_names(was: Mapping[str, tuple[str, ...]], name: str) -> Iterator[str]:
-    """What `name` was called before, also if it is named after something that was renamed."""
+    """Former names of `name`, also if it only contains the name of something renamed."""
     for now, former in was.items():
         for old in former:
             if name == now:

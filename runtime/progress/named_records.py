@@ -1,4 +1,4 @@
-"""Records that users name."""
+"""Records of a task for reports, and topics that were repartitioned."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ from ..tasks.plan import TaskPlan
 from .committed import Committed
 from .committer import TopicRepartitionedError
 
-# Records that a task takes under a plan, read again from the log, for reports and to be left out.
-
 
 @dataclass(frozen=True)
 class NamedRecord:
-    """A record with its number in the order of taking, from 0, and its place. `json`: with long values shortened; empty
-    of a record that is not told of.
+    """A record of a task. `number`: in the order of processing, from 0. `place`: topic, lane and position.
+
+    `json`: with shortened values; empty for records that are not reported.
     """
 
     number: int
@@ -34,7 +33,7 @@ class NamedRecord:
 
 
 MOST_OF_A_VALUE = 200
-"""The most characters of one text of a record in a report."""
+"""The greatest number of characters of a text of a record in a report."""
 
 MOST_ELEMENTS = 20
 
@@ -42,27 +41,27 @@ MOST_ELEMENTS = 20
 def named_records(
     part: Subtopology, task: TaskPlan, numbers: Sequence[int], log: Log, most: int | None = None
 ) -> list[NamedRecord]:
-    """The records with these numbers, but for numbers that no record has. Of the first `most`, also what they hold.
+    """The records with these numbers, as far as they exist. The first `most` have their content too.
 
     Raises errors of the log.
     """
-    # Those that are left out are taken too, so numbers are the same whatever is left out.
+    # Skipped records are read too, so the numbers do not depend on them.
     taken = taken_again(part, task, log)
-    there = [number for number in numbers if number < len(taken)]
+    existing = [number for number in numbers if number < len(taken)]
     topics = {topic.name: topic for topic in part.sources}
-    told = {each.number: each.record for each in records_again(task, taken, topics, there[:most], log)}
-    return [_named(number, taken.record(number), told.get(number)) for number in there]
+    contents = {record.number: record.record for record in records_again(task, taken, topics, existing[:most], log)}
+    return [_named(number, taken.record(number), contents.get(number)) for number in existing]
 
 
 def taken_count(part: Subtopology, task: TaskPlan, log: Log) -> int:
-    """How many records a task takes under a plan, whatever their bytes."""
+    """The number of records that a task reads by a plan, without its limit of bytes."""
     return len(taken_again(part, task, log))
 
 
 def taken_again(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecords:
-    """The records that a task takes under a plan, or more of them, without their columns. Raises errors of the log.
+    """The records that a task reads by a plan, without their columns. Raises errors of the log.
 
-    More, as they have too few bytes without their columns for these to bound them.
+    There may be more than under the plan, as the limit of bytes does not apply without columns.
     """
     task = replace(task, max_bytes=None)
     return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, refuse_times=False)[0]
@@ -75,7 +74,7 @@ def _named(number: int, place: RecordId, record: Record | None) -> NamedRecord:
 
 
 def short_json(record: Record) -> str:
-    """The record as one line of JSON, in which long texts and lists are shortened."""
+    """The record as one line of JSON, with shortened texts and lists."""
     return json.dumps(_short(asdict(record)), ensure_ascii=False, allow_nan=False)
 
 
@@ -84,34 +83,34 @@ def _short(value: Any) -> Any:
         case str():
             return shortened(value, MOST_OF_A_VALUE)
         case dict():
-            return {key: _short(each) for key, each in value.items()}
+            return {key: _short(item) for key, item in value.items()}
         case list() | tuple():
             more = len(value) - MOST_ELEMENTS
-            return [_short(each) for each in value[:MOST_ELEMENTS]] + ([f"... and {more:,} more"] if more > 0 else [])
+            return [_short(item) for item in value[:MOST_ELEMENTS]] + ([f"... and {more:,} more"] if more > 0 else [])
     return value
 
 
-# Topics whose records were put into other partitions since an application has read them: positions of that time are
-# none in what is there now.
+# Topics that were repartitioned since an application has read them: its positions are not valid any more.
 
 
 def repartitioned_since(committed: Committed) -> frozenset[str]:
-    """The topics, as of the application's last claim."""
-    fed = committed.states[committed.seeds].topics
+    """Topics that were repartitioned since the application's last claim."""
+    external = committed.states[committed.seeds].topics
     used = committed.own.topology.topics.items()
     return frozenset(
-        name for name, each in used if each.writer is None and name in fed and fed[name].was_moved(each.since)
+        name
+        for name, topic in used
+        if topic.writer is None and name in external and external[name].was_moved(topic.since)
     )
 
 
 def check_not_repartitioned(committed: Committed, *, only_read: bool = False) -> None:
-    """Check that what an application has claimed still lies as it did then. `only_read`: only topics in which it has
-    positions.
+    """Check that no source was repartitioned since the claim. `only_read`: only topics with positions.
 
-    Raises TopicRepartitionedError: ranges of now must not be read from positions of before.
+    Raises TopicRepartitionedError: present ranges must not be read from earlier positions.
     """
     for name in sorted(repartitioned_since(committed)):
-        if only_read and not any(name in each.positions for each in committed.own.tasks.all()):
+        if only_read and not any(name in task.positions for task in committed.own.tasks.all()):
             continue
         now = committed.states[committed.seeds].topics[name]
         raise TopicRepartitionedError(committed.application, name, now.partitions, now.key)

@@ -1,4 +1,4 @@
-"""The plan of the next epoch."""
+"""Plans of epochs, from committed state: the records each task may read, and the positions of its stores."""
 
 from __future__ import annotations
 
@@ -15,10 +15,8 @@ from .committed import Committed, Network, Node, unfinished
 from .named_records import check_not_repartitioned
 from .rewinding import EARLIEST, LATEST, Whence, positions_at
 
-# Makes the plan of an epoch from committed state: the records each task may read, and the positions of its stores.
-
 NOTHING_YET = LaneInput(EXTERNAL_LANE, 0, (), clock=-1, idle=False)
-"""The lane of a topic whose writing application has not started: it is empty, but records will come."""
+"""The lane of a topic with a writer that has not started: empty, but records will come."""
 
 
 class Planner:
@@ -30,11 +28,11 @@ class Planner:
         self._max_bytes = max_bytes
 
     def unread(self, tasks: Iterable[TaskId]) -> int:
-        """Records committed to the sources of the application's tasks that these have not consumed."""
+        """The number of committed records that tasks of the application have not consumed."""
         return sum(self._committed.unread(task.key(self._committed.application)) for task in tasks)
 
     def with_unread(self, part: Subtopology) -> tuple[TaskId, ...]:
-        """The tasks of a subtopology for which there are some."""
+        """The tasks of a subtopology with unread records."""
         unread = self._committed.unread_by_partition(self._committed.application, part.name, part.partitions)
         return tuple(TaskId(part.number, partition, part.name) for partition, count in enumerate(unread) if count)
 
@@ -43,8 +41,9 @@ class Planner:
         return self._committed.own.tasks.last_commit(task.key(self._committed.application)).stream_time
 
     def punctuating(self, part: Subtopology, now: int | None) -> tuple[TaskId, ...]:
-        """The tasks of a subtopology for which a wall-clock punctuation is due at `now`, ms; None: a stream-time
-        punctuation by the task's stream time.
+        """The tasks of a subtopology with a due punctuation.
+
+        `now`: for wall-clock punctuations, ms; None for stream-time punctuations, by the task's stream time.
         """
         if not part.processors:
             return ()
@@ -54,8 +53,12 @@ class Planner:
     def _punctuates(self, task: TaskId, part: Subtopology, now: int | None) -> bool:
         done = self._committed.own.tasks.last_commit(task.key(self._committed.application))
         kind, time = ("stream_time", done.stream_time) if now is None else ("wall_clock", now)
-        of_part = (each for each in done.scheduled if each.kind == kind and each.processor in part.processors)
-        return any(0 <= each.due <= time for each in of_part)
+        punctuations = (
+            punctuation
+            for punctuation in done.scheduled
+            if punctuation.kind == kind and punctuation.processor in part.processors
+        )
+        return any(0 <= punctuation.due <= time for punctuation in punctuations)
 
     def task(
         self,
@@ -66,10 +69,10 @@ class Planner:
         idle: dict[TaskKey, bool] | None = None,
         passed: int | None = None,
     ) -> TaskPlan:
-        """Plan one task's epoch. `applied`: store -> changelog position that the client's copy is known to hold.
+        """The plan of one task's epoch. `applied`: store -> known changelog position of the client's copy.
 
-        `idle`: which writers are idle, as far as tasks that are planned at the same moment have found out. `passed`:
-        the stream time to which time alone moves the task, ms.
+        `idle`: results of the same moment, see `idle_tasks`. `passed`: the stream time to which the task moves without
+        records, ms.
         """
         own = self._committed.own
         network = network or self._committed.network()
@@ -93,39 +96,39 @@ class Planner:
         )
 
     def behind(self, part: Subtopology, topic: str, lane: int, network: Network) -> tuple[TaskKey, ...] | None:
-        """Why records may still come on a lane of a topic that a subtopology reads: the tasks that have some to take.
+        """Why records may still come on a lane of a subtopology's source: the tasks with unread records.
 
-        None where nobody writes the topic yet.
+        None if no application writes the topic yet.
         """
         writer = network.writer(topic)
         if writer is None:
             return None
-        tasks = [TaskKey(*writer, lane), *_answering(network, writer, (self._committed.application, part.name))]
+        tasks = [TaskKey(*writer, lane), *_responding(network, writer, (self._committed.application, part.name))]
         return unfinished(network, tasks, lambda task: self._committed.unread(task) == 0)
 
     def lists(self, path: str) -> bool:
-        """Whether commits list a file of records by now. Raises FullyRefreshedError."""
+        """Whether commits list a file of records now. Raises FullyRefreshedError."""
         return self._committed.lists(path)
 
     def clocks(self, task: TaskId) -> Mapping[str, int]:
-        """The committed stream times of the window stores of one of the tasks, ms."""
+        """The committed stream times of a task's window stores, ms."""
         return self._committed.own.tasks.last_commit(task.key(self._committed.application)).clocks
 
     def store(
         self, store: Store, partition: int, applied: int, clocks: Mapping[str, int], records: int | None = None
     ) -> StoreInput:
-        """The plan to bring a store from `applied` to its committed position.
+        """The plan to restore a store from `applied` to its committed position.
 
-        `records`: only the beginning of the way, which has that many changelog records or more.
+        `records`: only as many ranges as it takes for this number of changelog records.
         """
         own = self._committed.own
         topic = changelog_topic(self._committed.application, store.name)
-        with own.lock:  # all of one moment
+        with own.lock:  # all values of one moment
             position = self.end(store.name, partition)
             wanted = own.lane_ranges(topic, partition, partition, applied, records) if applied < position else ()
             horizon, mark = own.horizon(topic, partition, partition), own.mark
-        # Fewer records than asked for are all there are: behind them positions may have no records any more.
-        if records is not None and wanted and sum(each.records for each in wanted) >= records:
+        # With fewer records these are all, and later positions may have no records any more.
+        if records is not None and wanted and sum(within.records for within in wanted) >= records:
             position = wanted[-1].end
         return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), mark, horizon)
 
@@ -135,16 +138,16 @@ class Planner:
         return self._committed.own.lane_ends(topic, partition).get(partition, 0)
 
     def bytes_from(self, store: StoreId, position: int) -> int:
-        """About how many bytes of a store's changelog lie from a position on; 0 for a global table, which has none."""
+        """The approximate size of a store's changelog from a position on, in bytes; 0 for a global table."""
         topic = changelog_topic(self._committed.application, store.store)
         return self._committed.own.bytes_from(topic, store.partition, store.partition, position)
 
     def globals(
         self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]
     ) -> dict[str, tuple[TopicInput, ...]]:
-        """The plan to bring a client's copies of global tables to the end of their topics, which the epoch then uses.
+        """The plan to bring a client's copies of global tables to the ends of their topics, for the epoch.
 
-        `held`: table -> partition -> lane -> position that the client's copy is known to hold.
+        `held`: table -> partition -> lane -> known position of the client's copy.
         """
         return {
             table.name: tuple(
@@ -163,7 +166,7 @@ class Planner:
         network: Network,
         known: dict[TaskKey, bool] | None,
     ) -> TopicInput:
-        if partition >= topic.partitions:  # a subtopology has as many tasks as its widest topic has partitions
+        if partition >= topic.partitions:  # a subtopology has as many tasks as the most partitions of a source
             return TopicInput(topic.name, (LaneInput(EXTERNAL_LANE, 0, ()),))
         state = self._committed.of(topic)
         if topic.writer is None:
@@ -199,13 +202,13 @@ class Planner:
         network: Network,
         known: dict[TaskKey, bool] | None,
     ) -> Mapping[TaskKey, bool]:
-        """Which of the `tasks` that write a topic this subtopology need not wait for."""
+        """For which of the writing `tasks` of a topic this subtopology need not wait."""
         reader = self._committed.application, part.name
         if topic.name in part.answers or network.in_a_circle(reader, writer):
             return dict.fromkeys(tasks, True)
-        answering = _answering(network, writer, reader)
-        idle = self._committed.idle([*tasks, *answering], network, known)
-        if all(idle[task] for task in answering):
+        responding = _responding(network, writer, reader)
+        idle = self._committed.idle([*tasks, *responding], network, known)
+        if all(idle[task] for task in responding):
             return idle
         return dict.fromkeys(tasks, False)
 
@@ -237,37 +240,37 @@ class Planner:
         )
 
 
-def _answering(network: Network, writer: Node, reader: Node) -> list[TaskKey]:
-    """The tasks that answer what `writer` asks for, if `reader` has no part in it."""
-    nodes = network.answering(writer, reader)
+def _responding(network: Network, writer: Node, reader: Node) -> list[TaskKey]:
+    """The tasks of `Network.responding`."""
+    nodes = network.responding(writer, reader)
     return [TaskKey(*node, number) for node in nodes for number in range(network.part(node).partitions)]
 
 
-# Where an application begins in the topics that it has not read yet, as `start` of its flows says.
+# Where an application starts in new topics, by `start` of its flows.
 
 
 def beginnings(topology: Topology, committed: Committed) -> tuple[Beginning, ...]:
-    """The positions for the claim of an application: of topics in which none of its tasks has one.
+    """The positions for the claim of an application, in topics without positions of its tasks.
 
-    They are looked up at this moment. Positions that are there never change. Raises LogError, and
-    TopicRepartitionedError where they would count other records from this claim on.
+    They are determined now; existing positions never change. Raises LogError, and TopicRepartitionedError if existing
+    positions would be invalid from this claim on.
     """
     check_not_repartitioned(committed, only_read=True)
     if not any(part.starts for part in topology.subtopologies):
         return ()
     committed.refresh()
     check_not_repartitioned(committed, only_read=True)
-    return tuple(found for part in topology.subtopologies for found in _of(part, committed))
+    return tuple(beginning for part in topology.subtopologies for beginning in _beginnings_of(part, committed))
 
 
-def _of(part: Subtopology, committed: Committed) -> Iterator[Beginning]:
+def _beginnings_of(part: Subtopology, committed: Committed) -> Iterator[Beginning]:
     for topic in part.sources:
-        if topic.name in part.starts and (found := first_positions(part, topic, committed)) is not None:
-            yield Beginning(part.name, topic.name, found)
+        if topic.name in part.starts and (positions := first_positions(part, topic, committed)) is not None:
+            yield Beginning(part.name, topic.name, positions)
 
 
 def first_positions(part: Subtopology, topic: Topic, committed: Committed) -> dict[int, dict[int, int]] | None:
-    """Partition -> lane -> where its tasks would begin in a topic now; None if one of them has a position in it.
+    """Partition -> lane -> position at which tasks would start in a topic now; None if a task has a position in it.
 
     Raises LogError.
     """
@@ -286,7 +289,7 @@ def _is_read(part: Subtopology, topic: Topic, committed: Committed) -> bool:
 
 
 def _whence(start: str) -> Whence:
-    found = parse_start(start)
-    if isinstance(found, int):
-        return Whence("time", found)
-    return EARLIEST if found == "earliest" else LATEST
+    parsed = parse_start(start)
+    if isinstance(parsed, int):
+        return Whence("time", parsed)
+    return EARLIEST if parsed == "earliest" else LATEST

@@ -1,4 +1,4 @@
-"""Positions of tasks, also of the global one."""
+"""Positions of the global task, and checks of committed positions against the log."""
 
 from __future__ import annotations
 
@@ -16,27 +16,26 @@ from ..task_id import TaskKey, global_task
 from .committed import Committed
 from .named_records import repartitioned_since
 
-# Counts the records that a topology's global tables drop, once for the application.
+# Counts of records that a topology's global tables drop, once for the application.
 #
-# Every client loads a global table whole, so no client can count its null keys for all. The driver counts them: it
-# looks
-# at the keys of committed records, and commits its position as the progress of a task of its own (Kafka Streams' task
-# -1_-1). So a record counts once, whatever is restarted or restored.
+# Every client loads a global table as a whole, so no client can count null keys for all. The driver counts them: it
+# reads the keys of committed records, and commits its positions as the progress of a task of its own (Kafka Streams'
+# task -1_-1). So a record counts once, whatever is restarted or restored.
 
 AGAIN_SECONDS = 1.0
-"""How long records that cannot be read are left alone."""
+"""The delay before unreadable records are read again."""
 
 
 def counted_as(table: GlobalTable) -> str:
-    """The name under which the positions of a table are kept. It has the topic, as offsets are of that one only."""
+    """The key of a table's positions. It contains the topic, to which the offsets belong."""
     return f"{table.name}:{table.topic.name}"
 
 
 def counted(committed: Committed, table: GlobalTable) -> Mapping[int, int]:
-    """Partition -> offset up to which a table's topic was looked at.
+    """Partition -> offset up to which a table's topic is counted.
 
-    Earlier versions kept positions under the name of the table alone. They mean the table's topic only if that is one
-    that the application has read.
+    Earlier versions used the name of the table alone as key. Such positions are valid only if the application has read
+    the table's topic.
     """
     own = committed.own
     seen = own.tasks.last_commit(global_task(committed.application)).globals_
@@ -45,9 +44,9 @@ def counted(committed: Committed, table: GlobalTable) -> Mapping[int, int]:
 
 
 class GlobalTask:
-    """Counts records with a null key in the topics of global tables. Used from the loop's thread only.
+    """Counts records with a null key in the source topics of global tables. Used from the loop's thread only.
 
-    `dropped`: `<table>:null_key` -> records that no commit has counted yet.
+    `dropped`: `<table>:null_key` -> records that are not committed yet.
     """
 
     def __init__(self, topology: Topology, committed: Committed) -> None:
@@ -60,10 +59,10 @@ class GlobalTask:
         self.dropped: Counter[str] = Counter()
 
     def advance(self) -> None:
-        """Count null keys in the records that were committed since the last call. Raises LogError.
+        """Count null keys in new records. Raises LogError.
 
-        Records that cannot be read are counted later, by another run at the latest: the tasks that read the table tell
-        of them, and no other task needs them.
+        Unreadable records are counted later, at the latest by another run: tasks that read the table report the error,
+        and no other task needs the records.
         """
         if time.monotonic() < self._again_at:
             return
@@ -84,7 +83,7 @@ class GlobalTask:
                     self._moved = True
 
     def take(self) -> tuple[TaskCommit, ...]:
-        """The task's commit, or nothing if no record was read since the last call."""
+        """The task's commit; empty if no record was read since the last call."""
         if not self._moved:
             return ()
         dropped, self.dropped, self._moved = dict(self.dropped), Counter(), False
@@ -97,26 +96,25 @@ class GlobalTask:
         ranges = self._committed.of(topic).ranges(topic.name, partition, start)
         columns = [f"key.{name}" for name in key_columns(topic)]
         return sum(
-            int(null_keys(found.records.columns, len(found.records))[found.offsets >= start].sum())
-            for each in ranges
-            for found in self._committed.log.read(each, each.position_of(start), columns)
+            int(null_keys(fetched.records.columns, len(fetched.records))[fetched.offsets >= start].sum())
+            for within in ranges
+            for fetched in self._committed.log.read(within, within.position_of(start), columns)
         )
 
 
-# Checks whether the log has lost consumed records: compares committed positions with the ends of their topics.
+# Checks for lost consumed records: committed positions are compared with the ends of their topics.
 #
-# A position past the end would count as caught up. Records that are appended up to it would be skipped without any
-# message. This happens if commits of one application were removed or put back from an older copy, and those of its
-# readers were not. If records were appended before anybody noticed, the positions lie within the topic again. So the
-# commit that a reader has known last must still be there as well.
+# A position past the end would count as caught up, and records appended up to it would be skipped silently. This
+# happens if commits of one application were removed or restored from an older copy, and those of its readers were not.
+# If records are appended before anybody notices, the positions are within the topic again. So the last commit that a
+# reader knew must still exist too.
 
 
 @dataclass(frozen=True)
 class Gap:
-    """Consumed records that are missing: those of a partition from `end` to `position`.
+    """Missing consumed records of a partition, from `end` to `position`.
 
-    `lane`: the lane that both numbers are positions in. None for a topic with one lane and for a global table: they are
-    offsets.
+    `lane`: the lane of these positions. None for a topic with one lane and for a global table: they are offsets.
     """
 
     topic: str
@@ -126,17 +124,14 @@ class Gap:
     lane: int | None = None
 
     def __str__(self) -> str:
-        place = f"position {self.position:,} of task {self.lane} of its writer" if self.lane is not None else ""
-        consumed = f"consumed up to {place or f'offset {self.position:,}'}"
+        at = f"position {self.position:,} of task {self.lane} of its writer" if self.lane is not None else ""
+        consumed = f"consumed up to {at or f'offset {self.position:,}'}"
         return f"{self.topic}[{self.partition}]: {consumed}, and it ends at {self.end:,}"
 
 
 @dataclass(frozen=True)
 class OtherCommits:
-    """The last commit of a topic's writer that the reader has known is not there: commit `number` of `writer`.
-
-    `latest`: the last one that is there.
-    """
+    """Commit `number` of a topic's `writer`, which the reader knew, does not exist. `latest`: the last existing one."""
 
     topic: str
     writer: str
@@ -149,7 +144,7 @@ class OtherCommits:
 
 
 def other_commits(topology: Topology, committed: Committed) -> Iterator[OtherCommits]:
-    """The topics whose writers have other commits now than those that the application has read."""
+    """Topics with writers that have other commits than those that the application has read."""
     lost = {state.place: state for state in committed.writers if not state.has_source(committed.own.sources)}
     for name, topic in {topic.name: topic for topic in topology.read}.items():
         if (state := lost.get(committed.of(topic).place)) is not None:
@@ -157,14 +152,14 @@ def other_commits(topology: Topology, committed: Committed) -> Iterator[OtherCom
 
 
 def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
-    """All committed positions past the end. In `committed`, writers must be at least as new as the application."""
-    moved = repartitioned_since(committed)  # positions of before are none in what is there now
+    """All committed positions past the end. The writers' states must be at least as new as the application's."""
+    moved = repartitioned_since(committed)  # earlier positions are not valid in these topics
     for part in topology.subtopologies:
         for topic in part.sources:
             if topic.name in moved:
                 continue
             for partition in range(topic.partitions):
-                yield from _of_task(committed, part.name, topic, partition)
+                yield from _task_gaps(committed, part.name, topic, partition)
     for table in topology.global_tables:
         topic = table.topic
         for partition, position in () if topic.name in moved else counted(committed, table).items():
@@ -173,7 +168,7 @@ def gaps(topology: Topology, committed: Committed) -> Iterator[Gap]:
                 yield Gap(topic.name, partition, position, end)
 
 
-def _of_task(committed: Committed, part: str, topic: Topic, partition: int) -> Iterator[Gap]:
+def _task_gaps(committed: Committed, part: str, topic: Topic, partition: int) -> Iterator[Gap]:
     ends = committed.of(topic).lane_ends(topic.name, partition)
     done = committed.own.tasks.last_commit(TaskKey(committed.application, part, partition))
     for lane, position in sorted(done.positions.get(topic.name, {}).items()):

@@ -1,4 +1,4 @@
-"""Starting again, and removing."""
+"""Full refreshes, removals and resets of stores."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from ..log.state import LogState
 from ..state.directory import StateDirectory, find_with_rebuilds
 from .committed import Committed
 
-# `--full-refresh`: removes what applications have committed, and the stores made of it, so that they start again.
+# `--full-refresh`: removes the commits and stores of applications, so that they restart.
 
 
 class ReaderError(HeadwaterError):
-    """An application that is not refreshed with the others has read a topic whose records would be removed.
+    """An application that is not part of the full refresh has read a topic that would be removed.
 
-    `reader`, `topic` and `writer` name them. `missing`: all applications that must be refreshed fully too, by name.
+    `missing`: all further applications that must be refreshed fully, sorted by name.
     """
 
     def __init__(self, reader: str, topic: str, writer: str, missing: Sequence[str]) -> None:
@@ -46,12 +46,12 @@ class ReaderError(HeadwaterError):
 def refresh_fully(
     log: Log, state_dir: Path | None, applications: Collection[str], check: Callable[[], None] = lambda: None
 ) -> None:
-    """Remove all that these applications have: commits, records, changelogs, stores.
+    """Remove these applications' commits, records, changelogs and stores.
 
-    `check` is called once they cannot run here any more: what it raises ends this, with nothing removed. `state_dir`:
-    this machine's. None if the stores are on executors' machines: the next run finds there that they
-    belong to another incarnation. Raises LockError if one of the applications is running, ReaderError if another
-    application has read from them. Then nothing has been removed.
+    `check` is called once they cannot run here any more; its errors end this, with nothing removed. `state_dir`: of
+    this machine; None if the stores are on executors: the next run finds there that they belong to another incarnation.
+    Raises LockError if one of the applications is running, ReaderError if another application has read from them. Then
+    nothing has been removed.
     """
     for application in log.applications():
         if application in applications or is_beside(application):
@@ -59,12 +59,12 @@ def refresh_fully(
         for topic, writer in reads(log, application).items():
             if writer is not None and writer in applications:
                 raise ReaderError(application, topic, writer, _missing(log, applications))
-    with held(state_dir, applications) as directories:
+    with locked(state_dir, applications) as directories:
         check()
         if isinstance(log, PlacedLog):  # nobody wants what is computed again for them
             now = time.time_ns() // 1_000_000
             log.change(lambda places: places.abandoned(applications, now))
-        # Before the commits: a store that outlives them could be taken for one of the new incarnation.
+        # Before the commits: otherwise, a remaining store could be mistaken for one of the new incarnation.
         _remove(directories)
         for application in _readers_first(log, applications):
             log.drop(application)
@@ -73,13 +73,13 @@ def refresh_fully(
 
 
 def forget_state(directories: Collection[StateDirectory]) -> None:
-    """Remove these directories. Runs restore their stores from the changelogs. Raises LockError while one is in use."""
+    """Remove state directories. Runs restore the stores from changelogs. Raises LockError while one is in use."""
     with _locked(directories):
         _remove(directories)
 
 
 def readers(log: Log, topics: Collection[str]) -> list[str]:
-    """The applications that have read any of these topics, or a topic that such an application writes, by name."""
+    """The applications that have read any of these topics, directly or through others, sorted by name."""
     every = {application: reads(log, application) for application in log.applications()}
     found: set[str] = set()
     while True:
@@ -94,12 +94,11 @@ def readers(log: Log, topics: Collection[str]) -> list[str]:
 
 
 @contextmanager
-def held(state_dir: Path | None, applications: Collection[str]) -> Iterator[list[StateDirectory]]:
-    """Lock these applications' state directories on this machine, so that they cannot run here, and give the
-    directories.
+def locked(state_dir: Path | None, applications: Collection[str]) -> Iterator[list[StateDirectory]]:
+    """Lock these applications' state directories on this machine, so that they cannot run here. Yields the directories.
 
-    Raises LockError while one of them is running here. A run with stores on executors is not noticed; it fails at its
-    next commit because its commits are gone.
+    Raises LockError while one of them is running here. A run with stores on executors is not noticed; its next commit
+    fails because its commits are gone.
     """
     directories = [
         directory
@@ -121,22 +120,22 @@ def _locked(directories: Iterable[StateDirectory]) -> Iterator[None]:
 
 def _missing(log: Log, applications: Collection[str]) -> list[str]:
     """All other applications that have read from `applications`, directly or through others."""
-    every = {each: set(reads(log, each, lenient=True).values()) for each in log.applications()}
-    found = set(applications)
-    while more := {each for each, writers in every.items() if each not in found and writers & found}:
-        found |= more
-    return sorted(found - set(applications))
+    writers_of = {name: set(reads(log, name, lenient=True).values()) for name in log.applications()}
+    reached = set(applications)
+    while more := {name for name, writers in writers_of.items() if name not in reached and writers & reached}:
+        reached |= more
+    return sorted(reached - set(applications))
 
 
 def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
     """The applications, each after its readers.
 
-    If the removal is interrupted, no reader remains whose input is gone.
+    If the removal is interrupted, the input of all remaining readers still exists.
     """
     writers = {application: set(reads(log, application, lenient=True).values()) for application in applications}
     while writers:
-        unread = (each for each in writers if not any(each in read for read in writers.values()))
-        last = next(unread, next(iter(writers)))  # each of a circle has a reader, so any of them may be first
+        unread = (name for name in writers if not any(name in read for read in writers.values()))
+        last = next(unread, next(iter(writers)))  # in a circle all have readers, so any of them may be first
         del writers[last]
         yield last
 
@@ -146,14 +145,14 @@ def _remove(directories: Collection[StateDirectory]) -> None:
         directory.delete()
 
 
-# What is removed for good with applications and topics: told first, then done.
+# Permanent removal of applications and topics: planned first, then done.
 #
-# An application goes as a whole: its commits, output, changelogs and stores. Of an application that stays, or of what
-# is fed from outside, one topic goes with all of its records.
+# An application is removed with its commits, output, changelogs and stores. A single topic, of another application or
+# external, is removed with all of its records.
 
 
 class CommittedMeanwhileError(HeadwaterError):
-    """An application has committed since it was looked at: `application`. Nothing was changed."""
+    """An application has committed since the removal was planned. Nothing was changed."""
 
     def __init__(self, application: str) -> None:
         super().__init__(
@@ -164,11 +163,11 @@ class CommittedMeanwhileError(HeadwaterError):
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes of an application. `whole`: all of it, else only `topics`, whose records go for good.
+    """A planned removal. `whole`: of the whole application, else only of `topics`.
 
-    `commits`: the number of its last commit, which this was planned on. `stores`: by name. `store_copies`: of stores
-    in the log. `size`: bytes of the files. `readers`: the applications that have read from it.
-    `error`: why its commits cannot be read; then nothing else is known.
+    `commits`: the number of its last commit at planning. `stores`: names. `store_copies`: number of snapshots of stores
+    in the log. `size`: bytes of the files. `readers`: the applications that have read from it. `error`: why its commits
+    cannot be read; nothing else is known then.
     """
 
     application: str
@@ -183,12 +182,12 @@ class Removal:
 
     @property
     def records(self) -> int:
-        """In all topics that go."""
-        return sum(each.records for each in self.topics)
+        """The number of records in all removed topics."""
+        return sum(topic.records for topic in self.topics)
 
 
 def plan_application_removal(log: Log, application: str) -> Removal:
-    """What goes with an application. Raises LogError if the commits of another application cannot be read."""
+    """The removal of an application. Raises LogError if the commits of another application cannot be read."""
     found = contents_of(log, application)
     if found.error is not None:
         return Removal(application, 0, error=found.error.message)
@@ -205,31 +204,31 @@ def plan_application_removal(log: Log, application: str) -> Removal:
 
 
 def plan_topic_removal(log: Log, application: str, topic: str) -> Removal:
-    """What goes with a topic that an application has written, or `<project>-seed`. Raises LogError."""
-    found: ApplicationContents = contents_of(log, application)
-    topics = tuple(each for each in found.topics if each.topic == topic)
-    return Removal(application, found.commits, topics, size=sum(each.size for each in topics), whole=False)
+    """The removal of a topic that an application has written, or `<project>-seed`. Raises LogError."""
+    contents: ApplicationContents = contents_of(log, application)
+    topics = tuple(listed for listed in contents.topics if listed.topic == topic)
+    return Removal(application, contents.commits, topics, size=sum(listed.size for listed in topics), whole=False)
 
 
 def readers_of(log: Log, topic: str, writer: str | None) -> list[str]:
-    """The applications that have read a topic of a writer, None for what is fed from outside. Raises LogError."""
-    found = ((each, reads(log, each)) for each in log.applications())
-    return [each for each, read in found if topic in read and read[topic] == writer]
+    """The applications that have read a topic. `writer`: its writer, None for an external topic. Raises LogError."""
+    sources = ((name, reads(log, name)) for name in log.applications())
+    return [name for name, read in sources if topic in read and read[topic] == writer]
 
 
 def remove(log: Log, state_dir: Path | None, planned: Sequence[Removal]) -> None:
-    """Remove what was planned. Readers go before what they read, so that it may end at any place and be called again.
+    """Do planned removals. Readers are removed before their writers, so an interrupted removal can be repeated.
 
-    `state_dir`: see `refresh_fully`. Raises LockError while one of the applications runs here, ReaderError if one that
-    stays has read from one that goes, CommittedMeanwhileError. Then nothing has been removed.
+    `state_dir`: see `refresh_fully`. Raises LockError while one of the applications runs here, ReaderError if a
+    remaining application has read from a removed one, CommittedMeanwhileError. Then nothing has been removed.
     """
-    whole = [each.application for each in planned if each.whole]
-    rest = [each for each in planned if not each.whole]
-    with held(state_dir, {each.application for each in rest}):
+    whole = [removal.application for removal in planned if removal.whole]
+    rest = [removal for removal in planned if not removal.whole]
+    with locked(state_dir, {removal.application for removal in rest}):
         refresh_fully(log, state_dir, whole, lambda: _check_unchanged(log, planned))
-        for each in rest:
-            for topic in each.topics:
-                remove_topic(log, each.application, topic.topic)
+        for removal in rest:
+            for topic in removal.topics:
+                remove_topic(log, removal.application, topic.topic)
 
 
 def remove_topic(log: Log, application: str, topic: str) -> None:
@@ -249,36 +248,35 @@ def remove_topic(log: Log, application: str, topic: str) -> None:
 
 
 def _check_unchanged(log: Log, planned: Collection[Removal]) -> None:
-    for each in planned:
-        if each.error is None and LogState.load(log.commits(each.application)).number != each.commits:
-            raise CommittedMeanwhileError(each.application)
+    for removal in planned:
+        if removal.error is None and LogState.load(log.commits(removal.application)).number != removal.commits:
+            raise CommittedMeanwhileError(removal.application)
 
 
 def _readers(log: Log, application: str) -> Iterator[str]:
-    for each in log.applications():
-        if each != application and application in reads(log, each, lenient=True).values():
-            yield each
+    for name in log.applications():
+        if name != application and application in reads(log, name, lenient=True).values():
+            yield name
 
 
-# Asks for stores of an application to be computed again, and withdraws that. The next run finds it in the commits.
+# Requests to rebuild stores of an application, and their cancellation. The next run reads them from the commits.
 
 
-def ask_for_reset(log: Log, topology: Topology, incarnation: str, stores: Collection[str]) -> None:
-    """Have the next run compute these stores again, and all others that were asked for. A run may be under way.
+def request_reset(log: Log, topology: Topology, incarnation: str, stores: Collection[str]) -> None:
+    """Request that the next run rebuilds these stores, in addition to earlier requests. The application may be running.
 
-    `incarnation`: of the application when this was planned. Raises CommittedMeanwhileError if it has begun again since
-    from nothing, LogError.
+    `incarnation`: of the application at planning. Raises CommittedMeanwhileError after a full refresh, LogError.
     """
-    _change(log, topology, incarnation, lambda asked: asked.union(stores))
+    _change(log, topology, incarnation, lambda requested: requested.union(stores))
 
 
-def withdraw_reset(log: Log, topology: Topology, incarnation: str, stores: Collection[str]) -> None:
-    """Have the next run leave these stores as they are. See `ask_for_reset`."""
-    _change(log, topology, incarnation, lambda asked: asked.difference(stores))
+def cancel_reset(log: Log, topology: Topology, incarnation: str, stores: Collection[str]) -> None:
+    """Cancel a request for these stores. See `request_reset`."""
+    _change(log, topology, incarnation, lambda requested: requested.difference(stores))
 
 
 def _change(log: Log, topology: Topology, incarnation: str, change: Callable[[frozenset[str]], frozenset[str]]) -> None:
-    state = Committed(log, topology).own  # with the names of now, which the log may not know yet
+    state = Committed(log, topology).own  # with present names, which the log may not have yet
     while True:
         if not state.number or state.incarnation != incarnation:
             raise CommittedMeanwhileError(topology.application)

@@ -1,4 +1,4 @@
-"""Reading elsewhere."""
+"""Starts of readers in a topic, and moves of an application's positions."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ from ..log.placed_log import called
 from ..log.ranges import LogRange
 from ..log.state import LogState
 from ..task_id import TaskKey
-from .resets import CommittedMeanwhileError, held
-
-# Finds where in a topic a reader begins: at the first record, after the last, at an offset, or at a time.
+from .resets import CommittedMeanwhileError, locked
 
 
 @dataclass(frozen=True)
 class Whence:
-    """`number`: the offset, or the time in ms since 1970."""
+    """Where a reader starts: at the first record, after the last one, at an offset, or at a time (ms since 1970)."""
 
     kind: Literal["earliest", "latest", "offset", "time"]
     number: int = 0
@@ -38,11 +36,10 @@ LATEST = Whence("latest")
 
 
 def positions_at(log: Log, writer: LogState, topic: str, partition: int, whence: Whence) -> dict[int, int]:
-    """Lane -> the position at which a reader of a partition begins. `writer`: the state of what writes the topic.
+    """Lane -> the position at which a reader of a partition starts. `writer`: the state of the topic's writer.
 
-    At a time: from the first record with that timestamp or a later one on, by offset, whatever times come after it. It
-    is after the last record where there is no such record (as Kafka's consumers do). Lanes that are not there yet begin
-    at 0. Raises LogError.
+    For a time: at the first offset with that timestamp or a later one, whatever timestamps follow; after the last
+    record if there is none (as Kafka's consumers do). New lanes start at 0. Raises LogError.
     """
     ends = dict(writer.lane_ends(topic, partition))
     match whence.kind:
@@ -57,11 +54,11 @@ def positions_at(log: Log, writer: LogState, topic: str, partition: int, whence:
 
 
 def records_from(log: Log, writer: LogState, topic: str, partition: int, positions: Mapping[int, int]) -> int:
-    """How many records of a partition a reader at these positions has before it. Raises LogError."""
+    """The number of records of a partition after these positions. Raises LogError."""
     return sum(
-        _records_of(log, each, positions.get(lane, 0))
+        _records_of(log, within, positions.get(lane, 0))
         for lane in writer.lane_ends(topic, partition)
-        for each in writer.lane_ranges(topic, partition, lane, positions.get(lane, 0))
+        for within in writer.lane_ranges(topic, partition, lane, positions.get(lane, 0))
     )
 
 
@@ -72,18 +69,21 @@ def _records_of(log: Log, within: LogRange, position: int) -> int:
 
 
 def _from_offset(log: Log, writer: LogState, topic: str, partition: int, offset: int) -> dict[int, int]:
-    found = dict(writer.lane_ends(topic, partition))
-    for lane in found:
-        for each in writer.lane_ranges(topic, partition, lane):
-            position = _position_in(log, each, offset)
+    positions = dict(writer.lane_ends(topic, partition))
+    for lane in positions:
+        for within in writer.lane_ranges(topic, partition, lane):
+            position = _position_in(log, within, offset)
             if position is not None:
-                found[lane] = position
+                positions[lane] = position
                 break
-    return found
+    return positions
 
 
 def _position_in(log: Log, within: LogRange, offset: int) -> int | None:
-    """The position of the first record of a range from an offset on; None if all are before it."""
+    """The position of the first record of a range at or after an offset; None if all are before it.
+
+    A range with positions [10, 11, 14] and offsets [100, 105, 108] has the position 14 for the offset 106.
+    """
     if within.end_offset <= offset:
         return None
     if within.start_offset >= offset:
@@ -96,15 +96,18 @@ def _position_in(log: Log, within: LogRange, offset: int) -> int | None:
 
 
 def _first_since(log: Log, ranges: Iterable[LogRange], time: int) -> int | None:
-    """The offset of the first record with a timestamp of `time` or later. `ranges`: by their first offsets."""
-    found: int | None = None
+    """The offset of the first record with a timestamp of `time` (ms) or later. `ranges`: by their first offsets.
+
+    Ranges of several lanes may overlap, so ranges that start before the least offset so far are read too.
+    """
+    earliest: int | None = None
     for within in ranges:
-        if found is not None and within.start_offset >= found:
+        if earliest is not None and within.start_offset >= earliest:
             break
         first = next(_since(log, within, time), None)
-        if first is not None and (found is None or first < found):
-            found = first
-    return found
+        if first is not None and (earliest is None or first < earliest):
+            earliest = first
+    return earliest
 
 
 def _since(log: Log, within: LogRange, time: int) -> Iterator[int]:
@@ -114,14 +117,14 @@ def _since(log: Log, within: LogRange, time: int) -> Iterator[int]:
             yield int(fetched.offsets[rows[0]])
 
 
-# Moves an application's position in a topic, in one commit: what that comes to is told first.
+# Moves of an application's positions in a topic, in one commit, with a plan of their effect first.
 #
-# An application reads records again, or passes over some. What its stores hold, and those of all that read what it
-# writes, stays as it is. So records that are read again count twice there, which has to be asked for.
+# The application reads records again, or skips some. Its stores, and those of all applications downstream, stay
+# unchanged. So records that are read again count twice there, which users must allow.
 
 
 class NotReadError(HeadwaterError):
-    """An application has no position in a topic that could be moved: `application`, `topic`."""
+    """An application has no position in a topic that could be moved."""
 
     exit_code = 2
 
@@ -132,7 +135,7 @@ class NotReadError(HeadwaterError):
 
 
 class OutOfRangeError(HeadwaterError):
-    """A reader cannot be moved behind the last record: `topic`, `partition`, `end`: its last offset and one more."""
+    """A reader cannot be moved behind the last record. `end`: the offset after the last one."""
 
     exit_code = 2
 
@@ -147,12 +150,12 @@ class OutOfRangeError(HeadwaterError):
 
 
 class RewoundStateError(HeadwaterError):
-    """Records that are read again would count twice in stores: `stores`, as (application, store)."""
+    """Records that are read again would count twice in stores. `stores`: (application, store)."""
 
     def __init__(
         self, application: str, records: int, stores: Sequence[tuple[str, str]], unknown: int = 0, start: str = ""
     ) -> None:
-        """`unknown`: how many more would be read that were never consumed. `start`: where a reset would begin."""
+        """`unknown`: the number of further records that were never consumed. `start`: where a reset would start."""
         names = ", ".join(f"{store} of {owner}" for owner, store in stores)
         topology = application.partition("-")[2]
         again = "1 record" if records == 1 else f"{records:,} records"
@@ -170,9 +173,10 @@ class RewoundStateError(HeadwaterError):
 
 @dataclass(frozen=True)
 class Move:
-    """One partition. `positions`: by lane, from now on. `unread`: records before the reader as it is; `then`: after.
+    """The move in one partition. `positions`: the new ones, by lane. `unread`: records ahead of the reader now; `then`:
+    after the move.
 
-    `consumed`: how many its task has consumed at all. A reader that began behind the first record never had the others.
+    `consumed`: all records that its task has consumed, not those before its start.
     """
 
     partition: int
@@ -183,26 +187,26 @@ class Move:
 
     @property
     def more(self) -> int:
-        """How many more records are read than would be."""
+        """The number of records that are read in addition."""
         return max(0, self.then - self.unread)
 
     @property
     def again(self) -> int:
-        """How many records are read a second time, at most."""
+        """The greatest number of records that are read a second time."""
         return min(self.more, self.consumed)
 
     @property
     def skipped(self) -> int:
-        """How many are passed over."""
+        """The number of skipped records."""
         return max(0, self.unread - self.then)
 
 
 @dataclass(frozen=True)
 class Rewind:
-    """What is moved. `commits`: the number of the application's last commit, which this was planned on.
+    """A planned move. `commits`: the number of the application's last commit at planning.
 
     `stores`: those that the topic's records reach, as (application, store); their rows stay. `readers`: the
-    applications that read what is written again.
+    applications that read the output again.
     """
 
     application: str
@@ -215,18 +219,18 @@ class Rewind:
 
     @property
     def more(self) -> int:
-        """Records that are read now, and would not be."""
-        return sum(each.more for each in self.moves)
+        """The number of records that are read in addition."""
+        return sum(move.more for move in self.moves)
 
     @property
     def again(self) -> int:
-        """Records that are read a second time, at most."""
-        return sum(each.again for each in self.moves)
+        """The greatest number of records that are read a second time."""
+        return sum(move.again for move in self.moves)
 
     @property
     def skipped(self) -> int:
-        """Records that are passed over."""
-        return sum(each.skipped for each in self.moves)
+        """The number of skipped records."""
+        return sum(move.skipped for move in self.moves)
 
 
 def plan_rewind(
@@ -239,37 +243,38 @@ def plan_rewind(
     fed_by: str,
     keep_state: bool = False,
 ) -> Rewind:
-    """What moving a reader comes to; nothing is changed. `partitions`: only these. `fed_by`: `<project>-seed`.
+    """The effect of a move; nothing is changed. `partitions`: only these. `fed_by`: `<project>-seed`.
 
     Raises NotReadError, OutOfRangeError, RewoundStateError (not with `keep_state`), LogError.
     """
     state = LogState.load(log.commits(application))
     part, count, writer_name = _reader(state, topic)
     writer = LogState.load(log.commits(called(log, writer_name)[-1] if writer_name else fed_by))
-    for each in sorted(partitions):
-        if each >= count:
+    for partition in sorted(partitions):
+        if partition >= count:
             raise NotReadError(
                 application,
-                f"partition {each} of {topic}",
+                f"partition {partition} of {topic}",
                 f"the topic has {count} partition{'' if count == 1 else 's'}",
                 "they count from 0",
             )
     chosen = sorted(partitions) or range(count)
-    moves = tuple(_move(log, state, writer, part, topic, each, whence) for each in chosen)
+    moves = tuple(_move(log, state, writer, part, topic, partition, whence) for partition in chosen)
     readers, stores = _reached(log, application, state.topology, part)
-    found = Rewind(application, part, topic, state.number, moves, tuple(stores), tuple(readers))
-    if found.again and stores and not keep_state:
-        start = next((each.start for each in state.topology.subtopologies[part].starts if each.topic == topic), "")
-        raise RewoundStateError(application, found.again, stores, found.more - found.again, start)
-    return found
+    planned = Rewind(application, part, topic, state.number, moves, tuple(stores), tuple(readers))
+    if planned.again and stores and not keep_state:
+        starts = state.topology.subtopologies[part].starts
+        start = next((start.start for start in starts if start.topic == topic), "")
+        raise RewoundStateError(application, planned.again, stores, planned.more - planned.again, start)
+    return planned
 
 
 def rewind(log: Log, state_dir: Path | None, planned: Rewind) -> None:
-    """Do what was planned, in one commit. A driver that may still be there is fenced.
+    """Commit a planned move. Any driver that still exists is fenced.
 
     `state_dir`: see `refresh_fully`. Raises LockError while the application runs here, CommittedMeanwhileError.
     """
-    with held(state_dir, [planned.application]):
+    with locked(state_dir, [planned.application]):
         state = LogState.load(log.commits(planned.application))
         if state.number != planned.commits:
             raise CommittedMeanwhileError(planned.application)
@@ -287,12 +292,12 @@ def _reader(state: LogState, topic: str) -> tuple[str, int, str | None]:
     """The subtopology that reads a topic, the topic's partitions and its writer. Raises NotReadError."""
     described, application = state.topology, state.application
     used = described.topics.get(topic)
-    part = next((name for name, each in described.subtopologies.items() if topic in each.sources), None)
+    part = next((name for name, source in described.subtopologies.items() if topic in source.sources), None)
     if used is not None and part is None and used.global_:
         why, hint = "a global table is always read as a whole", "`headwater reset` has the topology start again"
         raise NotReadError(application, topic, why, hint)
     if used is None or part is None:
-        read = sorted({name for each in described.subtopologies.values() for name in each.sources})
+        read = sorted({name for reading in described.subtopologies.values() for name in reading.sources})
         all_of_them = f"it reads {', '.join(read) or 'nothing yet'}"
         raise NotReadError(application, topic, "it does not read it", guess(topic, read, all_of_them))
     if used.writer == application:
@@ -309,7 +314,7 @@ def _move(log: Log, state: LogState, writer: LogState, part: str, topic: str, pa
     task = state.tasks.last_commit(TaskKey(state.application, part, partition))
     unread = records_from(log, writer, topic, partition, task.positions.get(topic, {}))
     then = records_from(log, writer, topic, partition, positions)
-    # Logs of early versions do not count records; then as many as are before the reader.
+    # Logs of early versions do not count records; assume as many as are ahead of the reader.
     consumed = 0 if task.stream_time < 0 else task.records or then
     return Move(partition, positions, unread, then, consumed)
 
@@ -317,13 +322,13 @@ def _move(log: Log, state: LogState, writer: LogState, part: str, topic: str, pa
 def _reached(
     log: Log, application: str, described: TopologyDescription, part: str
 ) -> tuple[list[str], list[tuple[str, str]]]:
-    """The other applications, and the stores, that records reach which a subtopology reads."""
+    """The other applications, and the stores, that a subtopology's input reaches."""
     descriptions = {application: described}
-    for each in log.applications():
-        if each != application:
-            descriptions[each] = LogState.load(log.commits(each)).topology
+    for name in log.applications():
+        if name != application:
+            descriptions[name] = LogState.load(log.commits(name)).topology
     reached = {(application, part)}
-    while more := {each for each in _behind(descriptions, reached) if each not in reached}:
+    while more := {node for node in _behind(descriptions, reached) if node not in reached}:
         reached |= more
     stores = {(owner, store) for owner, name in reached for store in descriptions[owner].subtopologies[name].stores}
     return sorted({owner for owner, _ in reached} - {application}), sorted(stores)
@@ -332,9 +337,9 @@ def _reached(
 def _behind(
     descriptions: Mapping[str, TopologyDescription], reached: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """The subtopologies that read what these write."""
+    """The subtopologies that read the output of these."""
     written = {topic for owner, name in reached for topic in descriptions[owner].subtopologies[name].sinks}
     for owner, described in descriptions.items():
-        for name, each in described.subtopologies.items():
-            if written & set(each.sources):
+        for name, part in described.subtopologies.items():
+            if written & set(part.sources):
                 yield owner, name

@@ -16,7 +16,7 @@ from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, 
 from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.parts import Snapshot
-from headwater.runtime.progress.resets import CommittedMeanwhileError, ask_for_reset, refresh_fully, withdraw_reset
+from headwater.runtime.progress.resets import CommittedMeanwhileError, cancel_reset, refresh_fully, request_reset
 from headwater.runtime.progress.rewinding import EARLIEST, plan_rewind, rewind
 
 
@@ -45,7 +45,7 @@ def fresh(project: RecomputedProject) -> object:
     return other.result()
 
 
-def ask(project: RecomputedProject, change=ask_for_reset) -> None:
+def ask(project: RecomputedProject, change=request_reset) -> None:
     topology = project.defined.topologies()[1][0]
     change(project.placed, topology, project.state("test-sums").incarnation, ["totals"])
 
@@ -97,7 +97,7 @@ def test_withdrawn_reset_leaves_the_rows_also_after_a_run_has_begun_with_it(proj
     stopping = Stopping(4)
     project.run(observer=stopping, stop=stopping.stop)
     assert sorted(project.placed.places().recomputed) == ["test-late", "test-sums"]
-    ask(project, withdraw_reset)
+    ask(project, cancel_reset)
     project.went_well()
     assert project.result() == wrong
     assert (project.placed.places().recomputed, recomputed(project)) == ({}, ())
@@ -111,7 +111,7 @@ def test_reset_of_what_has_begun_again_since_is_refused_and_needs_none(project):
     topology = project.defined.topologies()[1][0]
     for _ in range(2):
         with pytest.raises(CommittedMeanwhileError):
-            ask_for_reset(project.placed, topology, before, ["totals"])
+            request_reset(project.placed, topology, before, ["totals"])
         project.went_well()
     assert project.result() == fresh(project)
 
@@ -123,7 +123,7 @@ def test_reset_without_the_reader_is_refused_until_it_is_withdrawn(project):
     for way in ("headwater reset sums --store totals --withdraw", "headwater run --select 'sums+'"):
         assert str(refused.error).count(way) == 1
     assert "undo the change" not in str(refused.error)
-    ask(project, withdraw_reset)
+    ask(project, cancel_reset)
     project.went_well(select=slice(1, 2))
 
 
@@ -133,10 +133,10 @@ def test_reset_counts_for_a_store_under_its_new_name(tmp_path, asked):
     renamed = Names(store="balances", was={"balances": ("totals",)})
     incarnation = LogState.load(project.app.log.commits("test-app")).incarnation
     if asked == "before":
-        ask_for_reset(project.app.log, project.names.topologies()[0], incarnation, ["totals"])
+        request_reset(project.app.log, project.names.topologies()[0], incarnation, ["totals"])
     project.names = renamed
     if asked == "after":
-        ask_for_reset(project.app.log, renamed.topologies()[0], incarnation, ["balances"])
+        request_reset(project.app.log, renamed.topologies()[0], incarnation, ["balances"])
     changes = changes_at_start(renamed.topologies(), project.app.settings()).changes["test-app"]
     assert [each.subject.name for each in changes if each.kind == "store.reset"] == ["balances"]
     assert LogState.load(project.app.log.commits("test-app")).resets == ("totals",)

@@ -60,7 +60,7 @@ def test_who_answers_waits_for_those_who_ask_and_only_others_wait_for_the_answer
         }
     )
     assert not network.in_a_circle(answering, asking)
-    assert network.answering(asking, reading) == (answering,)
-    assert network.answering(asking, answering) == ()
+    assert network.responding(asking, reading) == (answering,)
+    assert network.responding(asking, answering) == ()
     one = TaskKey(*asking, 0)
     assert idle_tasks(network, [one], lambda task: task == one)[one]
