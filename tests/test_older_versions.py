@@ -146,7 +146,7 @@ def test_log_of_an_earlier_release_is_whole_and_read_as_that_release_has_read_it
 def test_plan_of_a_log_of_an_earlier_release_finds_no_reason_not_to_go_on(left: Left) -> None:
     code, shown = left.headwater("plan")
 
-    assert (code, shown.splitlines()[-1]) in [(0, "nothing has changed"), (0, "run goes on from what is committed")]
+    assert (code, shown.splitlines()[-1]) in [(0, "nothing has changed"), (0, "run resumes from what is committed")]
 
 
 @pytest.mark.parametrize("stores", ["kept", "lost"])

@@ -11,7 +11,7 @@ from .tables import size_text, time_text
 
 WORDS = {
     Verdict.NOTHING: "no change",
-    Verdict.COMPATIBLE: "goes on",
+    Verdict.COMPATIBLE: "compatible",
     Verdict.REPLACE: "replace",
     Verdict.ERROR: "error",
 }
@@ -115,7 +115,7 @@ def summary(plan: Plan) -> Iterator[str]:
     if names := named(Verdict.ERROR):
         yield f"run would not start {names}"
     if names := named(Verdict.REPLACE):
-        yield f"run would do more than go on with {names}"
+        yield f"run would do more than resume {names}"
     yield from lacking_room(plan.space)
     if rejected := [change.subject.name for change in plan.seeds if change.verdict is Verdict.ERROR]:
         yield f"seed and build would refuse the seed of {', '.join(rejected)}"
@@ -130,11 +130,11 @@ def _going_on(plan: Plan) -> str:
     if plan.verdict is Verdict.COMPATIBLE:
         # Changed seeds make a plan compatible too, even if no topology has committed anything.
         nothing_committed = new and len(new) == len(plan.applications)
-        return "; ".join(parts if nothing_committed else [*parts, "run goes on from what is committed"])
+        return "; ".join(parts if nothing_committed else [*parts, "run resumes from what is committed"])
     if len(new) < len(plan.applications):
         parts = [f"{parts[0]}, and nothing else has changed" if new else "nothing has changed"]
     waits = any(application.waiting is not None and application.waiting.records for application in plan.applications)
-    return "; ".join([*(parts or ["nothing has changed"]), *(["run takes up what waits"] if waits else [])])
+    return "; ".join([*(parts or ["nothing has changed"]), *(["run reads waiting records"] if waits else [])])
 
 
 def room_text(space: Sequence[Space]) -> str | None:

@@ -71,12 +71,12 @@ def test_changed_step_is_told_with_its_place_and_goes_on_where_that_is_chosen(sh
     assert (shown.exit_code, shown.output.splitlines()[2:]) == (
         0,
         [
-            "└── sales  goes on  topologies/sales.yml:1",
-            "    └── flow wanted  goes on  topologies/sales.yml:8",
+            "└── sales  compatible  topologies/sales.yml:1",
+            "    └── flow wanted  compatible  topologies/sales.yml:8",
             "        its steps changed; they apply from the next record on; existing results stay",
             "        - filter quantity >= 1",
             "        + filter quantity >= 2",
-            "run goes on from what is committed",
+            "run resumes from what is committed",
         ],
     )
 
@@ -113,7 +113,7 @@ def test_change_that_is_computed_again_is_told_with_what_is_read_and_needs_a_dec
     shown = shop.headwater("plan")
 
     lines = [line.strip("│├└─ ") for line in shown.output.splitlines()]
-    assert (shown.exit_code, lines[-1]) == (2, "run would do more than go on with best, sales")
+    assert (shown.exit_code, lines[-1]) == (2, "run would do more than resume best, sales")
     computed, read = lines[lines.index("topology sales  replace  topologies/sales.yml:1") + 1 :][:2]
     assert computed == ("its result is rebuilt; the present one stays until the rebuild has caught up")
     assert read.startswith("reads orders again: 5 records (")
@@ -283,14 +283,14 @@ def test_compile_says_the_plan_in_a_line_once_something_is_committed_and_has_cha
 
     shop.edit("topologies/sales.yml", "quantity >= 1", "quantity >= 2").judge()
     shown = shop.headwater("compile").output
-    assert shown.splitlines()[-1] == "plan: run would do more than go on with best, sales (details: `headwater plan`)"
+    assert shown.splitlines()[-1] == "plan: run would do more than resume best, sales (details: `headwater plan`)"
 
     shop.edit("topologies/sales.yml", "tumbling: 1d", "tumbling: 2d").edit(
         "topologies/best.yml", "sold >= 3", "sold >= 2"
     )
     shop.edit("topologies/best.yml", "  best:", "  good:").judge()
     shown = shop.headwater("compile").output
-    assert "plan: run would do more than go on with best, sales (details: `headwater plan`)" in shown
+    assert "plan: run would do more than resume best, sales (details: `headwater plan`)" in shown
     for command in (["run", "--select", "sales"], ["build", "--select", "sales"]):
         shown = shop.headwater(*command).output
         assert "plan: run would not start sales (details: `headwater plan`)" in shown
@@ -354,11 +354,11 @@ def test_topology_renamed_without_a_word_is_asked_about_and_goes_on_with_one(sho
     assert (shown.exit_code, shown.output.splitlines()[1:]) == (
         0,
         [
-            "├── finest  goes on  topologies/best.yml:1",
-            "│   └── topology finest  goes on  topologies/best.yml:1",
+            "├── finest  compatible  topologies/best.yml:1",
+            "│   └── topology finest  compatible  topologies/best.yml:1",
             "│       it was called best, and resumes from its committed state",
             "└── sales  no change",
-            "run goes on from what is committed",
+            "run resumes from what is committed",
         ],
     )
 

@@ -80,8 +80,8 @@ def test_listener_of_a_plugin_hears_of_each_store_as_the_page_shows_it(app, monk
 
     assert (result.status, result.error) == ("caught_up", None)
     notes = (app.path / "restores.txt").read_text().splitlines()
-    assert len([note for note in notes if " begins at 0 of " in note]) == PARTITIONS
-    assert len([note for note in notes if note.endswith("records more, and runs")]) == PARTITIONS
+    assert len([note for note in notes if " starts at 0 of " in note]) == PARTITIONS
+    assert len([note for note in notes if note.endswith("more records, and runs")]) == PARTITIONS
 
 
 RAISES = """
