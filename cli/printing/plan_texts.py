@@ -118,7 +118,7 @@ def summary(plan: Plan) -> Iterator[str]:
         yield f"run would do more than resume {names}"
     yield from lacking_room(plan.space)
     if rejected := [change.subject.name for change in plan.seeds if change.verdict is Verdict.ERROR]:
-        yield f"seed and build would refuse the seed of {', '.join(rejected)}"
+        yield f"seed and build would reject the seed of {', '.join(rejected)}"
     if plan.verdict.rank <= Verdict.COMPATIBLE.rank and not plan.untyped:
         yield _going_on(plan)
 

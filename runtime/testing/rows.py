@@ -242,7 +242,7 @@ def _check_fields(record: Mapping[str, Any]) -> None:
     if partition is not None and (not isinstance(partition, int) or isinstance(partition, bool) or partition < 0):
         raise UnfitRowError(("partition",), f"{shown(partition)} is no partition")
     if not isinstance(headers, Mapping) or not all(isinstance(value, str) for value in headers.values()):
-        raise UnfitRowError(("headers",), f"{shown(headers)} is not an object of texts", "Write {} if there are none.")
+        raise UnfitRowError(("headers",), f"{shown(headers)} is not an object of texts", "Write {} for no headers.")
 
 
 def _converted(data_type: pa.DataType, path: tuple[str, ...], value: Any) -> Any:

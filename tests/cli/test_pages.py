@@ -46,17 +46,14 @@ UNFINISHED = {
 }
 """Pages with everyday words."""
 UNFINISHED_PACKAGES = {
-    "cli/printing",
     "compiler/checks",
     "compiler/codes.py",
     "runtime/engine",
     "runtime/expressions",
     "runtime/log",
     "runtime/placing",
-    "runtime/query",
     "runtime/records",
     "runtime/state",
-    "runtime/testing",
 }
 """Packages with everyday words in their messages."""
 PACKAGES = sorted(
