@@ -13,7 +13,7 @@ from ..compiler.pipeline import CheckedProject
 from ..compiler.reading.source import without_notes
 from ..errors import HeadwaterError
 from ..runtime.changes.baseline import Manifest
-from ..runtime.changes.found import RefreshRefusedError, check_refresh, refused_from_nothing
+from ..runtime.changes.found import RefreshRefusedError, check_refresh, errors_from_nothing
 from ..runtime.changes.model import Verdict
 from ..runtime.changes.moves import orphans
 from ..runtime.changes.plan import Orphan, Plan, PlanBasis
@@ -85,7 +85,7 @@ class Plans:
         log, planned = self._target.log_to_read(), self._planned(go_on=False)
         chosen = [topology for topology in planned.topologies if topology.application in applications]
         changes = {(change.kind, change.subject) for change in self.plan().changes if change.verdict is Verdict.ERROR}
-        stopped = refused_from_nothing(log, chosen, applications, planned.applications)
+        stopped = errors_from_nothing(log, chosen, applications, planned.applications)
         # What the plan accepts is fixed first by a run of all topologies.
         if rejected := [change for change in stopped if (change.kind, change.subject) in changes]:
             raise RefreshRefusedError(rejected)

@@ -16,7 +16,7 @@ from ..private_files import write_text
 from ..runtime.cluster.spark.cluster import SparkCluster
 from ..runtime.driver.events import Observer, Silent
 from ..runtime.driver.results import RunResults
-from ..runtime.driver.runs import refused, run_topologies
+from ..runtime.driver.runs import failed_start, run_topologies
 from ..runtime.driver.status import RunStatus
 from ..runtime.driver.stopping import stopping
 from ..runtime.ir.topology import ExpressionEngine, Settings
@@ -82,7 +82,7 @@ class Runs:
         topologies = self._code.topologies()
         with reporting_lineage(settings.lineage, topologies, observer, until_caught_up=until_caught_up) as reporting:
             owned = self._files.applications()
-            results = refused(
+            results = failed_start(
                 topologies, settings, self._target.state_dir(), reporting, until_caught_up=until_caught_up, owned=owned
             )
             if results is not None:

@@ -150,12 +150,12 @@ def check_refresh(
     `owned`: the applications of the project's topologies. `restarted`: topics that are seeded again then. Raises
     RefreshRefusedError, LogError.
     """
-    refused = refused_from_nothing(log, topologies, applications, owned)
-    if left := [change for change in refused if change.subject.kind != "topic" or change.subject.name not in restarted]:
+    errors = errors_from_nothing(log, topologies, applications, owned)
+    if left := [change for change in errors if change.subject.kind != "topic" or change.subject.name not in restarted]:
         raise RefreshRefusedError(left)
 
 
-def refused_from_nothing(
+def errors_from_nothing(
     log: PlacedLog, topologies: Sequence[Topology], applications: Collection[str], owned: Collection[str] | None
 ) -> tuple[Change, ...]:
     """The errors of topologies if `applications` had committed nothing."""
@@ -176,7 +176,7 @@ def with_ways_that_help(
     """
     if not any(map(_begins_again, (way for change in changes for way in change.ways))):
         return tuple(changes)
-    stopped = refused_from_nothing(log, group, {topology.application for topology in group}, owned)
+    stopped = errors_from_nothing(log, group, {topology.application for topology in group}, owned)
     helps = all(change.kind == OTHER_WRITER for change in stopped)  # the command is about both writers
     starts = {topic: start for part in group[0].subtopologies for topic, start in part.starts.items()}
     return tuple(replace(change, ways=tuple(_ways(change.ways, starts, helps))) for change in changes)

@@ -189,7 +189,7 @@ class Moves:
         return tuple(move for move in self.ready if move.now == application)
 
     def gives(self, writer: str | None, topic: str) -> bool:
-        """Whether the records of an application in a topic are given up."""
+        """Whether the records of an application in a topic are replaced by those of another one."""
         return writer in self.emptied or any((move.was, move.topic) == (writer, topic) for move in self.ready)
 
 
@@ -201,7 +201,9 @@ def moves_of(
     owned: Collection[str] | None,
     others: Collection[str] = (),
 ) -> Moves:
-    """The topics that change hands. `found`: what has changed about each application. Else see `start_changes`."""
+    """The topics that move to another application. `changes`: application -> its changes. Others: see
+    `start_changes`.
+    """
     named = {topology.application for topology in topologies} | {*others}
     moves = [
         Move(changed.topic, changed.was, topology.application)

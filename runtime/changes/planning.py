@@ -276,7 +276,7 @@ def _compared_application(
     compared = () if before is None else Comparison.of(topology, before, current).changes(consumed=True)
     columns = () if before is None else _columns(topology, before, current)
     names = tuple(renamed_changes(topology, renames))
-    if names:  # its files have changed with its name, and that is told
+    if names:  # its files have changed with its name, which is reported
         compared = tuple(change for change in compared if change.kind != SOMETHING_ELSE)
     idle = former.idle(topology, then, renames)
     for change in (*names, *_other_writers(topology, current, manifest, planned), *compared, *columns, *idle):
@@ -296,7 +296,7 @@ def _with_rebuilds(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[A
     """The plans with the rebuilds of a run, if the topics still have all of their records."""
     by_name = {plan.application: plan for plan in plans}
     own = {topology.application: written_by([topology]) for topology in planned.topologies}
-    refused = {
+    errors = {
         name: [
             change
             for change in plan.changes
@@ -305,15 +305,15 @@ def _with_rebuilds(planned: Planned, plans: Sequence[ApplicationPlan]) -> list[A
         for name, plan in by_name.items()
     }
     recomputed = set()
-    for group in together(planned.topologies, {name for name, changes in refused.items() if changes}):
+    for group in together(planned.topologies, {name for name, changes in errors.items() if changes}):
         names = [topology.application for topology in group]
-        if not all(_is_of(change, own[name]) for name in names for change in refused[name]):
+        if not all(_is_of(change, own[name]) for name in names for change in errors[name]):
             continue
-        onward = all(may_continue(refused[name]) for name in names)
+        onward = all(may_continue(errors[name]) for name in names)
         for topology in group:
             plan = by_name[topology.application]
             changes = (as_rebuilt(change, written_by(group)) for change in plan.changes)
-            changed = bool(refused[topology.application])
+            changed = bool(errors[topology.application])
             made = rebuild_change(topology, changed, may_continue=onward, may_restart=True)
             by_name[topology.application] = replace(plan, changes=(*changes, planned.placed(made)))
             recomputed.add(topology.application)
@@ -420,15 +420,15 @@ def read_again(
     changes = {application.application: application.changes for application in plan.applications}
     group = [topology.application for topology in with_readers(topologies, application)]
     if not any(change.kind == RECOMPUTED for change in changes[application]):
-        refused = (change for name in group for change in changes[name] if change.verdict is Verdict.ERROR)
-        raise StoreNotResetError(application, stores, list(_reasons(list(refused))))
+        errors = (change for name in group for change in changes[name] if change.verdict is Verdict.ERROR)
+        raise StoreNotResetError(application, stores, list(_reasons(list(errors))))
     recomputed = {name: change for name in group for change in changes[name] if change.kind == RECOMPUTED}
     return {name: change.reads_again for name, change in recomputed.items()}
 
 
-def _reasons(refused: Sequence[Change]) -> Iterator[Change]:
+def _reasons(errors: Sequence[Change]) -> Iterator[Change]:
     """The causes for which stores cannot be rebuilt, without the request itself, which the plan has only assumed."""
-    assumed = {way for change in refused if change.kind == RESET for way in change.ways[:1]}
-    for change in refused:
+    assumed = {way for change in errors if change.kind == RESET for way in change.ways[:1]}
+    for change in errors:
         if change.kind != RESET:
             yield replace(change, ways=tuple(way for way in change.ways if way not in assumed))

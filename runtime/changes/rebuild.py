@@ -187,15 +187,15 @@ class _ChangesOfRun:
         if any(name not in run.committed or any(map(self._is_never, changes[name])) for name in names):
             return
         moves = self._moves.within(names)
-        refused = self._refused_from_nothing(group, moves)
+        errors = self._errors_from_nothing(group, moves)
         stopped = [change for change in self._still_read(group, moves) if change.subject.application not in run.others]
         lacking = [change for one in group for change in incomplete(one, run.committed[one.application], names, moves)]
         changed = self._changed.intersection(names)
         asked = [change for name in changed for change in changes[name] if self._asks_for_it(change)]
-        if stopped or refused or lacking:
+        if stopped or errors or lacking:
             for name in changed:
-                why = self._stopped(name, refused.get(name, []), stopped, lacking)
-                changes[name] = with_withdrawal(why, asked)
+                own = self._stopped(name, errors.get(name, []), stopped, lacking)
+                changes[name] = with_withdrawal(own, asked)
             return
         written = written_by(group)
         onward = all(may_continue(changes[name]) for name in changed)
@@ -210,14 +210,14 @@ class _ChangesOfRun:
             changes[name] = with_withdrawal((*evolving, rebuilt), asked)
 
     def _stopped(
-        self, name: str, refused: Sequence[Change], stopped: Iterable[Change], lacking: Iterable[Change]
+        self, name: str, errors: Sequence[Change], stopped: Iterable[Change], lacking: Iterable[Change]
     ) -> tuple[Change, ...]:
-        """The changes of an application that needs a rebuild and cannot have one. `refused`: errors of a start from
+        """The changes of an application that needs a rebuild and cannot have one. `errors`: errors of a start from
         nothing. `stopped`: readers that prevent it. `lacking`: topics with lost records.
         """
         own = self._changes[name]
-        more = [change for change in refused if change not in own]
-        if all(change in refused for change in own if self._asks_for_it(change)):
+        more = [change for change in errors if change not in own]
+        if all(change in errors for change in own if self._asks_for_it(change)):
             return with_real_ways((*own, *more))  # no other change needs a rebuild
         readers = (replace(change, subject=Subject.of_topology(name)) for change in stopped)
         return with_real_ways((*own, *more, *readers, *lacking))
@@ -231,7 +231,7 @@ class _ChangesOfRun:
         """Whether a rebuild does not help: it is a change of the log, or the topology has to catch up first."""
         return change.kind in _NEVER or (self._run.go_on and CATCH_UP in change.ways)
 
-    def _refused_from_nothing(self, group: Sequence[Topology], moves: Moves) -> dict[str, list[Change]]:
+    def _errors_from_nothing(self, group: Sequence[Topology], moves: Moves) -> dict[str, list[Change]]:
         """Application -> errors that would stop it even if it started from nothing, in new places of the log."""
         run = self._run
         now, state = run.log.places(), run.committed[group[0].application]

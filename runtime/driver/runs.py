@@ -152,7 +152,7 @@ def _lasting(run: ApplicationRun, stop: threading.Event, ended: set[str]) -> App
     return result
 
 
-def refused(
+def failed_start(
     topologies: Sequence[Topology],
     settings: Settings,
     state_dir: Path | None,

@@ -93,7 +93,7 @@ def _catalyst(session: SparkSession, package: str, name: str) -> Any:
 
 
 @dataclass(frozen=True)
-class Refused:
+class Rejected:
     """A mistake in an expression. `offset`, `end`: its characters; None if unknown.
 
     `code`: the compiler's diagnostic, by default that of types that do not fit. `further`: the other mistakes.
@@ -104,18 +104,18 @@ class Refused:
     code: str = "HW411"
     hint: str | None = None
     end: int | None = None
-    further: tuple[Refused, ...] = ()
+    further: tuple[Rejected, ...] = ()
 
 
-def together(refusals: Sequence[Refused]) -> Refused | None:
+def together(mistakes: Sequence[Rejected]) -> Rejected | None:
     """Several mistakes of one expression as one, without duplicates, in the order of the text; None without any."""
-    if not refusals:
+    if not mistakes:
         return None
-    first, *others = sorted(dict.fromkeys(refusals), key=lambda refused: (refused.offset or 0, refused.message))
+    first, *others = sorted(dict.fromkeys(mistakes), key=lambda rejected: (rejected.offset or 0, rejected.message))
     return replace(first, further=tuple(others))
 
 
-def of_error(error: Any) -> Refused:
+def of_error(error: Any) -> Rejected:
     """The mistake in Spark's exception."""
     for context in error.getQueryContext():
         try:
@@ -123,8 +123,8 @@ def of_error(error: Any) -> Refused:
         except Exception:  # a context of the DataFrame API has no position in the text
             continue
         if start >= 0:
-            return Refused(first_sentence(error), start, end=end)
-    return Refused(first_sentence(error))
+            return Rejected(first_sentence(error), start, end=end)
+    return Rejected(first_sentence(error))
 
 
 def first_sentence(error: Any) -> str:
@@ -143,7 +143,7 @@ _WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned ti
 _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
-def changing(session: SparkSession, plain: Any, expression: str) -> Refused | None:
+def changing(session: SparkSession, plain: Any, expression: str) -> Rejected | None:
     """The mistake of a resolved expression whose result could differ from run to run; None if it cannot.
 
     Two of Spark's optimizer rules replace times by those of its clock. Applying them shows whether they change
@@ -152,23 +152,23 @@ def changing(session: SparkSession, plain: Any, expression: str) -> Refused | No
     if not special_times_replaced(session, plain).fastEquals(plain):
         match = _TIME.search(expression)
         message = "Spark takes a text here from its own clock, once, when it makes the plan."
-        return Refused(message, match.start() if match else None, "HW417", _WRITE_OUT)
+        return Rejected(message, match.start() if match else None, "HW417", _WRITE_OUT)
     for node in nodes(plain):
         name = kind(node)
         if (name.startswith("Current") and name != "CurrentTimeZone") or name in ("Now", "LocalTimestamp"):
-            return Refused(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
+            return Rejected(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
         if name == "Cast" and type_of(node) == "timestamp" and _is_time_of_day(node.child()):
             start, end = span(node.child()) or (None, None)
             message = "Spark makes a timestamp of a time of day with the date of its own clock."
-            return Refused(message, start, "HW417", _WRITE_OUT, end)
+            return Rejected(message, start, "HW417", _WRITE_OUT, end)
         if name == "FormatString":
             types = [type_of(child) for child in items(node.children())]
             odd = next((type_ for type_ in types if type_ not in _PLAIN and not type_.startswith("decimal")), None)
             if odd is not None:
                 message = f"'format_string' writes a value of type {odd} by its address in memory, or as Java does."
-                return Refused(message, None, "HW406", "Cast it to a string: `hex(x)` of a binary, `to_json(x)`.")
+                return Rejected(message, None, "HW406", "Cast it to a string: `hex(x)` of a binary, `to_json(x)`.")
     if not plain.deterministic():
-        return Refused("The expression is not deterministic.", None, "HW406")
+        return Rejected("The expression is not deterministic.", None, "HW406")
     return None
 
 
@@ -195,7 +195,7 @@ _CONVERSION = re.compile(
 _INSTEAD = re.compile(r"Use `try_\w+`[^.]*\.")
 
 
-def always_failing(plain: Any, expression: str) -> Iterator[Refused]:
+def always_failing(plain: Any, expression: str) -> Iterator[Rejected]:
     """The smallest constant parts that fail, such as `cast('abc' as int)`. `plain`: see `replaced`."""
     left = items(plain.expressions())
     while left:
@@ -236,33 +236,33 @@ def _value(constant: Any) -> Any:
         return None
 
 
-def _failures(constant: Any, expression: str) -> Iterator[Refused]:
+def _failures(constant: Any, expression: str) -> Iterator[Rejected]:
     from pyspark.errors import PySparkException
 
     try:
         constant.eval(None)
     except PySparkException as error:
-        inner = [refused for child in items(constant.children()) for refused in _failures(child, expression)]
+        inner = [rejected for child in items(constant.children()) for rejected in _failures(child, expression)]
         if inner:
             yield from inner
         else:
             yield _failure(constant, expression, error)
 
 
-def _failure(constant: Any, expression: str, error: Any) -> Refused:
+def _failure(constant: Any, expression: str, error: Any) -> Rejected:
     place = span(constant)
     if error.getCondition() == "CAST_INVALID_INPUT" and kind(constant) == "Cast":
         place = span(constant.child()) or place
         text = expression[slice(*place)] if place else constant.child().toString()
         message, hint = uncast(text, type_of(constant))
-        return _refused(message, place, "HW415", hint)
+        return _rejected(message, place, "HW415", hint)
     said = first_sentence(error)
     instead = _INSTEAD.search(said)
     first = re.split(r"(?<=[^.\d])\.\s", said)[0].rstrip(".")
-    return _refused(f"This always fails: {first[:1].lower()}{first[1:]}.", place, "HW415", instead and instead[0])
+    return _rejected(f"This always fails: {first[:1].lower()}{first[1:]}.", place, "HW415", instead and instead[0])
 
 
-def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Refused]:
+def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Rejected]:
     """The implicit casts of strings that are no constants."""
     written = written_cast(session)
     shared = {node.id().toString(): node.child() for node in nodes(plan) if kind(node) == "CommonExpressionDef"}
@@ -284,7 +284,7 @@ def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[
             place = _place(text, around, expression)
             sql = expression[slice(*place)] if place else text.sql()
             message, hint = silent_cast(sql, type_of(text), type_of(cast), added=kind(node) == "Add")
-            yield _refused(message, place, "HW414", hint)
+            yield _rejected(message, place, "HW414", hint)
 
 
 def _place(text: Any, around: Span, expression: str) -> Span:
@@ -296,12 +296,12 @@ def _place(text: Any, around: Span, expression: str) -> Span:
     return match.span() if match else around
 
 
-def _refused(message: str, place: Span, code: str, hint: str | None) -> Refused:
+def _rejected(message: str, place: Span, code: str, hint: str | None) -> Rejected:
     start, end = place or (None, None)
-    return Refused(message, start, code, hint, end)
+    return Rejected(message, start, code, hint, end)
 
 
-def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, first: Refused) -> list[Refused]:
+def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, first: Rejected) -> list[Rejected]:
     """All mistakes of an expression whose types do not fit. `first`: the one that Spark reports."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -316,7 +316,7 @@ def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, fi
     return mistakes
 
 
-def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Refused) -> Iterator[Refused]:
+def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Rejected) -> Iterator[Rejected]:
     from pyspark.errors import PySparkException
 
     for node in nodes(plan):
@@ -329,12 +329,12 @@ def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Refused)
         try:
             relation.selectExpr(expression[start:end])
         except PySparkException as error:
-            refused = of_error(error)
-            if (refused.offset, refused.end) == (0, end - start):  # else the part is no expression by itself
-                yield replace(refused, offset=start, end=end)
+            rejected = of_error(error)
+            if (rejected.offset, rejected.end) == (0, end - start):  # else the part is no expression by itself
+                yield replace(rejected, offset=start, end=end)
 
 
-__all__ = ["Refused", "SparkAnalyzer"]
+__all__ = ["Rejected", "SparkAnalyzer"]
 
 _TOO_COMPLEX = "FAILED_TO_PARSE_TOO_COMPLEX"
 _MISMATCH = "DATATYPE_MISMATCH"
@@ -355,7 +355,7 @@ class SparkAnalyzer:
         """The session, if one was needed."""
         return self._session
 
-    def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Refused]:
+    def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Rejected]:
         """The types of (expression, columns as DDL) as DDL, or their mistakes. Expressions may contain aggregates."""
         if not requests:
             return []
@@ -364,16 +364,16 @@ class SparkAnalyzer:
         return [_analyze(self._session, expression, columns) for expression, columns in requests]
 
 
-def _analyze(session: SparkSession, expression: str, columns: str) -> str | Refused:
+def _analyze(session: SparkSession, expression: str, columns: str) -> str | Rejected:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     relation = session.createDataFrame([], columns or "`_` int")
     try:
-        judged: Any = relation.selectExpr(expression)._jdf
-        analyzed = judged.queryExecution().analyzed()
+        resolved: Any = relation.selectExpr(expression)._jdf
+        analyzed = resolved.queryExecution().analyzed()
         plain = replaced(session, analyzed)
-        refused = changing(session, plain, expression) or together(
+        rejected = changing(session, plain, expression) or together(
             [*always_failing(plain, expression), *silent_casts(session, analyzed, expression)]
         )
     except PySparkException as error:
@@ -387,13 +387,13 @@ def _analyze(session: SparkSession, expression: str, columns: str) -> str | Refu
         thrown: Any = error.java_exception
         if thrown.getClass().getSimpleName() == "StackOverflowError":
             return _too_large()
-        return Refused(f"Spark cannot take it: {sentence(str(thrown.getMessage())).rstrip('.')}.")
-    if refused is not None:
-        return refused
-    type_: str = judged.schema().apply(0).dataType().catalogString()
+        return Rejected(f"Spark cannot take it: {sentence(str(thrown.getMessage())).rstrip('.')}.")
+    if rejected is not None:
+        return rejected
+    type_: str = resolved.schema().apply(0).dataType().catalogString()
     return type_
 
 
-def _too_large() -> Refused:
+def _too_large() -> Rejected:
     message = "The expression is too large, or nested too deeply, for Spark's parser."
-    return Refused(message, None, "HW420", "Compute parts of it in steps before.")
+    return Rejected(message, None, "HW420", "Compute parts of it in steps before.")

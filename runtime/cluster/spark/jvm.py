@@ -27,32 +27,30 @@ from typing import Any
 from ....errors import HeadwaterError
 from ...driver.errors import ClusterEndedError
 
-# Spark's JVM in a process of its own. It takes a second to start, in which this process can do other things.
-#
-# PySpark's own `launch_gateway` starts it and waits. Here both are apart, and `launch_gateway` connects to the JVM as
-# to one that somebody else has started.
+# Spark's JVM takes a second to start, in which this process can do other work. PySpark's own `launch_gateway` starts it
+# and waits. Here the start is separate, and `launch_gateway` connects to the running JVM.
 
 _ARGUMENTS = "PYSPARK_SUBMIT_ARGS"
 """The environment variable with a user's own arguments for the start of the JVM."""
 
 _ANSWER = "_PYSPARK_DRIVER_CONN_INFO_PATH"
-"""The environment variable that tells the JVM where to write its port and its secret."""
+"""The environment variable with the path of the file for the JVM's port and secret."""
 
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
-"""The environment variables that tell PySpark of a JVM that is there."""
+"""The environment variables with the port and the secret of a running JVM, for PySpark."""
 
 _LOOK_SECONDS = 0.02
 
 
 @dataclass(frozen=True)
 class Jvm:
-    """A JVM that was started. `folder`: where it finds its settings, and leaves its answer."""
+    """A started JVM. `folder`: of its settings, and of the file with its port and secret."""
 
     process: subprocess.Popen[bytes]
     folder: Path
 
     def connect(self) -> None:
-        """Wait until it answers, and make it PySpark's. Raises PySparkRuntimeError if it has ended before."""
+        """Wait until it is ready, and connect PySpark to it. Raises PySparkRuntimeError if it has ended."""
         from pyspark import SparkContext
         from pyspark.errors import PySparkRuntimeError
         from pyspark.java_gateway import launch_gateway

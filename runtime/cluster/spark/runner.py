@@ -145,7 +145,7 @@ def _with_arguments(settings: Settings, given: argparse.Namespace) -> Settings:
 
 def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer: Observer) -> RunResults:
     """Start Spark and run the topology on it. Spark is not started if the topology cannot start."""
-    from ...driver.runs import refused, run_topologies
+    from ...driver.runs import failed_start, run_topologies
     from ...driver.stopping import stopping
     from ...observe.lineage import reporting_lineage
     from .cluster import SparkCluster
@@ -154,7 +154,7 @@ def _run(topology: Topology, settings: Settings, until_caught_up: bool, observer
     from .session import start_session
 
     with reporting_lineage(settings.lineage, [topology], observer, until_caught_up=until_caught_up) as watched:
-        results = refused([topology], settings, local_state(settings), watched, until_caught_up=until_caught_up)
+        results = failed_start([topology], settings, local_state(settings), watched, until_caught_up=until_caught_up)
         if results is not None:
             return results
         session = start_session(settings.spark, topology.application)

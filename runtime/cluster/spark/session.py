@@ -337,7 +337,7 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater", begun: Be
     begun = begun or begin_start(profile)
     from pyspark.sql import SparkSession
 
-    # Spark logs every failed query as a page of JSON. The caller reports a failure once, in a sentence.
+    # Spark logs every failed query as a page of JSON. The caller reports a failure in one sentence.
     logging.getLogger("SQLQueryContextLogger").disabled = begun.level == _OFF
     if begun.level == _OFF:
         quiet_py4j()
@@ -363,7 +363,7 @@ def start_session(profile: Mapping[str, Any], name: str = "headwater", begun: Be
 
 @contextmanager
 def _temporary_files_in(directory: Path) -> Iterator[None]:
-    """Make PySpark create its temporary files in this folder while it starts."""
+    """A context in which PySpark creates its temporary files in this folder."""
     before, tempfile.tempdir = tempfile.tempdir, str(directory)
     try:
         yield
@@ -372,7 +372,9 @@ def _temporary_files_in(directory: Path) -> Iterator[None]:
 
 
 def _keep_in(directory: Path, settings: dict[str, str]) -> None:
-    """Make Spark and the JVM's libraries keep temporary files in this folder. If they are killed, files stay behind."""
+    """Set this folder for temporary files of Spark and the JVM's libraries, which leave files behind if they are
+    killed.
+    """
     directory /= "tmp"
     directory.mkdir()
     settings.setdefault("spark.local.dir", str(directory))
@@ -380,13 +382,13 @@ def _keep_in(directory: Path, settings: dict[str, str]) -> None:
         settings.setdefault(name, value)
     options = "spark.driver.extraJavaOptions"
     own = shlex.quote(f"-Djava.io.tmpdir={directory}")
-    settings[options] = f"{own} {settings[options]}"  # the last one wins: the profile's
+    settings[options] = f"{own} {settings[options]}"  # the profile's option is last, and wins
 
 
 def _quiet(settings: Mapping[str, str], directory: Path) -> str:
     """The JVM's options with a log configuration for errors only.
 
-    Spark prints a dozen warnings at its start, none of which helps a user. Errors say why a start failed.
+    Spark prints a dozen warnings at its start, which do not help a user. Errors have the cause of a failed start.
     """
     options = settings.get("spark.driver.extraJavaOptions", "")
     path = directory / "log4j2.properties"

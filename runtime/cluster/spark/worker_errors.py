@@ -21,7 +21,7 @@ _RAISED = re.compile(r"^[A-Za-z_][\w.]*: \S")
 _CRASHED = "Python worker exited unexpectedly"
 """Spark's message for a worker that was killed or crashed."""
 
-_ENDED = re.compile(rf"{_CRASHED} \(crashed\)(?P<told>: *(?:Fatal Python error: (?P<crash>[^\n]+))?)?")
+_ENDED = re.compile(rf"{_CRASHED} \(crashed\)(?P<output>: *(?:Fatal Python error: (?P<crash>[^\n]+))?)?")
 """The message with the output of Python's fault handler, if that was on."""
 
 UNKNOWN_SIGNAL = "unknown signal"
@@ -91,7 +91,7 @@ def crash_of(error: Exception) -> str | None:
     In a session of the user's own Spark may not report it; then it counts as a crash.
     """
     ended = _ENDED.search(str(error))
-    return None if ended is None else ended["crash"] or ("" if ended["told"] else UNKNOWN_SIGNAL)
+    return None if ended is None else ended["crash"] or ("" if ended["output"] else UNKNOWN_SIGNAL)
 
 
 def worker_facts(error: BaseException) -> Facts | None:

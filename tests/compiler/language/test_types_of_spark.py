@@ -198,14 +198,14 @@ def test_text_that_never_casts_is_one_that_spark_cannot_cast(spark_session: Spar
 
 
 def test_all_mistakes_of_an_expression_are_found_in_the_order_of_its_text(spark_session: SparkSession) -> None:
-    from headwater.runtime.cluster.spark.analyzer import Refused, SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import Rejected, SparkAnalyzer
 
     sql = "number = flag and amount > 'lots' and coalesce(word, 0) = tags and tags - 3 > 0"
     columns = "number int, flag boolean, amount double, word string, tags map<string,int>"
 
     (refused,) = SparkAnalyzer({"master": "local[2]"}).analyze([(sql, columns)])
 
-    assert isinstance(refused, Refused)
+    assert isinstance(refused, Rejected)
     assert [(each.code, sql[each.offset : each.end]) for each in (refused, *refused.further)] == [
         ("HW411", "number = flag"),
         ("HW415", "'lots'"),

@@ -10,7 +10,7 @@ import pytest
 from commits import Applications, part, topic, topology
 
 from headwater.runtime.driver.events import ApplicationStopped, Event
-from headwater.runtime.driver.runs import refused
+from headwater.runtime.driver.runs import failed_start
 from headwater.runtime.ir.topology import PluginRef, Settings
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.state.directory import OtherLogError
@@ -54,7 +54,7 @@ def test_run_that_the_log_refuses_ends_before_a_cluster_is_started(
 ) -> None:
     seen = Seen()
     applications.start(LATER)  # it is not among those that would be computed again
-    results = refused([MOVED], settings, Path(settings.state_dir), observer=seen)
+    results = failed_start([MOVED], settings, Path(settings.state_dir), observer=seen)
     assert results is not None
     (result,) = results.applications
     assert (result.status, results.failed) == ("failed", True)
@@ -66,7 +66,7 @@ def test_run_that_the_log_refuses_ends_before_a_cluster_is_started(
 
 def test_run_of_which_one_application_may_start_is_begun(applications: Applications, settings: Settings) -> None:
     for topologies in [OTHER, MOVED], [SALES]:
-        assert refused(topologies, settings, Path(settings.state_dir)) is None
+        assert failed_start(topologies, settings, Path(settings.state_dir)) is None
 
 
 def test_log_that_is_missing_is_refused_before_a_topology_without_state_makes_one(
@@ -78,5 +78,5 @@ def test_log_that_is_missing_is_refused_before_a_topology_without_state_makes_on
     replace(ProcessFile.take(directory, owner), log=applications.log.identity()).write(directory)
     (tmp_path / "log").rename(tmp_path / "moved")
     with pytest.raises(OtherLogError):
-        refused([OTHER, SALES], settings, Path(settings.state_dir))
+        failed_start([OTHER, SALES], settings, Path(settings.state_dir))
     assert not (tmp_path / "log").exists()
