@@ -137,7 +137,7 @@ def test_store_that_nothing_fills_any_more_or_that_has_no_rows_yet_is_refused(sh
     shop.edit(SALES, "totals", "sums").judge()
     gone = shop.headwater(*RESET.split()[1:], "--yes")
     assert "nothing in topology sales fills store totals any more, so its rows cannot be rebuilt" in gone.stderr
-    assert "if it has another name now, say so with `was`" in gone.stderr
+    assert "if it has another name now, declare that with `was`" in gone.stderr
     new = shop.headwater("reset", "sales", "--store", "sums", "--yes")
     assert "store sums of shop-sales has no rows yet: there is nothing to rebuild" in new.stderr
     (shop.root / SALES).write_text(text)
