@@ -1,4 +1,4 @@
-"""Commits in a folder."""
+"""Commits in a directory of a local file system."""
 
 from __future__ import annotations
 
@@ -18,53 +18,53 @@ from ..durable_files import link, make_directory, sync_directory, write_durably
 from ..errors import CommitExistsError, CommitGapError, CommitsMissingError
 from ..log import KEPT_CHECKSUMS
 
-# The checksums of folded commits: 4 bytes a commit, in files of one directory, at places that their numbers give.
+# The checksums of folded commits: 4 bytes for each commit, in files of one directory.
 #
-# A file `<number>.checksums` is of the commits from that number on. An entry is 0 while the commit is there. The file
-# has one byte, less than an entry, once all of its commits were folded so long ago that nobody needs their checksums.
-# An empty one was just made: nothing is folded there.
+# A file `<number>.checksums` has those of the commits from that number on, in order. An entry is 0 while the commit
+# exists. The file is cut to one byte, less than an entry, after all of its commits were folded so long ago that their
+# checksums are not needed any more. An empty file is new: nothing is folded there.
 
 IN_A_FILE = 1_000_000
-"""Commits."""
+"""The number of commits of a file."""
 
 _ENTRY = Struct("<I")
 
 _EMPTIED = 1
-"""Bytes of a file whose checksums are not needed any more."""
+"""The size of a file without needed checksums, in bytes."""
 
 
 class FoldedChecksums:
-    """Those of one application, in the directory of its commits."""
+    """The checksums of an application's folded commits, in the directory of its commits."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def of(self, number: int) -> int | None:
-        """The checksum of a folded commit. None if it was not folded, or too long ago."""
+    def checksum(self, number: int) -> int | None:
+        """The checksum of a folded commit; None if it was not folded, or too long ago."""
         return _unpacked(self._entry(number))
 
     def differ(self, number: int, checksum: int) -> bool:
-        """Whether commit `number` was folded with another checksum, or so long ago that its checksum is not known."""
+        """Whether commit `number` was folded with another checksum, or so long ago that its checksum is unknown."""
         entry = self._entry(number)
         if not entry:
             return entry is not None
         return _unpacked(entry) not in (None, checksum)
 
     def keep(self, directory: int, checksums: Iterable[tuple[int, int]]) -> None:
-        """Keep checksums durably, by number, in ascending order. `directory`: a descriptor of the directory.
+        """Write checksums durably. `checksums`: ascending by number. `directory`: a descriptor of the directory.
 
-        Those that are kept already stay as they are.
+        Existing checksums do not change.
         """
         last = 0
-        for first, some in groupby(checksums, lambda each: _file_of(each[0])):
+        for first, some in groupby(checksums, lambda entry: _file_of(entry[0])):
             handle = os.open(_name(first), os.O_RDWR | os.O_CREAT, FILE, dir_fd=directory)
             try:
                 if not os.fstat(handle).st_size:
                     os.fchmod(handle, FILE)  # whatever the umask has left
                 for number, checksum in some:
-                    at = (number - first) * _ENTRY.size
-                    if _unpacked(os.pread(handle, _ENTRY.size, at)) is None:
-                        os.pwrite(handle, _ENTRY.pack(checksum), at)
+                    start = (number - first) * _ENTRY.size
+                    if _unpacked(os.pread(handle, _ENTRY.size, start)) is None:
+                        os.pwrite(handle, _ENTRY.pack(checksum), start)
                     last = number
                 os.fsync(handle)
             finally:
@@ -73,11 +73,11 @@ class FoldedChecksums:
         self._drop(directory, last - KEPT_CHECKSUMS)
 
     def _drop(self, directory: int, before: int) -> None:
-        """Drop the checksums of commits that all lie before one, file by file."""
+        """Drop files with checksums of commits before one only."""
         for first in range(_file_of(max(before, 0)) - IN_A_FILE, -1, -IN_A_FILE):
             with suppress(FileNotFoundError):
                 if os.stat(_name(first), dir_fd=directory).st_size == _EMPTIED:
-                    return  # and those before it have been, too
+                    return  # earlier files were dropped before
                 handle = os.open(_name(first), os.O_WRONLY, dir_fd=directory)
                 try:
                     os.ftruncate(handle, _EMPTIED)
@@ -85,7 +85,7 @@ class FoldedChecksums:
                     os.close(handle)
 
     def _entry(self, number: int) -> bytes | None:
-        """The entry of a commit: no bytes if it is not needed any more, None without a file."""
+        """The entry of a commit: empty if it is not needed any more, None without a file."""
         first = _file_of(number)
         path = f"{self._directory}/{_name(first)}"
         try:
@@ -97,7 +97,7 @@ class FoldedChecksums:
                 return b""
             return os.pread(handle, _ENTRY.size, (number - first) * _ENTRY.size).ljust(_ENTRY.size, b"\0")
         except OSError as error:
-            error.filename = path  # which the system does not say of a file that is open
+            error.filename = path  # errors of open files have none
             raise
         finally:
             os.close(handle)
@@ -115,15 +115,12 @@ def _unpacked(entry: bytes | None) -> int | None:
     return _ENTRY.unpack(entry)[0] or None if entry else None
 
 
-# Commits as files of one directory of a local file system.
-
-
 class DirectoryCommitStore:
     """Commits as files of one directory: `<number>.json`, `<number>.snapshot`, `<number>.checksums`.
 
-    The exclusive create is `link(2)`: it makes a file that is already whole appear under its name, and fails if the
-    name is taken. File systems without it are refused. `entry`: a file outside of the directory that exists from the
-    first commit on. If it exists without commits, these are lost.
+    The exclusive create is `link(2)`: a complete file appears under its name, or the call fails if the name is taken.
+    File systems without it are an error. `entry`: a file outside of the directory that exists from the first commit on.
+    An entry without commits means that commits were lost.
     """
 
     def __init__(self, application: str, directory: Path, entry: Path | None = None) -> None:
@@ -143,19 +140,18 @@ class DirectoryCommitStore:
             make_directory(self._directory)
         elif not os.path.exists(self.path(number - 1)):
             raise CommitGapError(self.application, number)
-        # The content is on the disk before the name exists, so a commit that can be seen is whole even after a power
-        # failure.
+        # The content is on the disk before the name exists, so a visible commit is complete even after a power failure.
         temporary = self._write(data)
         try:
-            # The link is the same inode. Read here, as the commit may be replaced right after it was linked.
+            # The link has the same inode. Read before, as the commit may be replaced right after the link.
             identity = _identity(temporary)
             link(temporary, Path(self.path(number)))
         except FileExistsError:
             raise CommitExistsError(self.application, number) from None
         finally:
             temporary.unlink()
-        self._refuse_folded(number, data)
-        # Only now is the name durable, and the commit may be reported as made.
+        self._reject_folded(number, data)
+        # Only now the name is durable, and the commit may be reported.
         sync_directory(self._directory)
         if number == 1:
             self.enter()
@@ -169,13 +165,13 @@ class DirectoryCommitStore:
                 data = file.read()
         except FileNotFoundError:
             return None
-        # One of a folded number, whose writer ended before it could take it back, counts for nothing.
+        # A commit with a folded number is void: its writer was killed before it could remove it.
         return None if self._checksums.differ(number, crc32(data)) else data
 
     def identity(self, number: int) -> str | None:
         """See `CommitStore.identity`."""
         try:
-            return _identity(self.path(number))  # no Path: a driver asks it in every round
+            return _identity(self.path(number))  # no Path, because drivers call this in every round
         except FileNotFoundError:
             return None
 
@@ -183,7 +179,7 @@ class DirectoryCommitStore:
     def checksum(self, number: int) -> int | None:
         """See `CommitStore.checksum`."""
         data = self.read(number)
-        return self._checksums.of(number) if data is None else crc32(data)
+        return self._checksums.checksum(number) if data is None else crc32(data)
 
     @raises_machine_errors
     def first(self) -> int:
@@ -196,14 +192,14 @@ class DirectoryCommitStore:
         latest = max(self._numbers(".json"), default=0)
         if latest or not self._has_begun():
             return latest
-        latest = max(self._numbers(".json"), default=0)  # the first commit may have come between the two calls
+        latest = max(self._numbers(".json"), default=0)  # the first commit may appear between the two calls
         if not latest:
             raise CommitsMissingError(self.application, self._directory, self._entry)
         return latest
 
     @raises_machine_errors
     def enter(self) -> None:
-        """Make the entry, durably, if there are commits. Logs of older versions have commits without an entry."""
+        """Create the entry, durably, if there are commits. Logs of older versions have commits without an entry."""
         if self._entry is None or self._entry.exists() or not self.first():
             return
         make_directory(self._entry.parent)
@@ -229,13 +225,13 @@ class DirectoryCommitStore:
     @raises_machine_errors
     def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
         """See `CommitStore.save_snapshot`."""
-        with self._held(number, identity) as directory:
+        with self._directory_with(number, identity) as directory:
             if directory is None:
                 return False
             temporary = self._write(data)
             try:
                 os.replace(temporary.name, _snapshot(number), src_dir_fd=directory, dst_dir_fd=directory)
-            except FileNotFoundError:  # the application was dropped meanwhile: this was written into its successor's
+            except FileNotFoundError:  # the application was dropped meanwhile: the file is in its successor's directory
                 return False
             finally:
                 temporary.unlink(missing_ok=True)
@@ -245,49 +241,50 @@ class DirectoryCommitStore:
     @raises_machine_errors
     def fold(self, before: int, identity: str) -> None:
         """See `CommitStore.fold`."""
-        with self._held(before, identity) as directory:
+        with self._directory_with(before, identity) as directory:
             if directory is None:
                 return
             names = os.listdir(directory)
             commits = sorted(number for number in _numbered(names, ".json") if number < before)
-            self._checksums.keep(directory, _summed(directory, commits))
+            self._checksums.keep(directory, _checksums_of(directory, commits))
             for number in _numbered(names, ".snapshot"):
                 if number < before or _identity_in(directory, number) is None:
                     _remove(directory, _snapshot(number))
-            # From the lowest on: until the end of this, those that are there have no gap.
+            # Lowest first, so that the remaining commits never have a gap.
             for number in commits:
                 _remove(directory, _commit(number))
 
     @raises_machine_errors
     def remove_refused(self) -> None:
-        """Remove commits of folded numbers whose writers were killed before they could take them back."""
+        """Remove commits with folded numbers, of writers that were killed before they could do it."""
         try:
             directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
         except FileNotFoundError:
             return
         try:
-            for number, checksum in _summed(directory, sorted(_numbered(os.listdir(directory), ".json"))):
+            for number, checksum in _checksums_of(directory, sorted(_numbered(os.listdir(directory), ".json"))):
                 if not self._checksums.differ(number, checksum):
                     return
                 _remove(directory, _commit(number))
         finally:
             os.close(directory)
 
-    def _refuse_folded(self, number: int, data: bytes) -> None:
-        """Take back a commit whose number was folded, while this process was suspended before it made the link."""
+    def _reject_folded(self, number: int, data: bytes) -> None:
+        """Remove a commit with a number that was folded while this process was suspended before the link."""
         if self._checksums.differ(number, crc32(data)):
             Path(self.path(number)).unlink(missing_ok=True)
             raise CommitExistsError(self.application, number)
 
     def _has_begun(self) -> bool:
-        """Whether something besides the commits says that there were some."""
+        """Whether the entry or snapshots prove that there were commits."""
         return (self._entry is not None and self._entry.exists()) or bool(self._numbers(".snapshot"))
 
     @contextmanager
-    def _held(self, number: int, identity: str) -> Iterator[int | None]:
-        """The directory, if it has this commit. A full refresh gives it another name, and makes a new one.
+    def _directory_with(self, number: int, identity: str) -> Iterator[int | None]:
+        """A descriptor of the directory, if it has this commit; else None.
 
-        What is done with the descriptor is done in the directory that had the commit, whatever its name is by then.
+        A full refresh renames the directory and creates a new one. All work with the descriptor is done in the
+        directory that had the commit, whatever its name.
         """
         try:
             directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -296,7 +293,7 @@ class DirectoryCommitStore:
             return
         try:
             yield directory if _identity_in(directory, number) == identity else None
-        except OSError as error:  # relative to the descriptor, which nobody else knows
+        except OSError as error:  # its paths are relative to the descriptor
             error.filename = str(self._directory / (error.filename or ""))
             error.filename2 = None
             raise
@@ -339,13 +336,13 @@ def _identity_in(directory: int, number: int) -> str | None:
         return None
 
 
-def _of_stat(found: os.stat_result) -> str:
-    """A file system may reuse an inode for another file, but then the time of the last change differs."""
-    return f"{found.st_ino}-{found.st_mtime_ns}"
+def _of_stat(stat: os.stat_result) -> str:
+    """A file system may reuse an inode for another file, but then the modification time differs."""
+    return f"{stat.st_ino}-{stat.st_mtime_ns}"
 
 
-def _summed(directory: int, commits: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The checksums of these commits, by number; not of those that somebody else has removed."""
+def _checksums_of(directory: int, commits: Iterable[int]) -> Iterator[tuple[int, int]]:
+    """Numbers and checksums of these commits, without those that another process has removed."""
     for number in commits:
         try:
             handle = os.open(_commit(number), os.O_RDONLY, dir_fd=directory)

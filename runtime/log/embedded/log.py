@@ -1,4 +1,4 @@
-"""The log in a folder."""
+"""The log in a directory of a local file system."""
 
 from __future__ import annotations
 
@@ -41,20 +41,19 @@ from ..segments.partitions import write_rewritten, write_segments
 from ..segments.segment import FileRange, Segment
 from .commits import DirectoryCommitStore
 
-# Brings all files of an epoch to the disk at once.
+# Syncs all files of an epoch at once.
 #
-# A disk that is asked for several files at the same time has them all after little more than it takes for one: file
-# systems write their journal once for all of them. Four files with their folders, one after the other, take eight times
-# as long.
+# A disk syncs several files at the same time in little more than the time for one, because file systems write their
+# journal once for all of them. Four files with their folders, one after the other, take eight times as long.
 
 MOST_OPEN = 64
-"""Files that are written and not on the disk yet: more would come near to what a process may have open."""
+"""The greatest number of unsynced files, below the limit of open files of a process."""
 
 AT_ONCE = 16
 
 
 class EmbeddedWriter:
-    """See `Writer`. `root`: of the log."""
+    """See `Writer`. `root`: the log's directory."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -64,7 +63,7 @@ class EmbeddedWriter:
     @classmethod
     @contextmanager
     def under(cls, root: Path) -> Iterator[EmbeddedWriter]:
-        """A writer, whose files are closed at the end."""
+        """A writer that closes its files at the end."""
         writer = cls(root)
         try:
             yield writer
@@ -85,17 +84,17 @@ class EmbeddedWriter:
         if len(self._files) == MOST_OPEN:
             self._sync(self._unsynced_files())
             self._close()
-        return write_segments(self._keep, application, topic, name, table, partitions, lane)
+        return write_segments(self._write_file, application, topic, name, table, partitions, lane)
 
     @raises_machine_errors
     def sync(self) -> None:
         """See `Writer.sync`."""
-        # Nothing lists these files yet, so it does not matter whether a name is on the disk before its content.
+        # No commit lists these files yet, so a name may be on the disk before its content.
         self._sync([*self._unsynced_files(), *(partial(sync_directory, folder) for folder in sorted(self._folders))])
         self._close()
         self._folders.clear()
 
-    def _keep(self, path: str, data: pa.Buffer) -> None:
+    def _write_file(self, path: str, data: pa.Buffer) -> None:
         target = self._root / path
         make_directory(target.parent)
         self._files.append((target, write_new(target, memoryview(data))))
@@ -107,12 +106,12 @@ class EmbeddedWriter:
     def _sync(self, work: list[Callable[[], None]]) -> None:
         if not work:
             return
-        first, *others = work  # this thread takes one of them: a thread takes longer to start than a disk in memory
+        first, *others = work  # this thread does one itself: starting a thread takes longer than a sync in memory
         with timed("fsync"), ThreadPoolExecutor(AT_ONCE) as pool:
-            begun = [pool.submit(each) for each in others]
+            futures = [pool.submit(sync) for sync in others]
             first()
-            for done in begun:
-                done.result()
+            for future in futures:
+                future.result()
 
     def _close(self) -> None:
         for _, file in self._files:
@@ -120,11 +119,8 @@ class EmbeddedWriter:
         self._files.clear()
 
 
-# The file of a log's id in a directory, see `log_id`.
-
-
 def identity_of(root: Path) -> str:
-    """The id of the log in a directory. Empty if there is no log, or one of a version without ids.
+    """The id of the log in a directory; empty without a log, or for a log of a version without ids.
 
     Raises LogFileError, OSError if the directory is a symbolic link to nothing.
     """
@@ -140,7 +136,7 @@ def identity_of(root: Path) -> str:
 
 
 def ensure_identity(root: Path) -> None:
-    """Give the log in a directory an id, unless it has one. If two processes do so at once, the first id stays.
+    """Create the id of the log in a directory, unless it has one. Of two concurrent processes, the first one wins.
 
     Raises LogFileError.
     """
@@ -156,10 +152,10 @@ def ensure_identity(root: Path) -> None:
     sync_directory(root)
 
 
-# Removes what dead processes have left in an embedded log: half-dropped applications, files that were never linked.
+# Leftovers of dead processes: partly dropped applications, files that were never linked.
 
 GRACE_S = 24 * 3600
-"""A temporary file exists for a moment until it is linked. After a day it is certain that its writer is dead."""
+"""A temporary file exists for a moment until it is linked. After a day its writer is certainly dead."""
 
 _DROPPED = re.compile(r"\..+-[0-9a-f]{32}")
 _TEMPORARY = "*.tmp"
@@ -168,7 +164,7 @@ _TEMPORARY = "*.tmp"
 def remove_leftovers(root: Path, now: float | None = None) -> None:
     """Remove leftovers, as far as permissions allow. `now`: seconds since 1970, by default the clock's.
 
-    A dropped application's folder was renamed, and nothing reads it under the new name, so it may go at any time.
+    A dropped application's folder was renamed, and no process reads it under the new name.
     """
     now = time.time() if now is None else now
     for kind in ("commits", "segments", "snapshots"):
@@ -179,7 +175,7 @@ def remove_leftovers(root: Path, now: float | None = None) -> None:
         try:
             if path.stat().st_mtime < now - GRACE_S:
                 path.unlink()
-        except OSError:  # another process has removed it, or we lack the right to
+        except OSError:  # another process has removed it, or permissions do not allow it
             continue
 
 
@@ -187,15 +183,15 @@ def _of_commits(root: Path) -> Iterator[Path]:
     return (root / "commits").glob(f"*/.{_TEMPORARY}")
 
 
-# The log in a directory of a local file system: no server, nothing to install.
-
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 
 
 class EmbeddedLog:
-    """A `Log` under one directory: `commits/<application>/`, `segments/<application>/<topic>/`,
-    `snapshots/<application>/<store>/`, the status of the last run, `status/<application>.json`, and empty files:
-    `applications/<application>` for each that has committed, `paused/<application>` for each that is paused.
+    """A `Log` in one directory, without a server.
+
+    It has `commits/<application>/`, `segments/<application>/<topic>/`, `snapshots/<application>/<store>/`, the status
+    of the last run, `status/<application>.json`, and empty files: `applications/<application>` for each application
+    with commits, `paused/<application>` for each paused one.
     """
 
     def __init__(self, root: str | os.PathLike[str]) -> None:
@@ -255,7 +251,7 @@ class EmbeddedLog:
         lane: int,
     ) -> tuple[Segment, ...]:
         """See `Log.write`."""
-        return write_segments(self._keep, application, topic, name, table, partitions, lane)
+        return write_segments(self._write_file, application, topic, name, table, partitions, lane)
 
     def writer(self) -> AbstractContextManager[EmbeddedWriter]:
         """See `BatchingLog.writer`."""
@@ -266,10 +262,10 @@ class EmbeddedLog:
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
     ) -> tuple[Segment, ...]:
         """See `Log.write_rewritten`."""
-        return write_rewritten(self._keep, application, topic, name, parts)
+        return write_rewritten(self._write_file, application, topic, name, parts)
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        """See `RangeReader.read`: batch by batch, as the file has them."""
+        """See `RangeReader.read`. Reads one batch of the file after another."""
         return fetch(within, start, columns, self._read)
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> EmbeddedLog:  # noqa: ARG002
@@ -302,13 +298,13 @@ class EmbeddedLog:
 
     def files(self, application: str) -> Iterator[LogFile]:
         """See `Log.files`."""
-        paths = [path for kind, each in _FILES.items() for path in (self.root / kind / application).glob(each)]
+        paths = [path for kind, glob in _FILES.items() for path in (self.root / kind / application).glob(glob)]
         for path in sorted(paths):
             try:
-                found = path.stat()
+                stat = path.stat()
             except FileNotFoundError:
                 continue
-            yield LogFile(path.relative_to(self.root).as_posix(), found.st_mtime_ns // 1_000_000, found.st_size)
+            yield LogFile(path.relative_to(self.root).as_posix(), stat.st_mtime_ns // 1_000_000, stat.st_size)
 
     @raises_machine_errors
     def remove(self, path: str) -> None:
@@ -318,18 +314,18 @@ class EmbeddedLog:
     @raises_machine_errors
     def drop(self, application: str) -> None:
         """See `Log.drop`."""
-        # The entry goes first: commits without an entry still count, an entry without commits is an error.
+        # The entry first: commits without an entry are valid, an entry without commits is an error.
         self._entry(application).unlink(missing_ok=True)
         self._status(application).unlink(missing_ok=True)
-        there = [path for kind in ("commits", *_FILES) if (path := self.root / kind / application).exists()]
-        # Renamed first, so that a crash half-way leaves neither a sequence without its beginning nor files whose
-        # names the application will take again.
-        doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in there]
+        existing = [path for kind in ("commits", *_FILES) if (path := self.root / kind / application).exists()]
+        # Renamed first, so that a crash leaves neither commits without the first ones, nor files with names that the
+        # application will use again.
+        doomed = [path.rename(path.with_name(f".{application}-{uuid.uuid4().hex}")) for path in existing]
         for path in doomed:
             sync_directory(path.parent)
-            # Another process may be removing it too, and `remove_leftovers` removes the rest.
+            # Another process may remove it too, and `remove_leftovers` removes the rest.
             shutil.rmtree(path, ignore_errors=True)
-        if not self.commits(application).first():  # somebody who still saw the commits may have made the entry again
+        if not self.commits(application).first():  # a process that still saw the commits may have created it again
             self._entry(application).unlink(missing_ok=True)
 
     @raises_machine_errors
@@ -378,11 +374,11 @@ class EmbeddedLog:
         except FileNotFoundError:
             return None
 
-    def _keep(self, path: str, data: pa.Buffer) -> None:
+    def _write_file(self, path: str, data: pa.Buffer) -> None:
         target = self.root / path
         make_directory(target.parent)
         write_durably(target, memoryview(data))
-        # The file's name must be durable before a commit that lists it is.
+        # The file's name must be durable before a commit lists it.
         sync_directory(target.parent)
 
     def _pause(self, application: str) -> Path:
@@ -396,7 +392,7 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def _read(self, file: FileRange, batch: int) -> memoryview:
-        """The byte ranges of the schema and a batch, one after the other."""
+        """The concatenated bytes of the schema and a batch."""
         ranges = byte_ranges(file, batch)
         data = np.empty(sum(length for _, length in ranges), np.uint8).data
         try:
@@ -404,14 +400,14 @@ class EmbeddedLog:
         except FileNotFoundError:
             raise RangeMissingError(file.path) from None
         try:
-            at = 0
+            read = 0
             for start, length in ranges:
-                # A file that ends early is damaged: it was whole when the commit listed it.
-                if os.preadv(handle, [data[at : at + length]], start) != length:
+                # A shorter file is damaged: it was complete when the commit listed it.
+                if os.preadv(handle, [data[read : read + length]], start) != length:
                     raise CorruptSegmentError(file.path, batch)
-                at += length
+                read += length
         except OSError as error:
-            error.filename = error.filename or str(self.root / file.path)  # `preadv` knows none
+            error.filename = error.filename or str(self.root / file.path)  # errors of `preadv` have none
             raise
         finally:
             os.close(handle)

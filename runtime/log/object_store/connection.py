@@ -1,4 +1,4 @@
-"""Connections to a bucket, and their errors."""
+"""Connections to an object store, and its errors."""
 
 from __future__ import annotations
 
@@ -18,17 +18,14 @@ if TYPE_CHECKING:
     from obstore.store import S3Config
 
 
-# How an object store is reached: the client, made from a log's options, and how long it is waited for.
-
 PATIENCE = timedelta(seconds=20)
-"""For how long a request is tried again during a run, while the store does not answer. An outage of some seconds ends
-no run."""
+"""How long requests of a run are retried while the store does not respond, so that short outages end no run."""
 
 FIRST_PATIENCE = timedelta(seconds=4)
-"""The same for the first requests of a command: an address that was misspelt is told soon."""
+"""How long the first requests of a command are retried, so that a wrong address is reported soon."""
 
 _REQUEST = timedelta(seconds=15)
-"""The most that one try may take. A bigger object is sent in parts, each with a request of its own."""
+"""The timeout of one try. Larger objects are uploaded in parts, each with its own request."""
 
 _CONNECT = timedelta(seconds=3)
 _FIRST_PAUSE, _LONGEST_PAUSE = timedelta(milliseconds=50), timedelta(seconds=1)
@@ -38,8 +35,10 @@ _DEFAULT_REGION = "us-east-1"
 
 @dataclass(frozen=True)
 class Connection:
-    """What a log's options say of its store. Without credentials, the client looks for them itself, as all clients of
-    Amazon do: in the environment (AWS_ACCESS_KEY_ID and so on), then in the role of the container or machine.
+    """The options of a log in an object store.
+
+    Without credentials, the client searches them like all clients of Amazon: in the environment (AWS_ACCESS_KEY_ID and
+    so on), then in the role of the container or machine.
     """
 
     uri: str
@@ -56,33 +55,33 @@ class Connection:
 
     @property
     def prefix(self) -> str:
-        """What the paths of all objects begin with; empty, or without a slash at either end."""
+        """The prefix of all paths; empty, or without a slash at either end."""
         return unquote(urlsplit(self.uri).path).strip("/")
 
     @property
-    def place(self) -> str:
-        """Where the store is, for people."""
+    def location(self) -> str:
+        """Where the store is, for messages."""
         if self.local:
             return "this machine"
         return self.endpoint or f"Amazon S3, region {self.region or _DEFAULT_REGION}"
 
     def client(self, patience: timedelta) -> LocalStore | S3Store:
-        """The client that tries again for so long. One for each process: clients keep their connections open."""
+        """The client that retries for this time. One for each process, as clients keep connections open."""
         return LocalStore() if self.local else _s3(self, patience)
 
 
 @lru_cache(maxsize=16)
-def _s3(of: Connection, patience: timedelta) -> S3Store:
+def _s3(connection: Connection, patience: timedelta) -> S3Store:
     config: S3Config = {}
     for name in ("region", "endpoint", "access_key_id", "secret_access_key", "session_token"):
-        if (value := getattr(of, name)) is not None:
+        if (value := getattr(connection, name)) is not None:
             config[name] = str(value)
     return S3Store(
-        urlsplit(of.uri).netloc,
+        urlsplit(connection.uri).netloc,
         config=config,
         client_options={
-            "allow_http": (of.endpoint or "").startswith("http://"),
-            # A store under load may need that long for one answer, however short the patience is.
+            "allow_http": (connection.endpoint or "").startswith("http://"),
+            # A store under load may need that long for one response, however short the patience is.
             "timeout": min(_REQUEST, max(patience, FIRST_PATIENCE)),
             "connect_timeout": _CONNECT,
         },
@@ -94,7 +93,7 @@ def _s3(of: Connection, patience: timedelta) -> S3Store:
     )
 
 
-# What goes wrong with an object store, each as a sentence with a way out. No credentials are in any of them.
+# Errors of an object store, with hints. None contains credentials.
 
 _PROFILE = "the `log:` of profiles.yml"
 _COMMITTED = "everything that was committed is there"
@@ -111,11 +110,14 @@ _PASSING = frozenset({"InternalError", "OperationAborted", "RequestTimeout", "Se
 _PASSING_STATUS = re.compile("408|409|429|5..")
 
 _CREDENTIAL_SOURCES = re.compile(r"/latest/api/token|/latest/meta-data|169\.254\.170\.|AssumeRoleWithWebIdentity")
-"""Addresses that are asked for credentials when neither the options nor the environment have any."""
+"""Addresses at which the client requests credentials if neither the options nor the environment have any."""
 
 
 class ObjectStoreError(LogError):
-    """An object store refuses, or does not answer. `uri`: of the log. `cause`: what the store or the system said."""
+    """An object store reports an error, or does not respond.
+
+    `uri`: of the log. `cause`: the store's or system's message.
+    """
 
     def __init__(self, uri: str, what: str, cause: str, hint: str | None = None) -> None:
         super().__init__(f"{uri}: {what}" + (f" ({cause})" if cause else ""), hint)
@@ -124,9 +126,9 @@ class ObjectStoreError(LogError):
 
 
 class PassingError(ObjectStoreError):
-    """What may pass by itself lasts for longer than it is waited for.
+    """A temporary error lasts longer than the patience.
 
-    `endpoint`: of the store. `request`: what it was asked for. `seconds`: for how long that was tried.
+    `endpoint`: of the store. `request`: its description. `seconds`: how long it was retried.
     """
 
     def __init__(self, uri: str, endpoint: str, what: str, request: str, seconds: float, cause: str, hint: str) -> None:
@@ -138,7 +140,7 @@ class PassingError(ObjectStoreError):
 
 
 class StoreUnreachableError(PassingError):
-    """The store does not answer."""
+    """The store does not respond."""
 
     def __init__(self, uri: str, endpoint: str, request: str, seconds: float, cause: str) -> None:
         hint = f"look whether it runs and can be reached from here, or correct `endpoint` in {_PROFILE}"
@@ -146,7 +148,7 @@ class StoreUnreachableError(PassingError):
 
 
 class StoreFailingError(PassingError):
-    """The store answers with errors of its own, or asks for fewer requests."""
+    """The store responds with internal errors, or is overloaded."""
 
     def __init__(self, uri: str, endpoint: str, request: str, seconds: float, cause: str) -> None:
         hint = "look at its own log, its load and its free space"
@@ -154,7 +156,7 @@ class StoreFailingError(PassingError):
 
 
 class BucketMissingError(ObjectStoreError):
-    """There is no such bucket."""
+    """The bucket does not exist."""
 
     def __init__(self, uri: str, endpoint: str, cause: str) -> None:
         super().__init__(
@@ -167,7 +169,7 @@ class BucketMissingError(ObjectStoreError):
 
 
 class StoreCredentialsError(ObjectStoreError):
-    """There are no credentials, or the store does not know them."""
+    """Credentials are missing, or the store does not accept them."""
 
     def __init__(self, uri: str, found: bool, cause: str) -> None:
         what = "the object store does not accept the credentials" if found else "there are no credentials"
@@ -182,7 +184,7 @@ class StoreCredentialsError(ObjectStoreError):
 
 
 class StoreDeniedError(ObjectStoreError):
-    """The credentials are known, but do not allow what a log needs."""
+    """The credentials lack permissions that a log needs."""
 
     def __init__(self, uri: str, cause: str) -> None:
         super().__init__(
@@ -194,7 +196,7 @@ class StoreDeniedError(ObjectStoreError):
 
 
 class StoreClockError(ObjectStoreError):
-    """The clock here differs too much from the store's, so requests are refused."""
+    """The clock of this machine differs too much from the store's, so the store rejects requests."""
 
     def __init__(self, uri: str, cause: str) -> None:
         super().__init__(
@@ -210,7 +212,7 @@ class StoreRegionError(ObjectStoreError):
 
 
 class NoConditionalPutError(ObjectStoreError):
-    """The store cannot create an object only if there is none, so two drivers could make the same commit."""
+    """The store has no conditional put, so two drivers could create the same commit."""
 
     def __init__(self, uri: str, cause: str = "") -> None:
         super().__init__(
@@ -222,15 +224,15 @@ class NoConditionalPutError(ObjectStoreError):
         )
 
 
-def told(uri: str, endpoint: str, request: str, seconds: float, error: Exception) -> ObjectStoreError:
-    """An error of the client as a sentence. `request`: what was asked for, `seconds`: for how long."""
+def error_of(uri: str, endpoint: str, request: str, seconds: float, error: Exception) -> ObjectStoreError:
+    """The error for an exception of the client. `request`: its description, `seconds`: how long it was retried."""
     text = str(error)
-    code = _found(r"<Code>(\w+)</Code>", text) or _found(r"^[^\n]*\(code: (\w+)\)", text)
-    status = _found(r"status code: (\d{3})", text)
+    code = _search(r"<Code>(\w+)</Code>", text) or _search(r"^[^\n]*\(code: (\w+)\)", text)
+    status = _search(r"status code: (\d{3})", text)
     said = ": ".join(
-        filter(None, (code or (status and f"status {status}"), _found(r"<Message>([^<]*)</Message>", text)))
+        filter(None, (code or (status and f"status {status}"), _search(r"<Message>([^<]*)</Message>", text)))
     )
-    if missing := _found(r"Generic S3 error: Missing (SecretAccessKey|AccessKeyId)", text):
+    if missing := _search(r"Generic S3 error: Missing (SecretAccessKey|AccessKeyId)", text):
         return StoreCredentialsError(uri, False, f"one of two is missing: {missing}")
     if _CREDENTIAL_SOURCES.search(text.partition("\n")[0]):
         return StoreCredentialsError(uri, False, "")
@@ -255,42 +257,42 @@ def told(uri: str, endpoint: str, request: str, seconds: float, error: Exception
 
 
 def _innermost(text: str) -> str:
-    """What the system said, from the client's description of an error without an answer."""
+    """The system's message, from the client's error for a request without a response."""
     for pattern in (r'message: "([^"]*)"', r'error: "([^"]*)"', r"(timed out|TimedOut)", r'"([^"]*error[^"]*)"'):
         if found := re.findall(pattern, text):
             return "no answer in time" if found[-1] in ("timed out", "TimedOut") else str(found[-1])
     return text.partition("\n")[0].rpartition(" - ")[2]
 
 
-def _found(pattern: str, text: str) -> str | None:
+def _search(pattern: str, text: str) -> str | None:
     match = re.search(pattern, text)
     return match[1] if match else None
 
 
-# For how long a request is tried again while the store does not answer, or answers with errors of its own.
+# Retries while the store does not respond, or responds with internal errors.
 #
-# The client itself tries again after most of these: after a refused connection, an answer that was lost, and the
-# statuses 408, 429 and 5xx. It gives up at once after others that pass as well: a removal or a conditional put that
-# hangs, an answer that ends early, Amazon's 400 RequestTimeout, 409 Conflict, an error of a single object among many to
-# remove. So whoever asks waits here for the rest of the time.
+# The client itself retries after most of these: after a refused connection, a lost response, and the statuses 408, 429
+# and 5xx. It does not after other temporary errors: a removal or a conditional put that hangs, a truncated response,
+# Amazon's 400 RequestTimeout, 409 Conflict, an error of a single object among many to remove. So callers retry here for
+# the rest of the time.
 
 _FIRST_WAIT, _LONGEST_WAIT = 0.05, 1.0
 
 
 @dataclass(frozen=True)
 class Patience:
-    """`silent`: while nobody answers. `failing`: while the store answers with errors of its own."""
+    """How long to retry. `silent`: without responses. `failing`: while the store responds with internal errors."""
 
     silent: timedelta
     failing: timedelta
 
     def begin(self) -> Waiting:
-        """For one request, from now on."""
+        """Start the time of a request."""
         return Waiting(self)
 
 
 class Waiting:
-    """How long a request has been tried."""
+    """The retries of one request."""
 
     def __init__(self, patience: Patience) -> None:
         self._patience = patience
@@ -299,11 +301,11 @@ class Waiting:
 
     @property
     def seconds(self) -> float:
-        """Since the first try."""
+        """The time since the first try."""
         return time.monotonic() - self._begun
 
     def again(self, error: PassingError) -> bool:
-        """Wait a little, and say True, if it may be tried once more after this error."""
+        """Pause and return True if the request may be retried after this error, else return False."""
         silent = isinstance(error, StoreUnreachableError)
         allowed = self._patience.silent if silent else self._patience.failing
         if self.seconds >= allowed.total_seconds():

@@ -1,4 +1,4 @@
-"""The log in an object store: segments, commits and all else as objects under one prefix. Stores stay local."""
+"""The log in an object store: all files of the log are objects under one prefix. Stores stay local."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ObjectStoreLog:
     """A `Log` under one prefix, with the same paths as in a directory, see `docs/log.md`.
 
     `uri`: `s3://bucket/prefix`, or `file:///folder`. For the other options see `Connection`. `look_every`: a duration,
-    how often a driver looks for commits of others; each look is a request for each application.
+    the interval at which a driver polls for commits of others, with a request for each application.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ObjectStoreLog:
         return f"ObjectStoreLog({self.uri!r})"
 
     def check(self) -> None:
-        """See `Log.check`. Raises NoConditionalPutError, and whatever else is wrong, within seconds."""
+        """See `Log.check`. Raises NoConditionalPutError and other errors of the store within seconds."""
         if self._objects.connection.local:
             make_folder(Path("/") / self._objects.connection.prefix)
         first = self._objects.impatient()
@@ -66,7 +66,7 @@ class ObjectStoreLog:
             self.commits(application).enter()
 
     def remove_leftovers(self) -> None:
-        """See `Log.remove_leftovers`: what is left of applications that were fully refreshed, and of checks."""
+        """See `Log.remove_leftovers`. Removes the rest of dropped applications, and of checks."""
         self._remove_ended_eras()
         self._objects.remove_old_checks()
 
@@ -81,7 +81,7 @@ class ObjectStoreLog:
 
     def applications(self) -> list[str]:
         """See `Log.applications`."""
-        entered = {each.path.partition("/")[2] for each in self._objects.below("applications")}
+        entered = {found.path.partition("/")[2] for found in self._objects.below("applications")}
         folders, _ = self._objects.folders("commits")
         return [name for name in folders if name in entered or self.commits(name).first()]
 
@@ -99,16 +99,16 @@ class ObjectStoreLog:
         lane: int,
     ) -> tuple[Segment, ...]:
         """See `Log.write`."""
-        return write_segments(self._keep, application, topic, name, table, partitions, lane)
+        return write_segments(self._write_object, application, topic, name, table, partitions, lane)
 
     def write_rewritten(
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
     ) -> tuple[Segment, ...]:
         """See `Log.write_rewritten`."""
-        return write_rewritten(self._keep, application, topic, name, parts)
+        return write_rewritten(self._write_object, application, topic, name, parts)
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        """See `RangeReader.read`: batch by batch, as the file has them, several with one request."""
+        """See `RangeReader.read`. Reads several batches of the file with one request."""
         return fetch(within, start, columns, BatchesAhead(self._objects))
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangesAhead:
@@ -116,14 +116,14 @@ class ObjectStoreLog:
         return RangesAhead(self._objects, ranges)
 
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
-        """See `Log.save_file`. The file is made in the system's folder for temporary files, and sent from there."""
+        """See `Log.save_file`. The file is created in the system's temporary folder, and uploaded from there."""
         with tempfile.TemporaryDirectory(prefix="headwater-") as folder:
-            made = Path(folder) / "file"
+            file = Path(folder) / "file"
             if self._objects.find(path) is not None:
                 raise FileExistsError(self._objects.uri(path))
-            fill(made)
-            saved = SavedFile(path, *size_and_checksum(made))
-            self._make(path, made)
+            fill(file)
+            saved = SavedFile(path, *size_and_checksum(file))
+            self._make(path, file)
         return saved
 
     def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
@@ -136,9 +136,9 @@ class ObjectStoreLog:
     def files(self, application: str) -> Iterator[LogFile]:
         """See `Log.files`."""
         for kind, suffix in _KINDS.items():
-            for each in sorted(self._objects.below(f"{kind}/{application}"), key=lambda each: each.path):
-                if each.path.endswith(suffix):
-                    yield LogFile(each.path, each.modified, each.size)
+            for found in sorted(self._objects.below(f"{kind}/{application}"), key=lambda found: found.path):
+                if found.path.endswith(suffix):
+                    yield LogFile(found.path, found.modified, found.size)
 
     def remove(self, path: str) -> None:
         """See `Log.remove`."""
@@ -147,25 +147,25 @@ class ObjectStoreLog:
     def drop(self, application: str) -> None:
         """See `Log.drop`.
 
-        The files are listed first. Then a new era begins, which makes all commits void at once. So a process that is
-        suspended in here, and goes on when the application has long begun again, removes nothing of that.
+        Files are listed first. Then a new era starts, which makes all commits void at once. So a process that is
+        suspended in here, and continues after the application has restarted, removes nothing of the new era.
         """
-        # The entry goes first: commits without an entry still count, an entry without commits is an error.
+        # The entry first: commits without an entry are valid, an entry without commits is an error.
         self._objects.remove([entry(application), self._status(application)])
         era = Era.find(self._objects, application)
-        files = [each.path for kind in _KINDS for each in self._objects.below(f"{kind}/{application}")]
+        files = [found.path for kind in _KINDS for found in self._objects.below(f"{kind}/{application}")]
         if not files and era.names <= {BEGUN}:
             return
-        with suppress(ObjectExistsError):  # somebody else has just dropped it, too
+        with suppress(ObjectExistsError):  # another process has just dropped it too
             self._objects.create(era.next, b"")
             remove_ended(self._objects, application, era.number + 1)
             self._objects.remove(files)
-        if not self.commits(application).first():  # somebody who still saw the commits may have made the entry again
+        if not self.commits(application).first():  # a process that still saw the commits may have created it again
             self._objects.remove([entry(application)])
 
     def write_status(self, application: str, status: str) -> None:
         """See `Log.write_status`."""
-        # The driver must not wait long for what only people look at.
+        # The driver must not wait long for a status that is only shown to users.
         self._objects.hurried().put(self._status(application), status.encode())
 
     def read_status(self, application: str) -> str | None:
@@ -183,7 +183,7 @@ class ObjectStoreLog:
         self._objects.remove([self._pause(application)])
 
     def paused_since(self, application: str) -> int | None:
-        """See `Log.paused_since`: the time of the store's clock."""
+        """See `Log.paused_since`. The time is that of the store's clock."""
         found = self._objects.find(self._pause(application))
         return None if found is None else found.modified
 
@@ -193,7 +193,7 @@ class ObjectStoreLog:
     def _status(self, application: str) -> str:
         return f"status/{application}.json"
 
-    def _keep(self, path: str, data: pa.Buffer) -> None:
+    def _write_object(self, path: str, data: pa.Buffer) -> None:
         self._make(path, memoryview(data).cast("B"))
 
     def _make(self, path: str, content: memoryview | Path) -> None:
@@ -203,6 +203,6 @@ class ObjectStoreLog:
             raise FileExistsError(self._objects.uri(path)) from error
 
     def _remove_ended_eras(self) -> None:
-        """Remove what processes have left in eras that ended: the rest of a drop that was killed, late commits."""
+        """Remove the rest of ended eras: of interrupted drops, and late commits."""
         for application in self._objects.folders("commits")[0]:
             remove_ended(self._objects, application, Era.find(self._objects, application).number)

@@ -429,13 +429,13 @@ def test_what_nobody_has_thought_of_in_one_lane_holds_no_other_up(
         app.append(WORDS, [(("a",), (x,), x)])
         app.append(WORDS, [(("a",), (x,), x)], 1)
 
-    def left_of(log: Log, group: Group, stay: Stay) -> Iterator[Part]:
+    def remaining(log: Log, group: Group, stay: Stay) -> Iterator[Part]:
         if group[0].topic == "words" and group[0].partition == 0:
-            yield from islice(parts.left_of(log, group, stay), 1)
+            yield from islice(parts.remaining(log, group, stay), 1)
             raise pa.ArrowInvalid("columns differ")
-        yield from parts.left_of(log, group, stay)
+        yield from parts.remaining(log, group, stay)
 
-    monkeypatch.setattr("headwater.runtime.log.cleaning.cleaner.left_of", left_of)
+    monkeypatch.setattr("headwater.runtime.log.cleaning.cleaner.remaining", remaining)
     state = LogState.load(app.log.commits(SEEDS))
     cleaned, _ = clean_round(Cleaner(app.log, {}, Limits(fan_out=2)), app.log, state)
     (told,) = cleaned.damage

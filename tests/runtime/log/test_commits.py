@@ -169,12 +169,12 @@ def test_checksums_are_kept_for_so_many_commits_and_numbers_stay_taken(store, tm
     few = [1, 2, IN_A_FILE - 1, IN_A_FILE, KEPT_CHECKSUMS + IN_A_FILE - 1, KEPT_CHECKSUMS + IN_A_FILE]
     sums.keep(directory, [(number, number) for number in few[:4]])
     sums.keep(directory, [(2, 99)])
-    assert [sums.of(number) for number in (*few[:4], 3)] == [*few[:4], None]
+    assert [sums.checksum(number) for number in (*few[:4], 3)] == [*few[:4], None]
     sums.keep(directory, [(few[4], 4)])
-    assert [sums.of(number) for number in few] == [*few[:4], 4, None]
+    assert [sums.checksum(number) for number in few] == [*few[:4], 4, None]
     sums.keep(directory, [(few[5], 5)])
     os.close(directory)
-    assert [sums.of(number) for number in few] == [None, None, None, IN_A_FILE, 4, 5]
+    assert [sums.checksum(number) for number in few] == [None, None, None, IN_A_FILE, 4, 5]
     assert [sums.differ(number, 1) for number in (1, IN_A_FILE, IN_A_FILE + 1)] == [True, True, False]
     assert (store.read(1), store.checksum(1)) == (None, None)  # it cannot be told from one that was made too late
 

@@ -21,7 +21,7 @@ import pytest
 from sparse_log import SparseLog
 
 from headwater.runtime.dataclass_json import from_json, to_json
-from headwater.runtime.log.cleaning.compaction import left_of
+from headwater.runtime.log.cleaning.compaction import remaining
 from headwater.runtime.log.commit.descriptions import TopologyDescription
 from headwater.runtime.log.commit.external_records import AppendRecord
 from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, RewriteRecord, TaskCommit
@@ -460,7 +460,7 @@ def test_lane_of_records_with_other_columns_is_merged_into_one_segment(log: Log,
     with_headers = old.append_column("_headers", pa.array(["{}"] * 5))
     state = committed(log, old, new, with_headers, old)
     segments = [each for each in state.segments() if each.rows]
-    (part,) = left_of(log, tuple(segments))
+    (part,) = remaining(log, tuple(segments))
     segment, *_ = log.write_rewritten("a", "t", "m-1", [part.rewritten])
     state.commit(RewriteRecord(0, 0, (replace(segment, topic="t"),)))
     wanted = pa.schema([(f"value.{name}", kind) for name, kind in VALUES.items()])
@@ -475,7 +475,7 @@ def test_lane_of_records_with_other_columns_is_merged_into_one_segment(log: Log,
 def test_records_that_agree_on_no_type_stay_in_segments_of_their_own(log: Log, records: Records) -> None:
     text = records(5, **{"value.v": pa.array(list("abcde"))})
     state = committed(log, records(5), text, text)
-    parts = list(left_of(log, tuple(each for each in state.segments() if each.rows)))
+    parts = list(remaining(log, tuple(each for each in state.segments() if each.rows)))
     assert [part.rewritten.records["value.v"].to_pylist() for part in parts] == [list(range(5)), [*"abcdeabcde"]]
 
 

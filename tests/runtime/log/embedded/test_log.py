@@ -120,4 +120,4 @@ def test_entry_that_another_process_makes_while_the_application_is_dropped_does_
 def test_checksums_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "000000000000.checksums").mkdir()
     with pytest.raises(IsADirectoryError, match=re.escape(str(tmp_path / "000000000000.checksums"))):
-        FoldedChecksums(tmp_path).of(3)
+        FoldedChecksums(tmp_path).checksum(3)
