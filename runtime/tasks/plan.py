@@ -121,7 +121,7 @@ class TaskPlan:
     time_passes: bool = False
     max_bytes: int | None = None
 
-    seldom: ClassVar = ("scheduled", "time_passes")
+    seldom: ClassVar = ("skipped", "trial_records", "scheduled", "time_passes")
 
     @property
     def takes_records(self) -> bool:
