@@ -28,7 +28,7 @@ from .operations.base.context import CheckedTopology, read_by
 from .ordering import topological_order
 from .reading.load import LoadedProject, load_project
 from .target_settings import absolute, settings_of
-from .topology.file_names import check_lengths, check_twins, tells_capitals
+from .topology.file_names import check_case_conflicts, check_lengths, is_case_sensitive
 from .topology.graph import TopologyGraph
 from .topology.sharing_checks import check_shared_stores
 from .topology.subtopologies import build_graph
@@ -118,8 +118,8 @@ def compile_project(
     for name, topology in _whole(loaded, checked, diagnostics).items():
         check_shared_stores(model.topologies[name], topology, f"{model.name}-{name}", diagnostics)
     check_lengths(model, resolution, _whole(loaded, checked, diagnostics), diagnostics)
-    if not diagnostics.has_errors and not all(map(tells_capitals, _folders(loaded))):
-        check_twins(model, resolution, diagnostics)
+    if not diagnostics.has_errors and not all(map(is_case_sensitive, _folders(loaded))):
+        check_case_conflicts(model, resolution, diagnostics)
     whole = _whole(loaded, checked, diagnostics)
     return CheckedProject(loaded, model, checked.topics, whole, diagnostics, checker.left_to_spark, read)
 

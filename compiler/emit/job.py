@@ -16,7 +16,7 @@ from ...runtime.ir.declarations import Declaration, Flow
 from ...runtime.ir.topology import Topology
 from ...runtime.records.types import parse_columns
 from ..entries import columns_ddl
-from ..topology.engines import kept_of_stages
+from ..topology.engines import spark_reasons
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .calls import Declarations, Notes, comment_lines
 from .literals import (
@@ -113,7 +113,7 @@ def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: D
     last = len(part.stages) - 1
     statements = tuple(
         stages.statement(stage, kept, "return " if number == last else "rows = ")
-        for number, (stage, kept) in enumerate(zip(part.stages, kept_of_stages(part), strict=True))
+        for number, (stage, kept) in enumerate(zip(part.stages, spark_reasons(part), strict=True))
     )
     policies: dict[str, Expression] = {
         policy: tuple_of(map(writer.place, places)) for policy, places in part.step_policies.items()

@@ -1,1 +1,1 @@
-"""From checked flows to subtopologies: connects operations, lays them out in stages, describes them."""
+"""From checked flows to subtopologies: connects operations, lays them out in stages, and describes them."""

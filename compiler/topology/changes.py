@@ -1,11 +1,11 @@
-"""Decides which changes a table emits: every change or collapsed ones, with or without the rows that they replace.
+"""Decides which changes a table emits: every change or collapsed ones, with or without the replaced rows.
 
-Collapsed, a key has one change in each epoch. A topic that is written from a table gets these (`emit: per_epoch`).
-Group-bys, joins and `to_stream` see every change, because otherwise results would depend on where epochs end.
+Collapsed changes are one per key and epoch. A topic written from a table gets these (`emit: per_epoch`). Aggregates,
+joins and `to_stream` get every change, because otherwise results would depend on where epochs end.
 
-So a table collapses its own changes only under two conditions. All changes must end in such topics, and no expression
-on the way may fail: an expression that fails for a row that existed for a moment must fail wherever epochs end. If one
-of the conditions does not hold, the sinks collapse.
+A table collapses its changes under two conditions. All changes must end in topics with collapsed changes, and no
+expression on the way may fail: an expression that fails for a row of a moment must fail wherever epochs end. Otherwise
+the sinks collapse the changes.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from dataclasses import dataclass, replace
 from ...runtime.ir.declarations import Emit
 from ..operations.base.operation import EVERY_CHANGE, TableUse
 from .connections import Reading, Writing
-from .operation_graph import Vertex, Wired
+from .operation_graph import GraphOperation, OperationGraph
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Decides for each table of a wired topology."""
+    """Decides the emitted changes of a topology's tables."""
 
-    wired: Wired
+    wired: OperationGraph
 
-    def of(self, edge: int, positive: frozenset[str], deletes: bool) -> tuple[Emit, bool]:
-        """How the table that makes this edge emits, and whether with the rows that are replaced.
+    def emitted(self, edge: int, positive: frozenset[str], deletes: bool) -> tuple[Emit, bool]:
+        """How the table with this output edge emits changes, and whether it also emits the replaced rows.
 
-        `positive`: its value columns that are always above 0. `deletes`: whether its rows can disappear.
+        `positive`: its value columns that are always above 0. `deletes`: its rows can be deleted.
         """
-        uses = list(self._behind(edge, positive))
+        uses = list(self._uses(edge, positive))
         ends = {use.sees for use in uses} - {None}
         safe = ends <= {"per_epoch"} and not any(use.may_fail for use in uses)
         collapsed = safe and self.wired.shapes[edge].emit != "each_update"
@@ -38,49 +38,49 @@ class Changes:
         old = filtered or "repartition" in ends or ("per_epoch" in ends and not collapsed and deletes)
         return ("per_epoch" if collapsed else "each_update"), old
 
-    def _behind(self, edge: int, positive: frozenset[str]) -> Iterator[TableUse]:
-        """How each operation that the edge's changes reach uses them."""
-        for vertex in self.wired.consumers[edge]:
-            if edge in vertex.lookups:
+    def _uses(self, edge: int, positive: frozenset[str]) -> Iterator[TableUse]:
+        """How the operations downstream of an edge use its changes."""
+        for op in self.wired.consumers[edge]:
+            if edge in op.lookups:
                 yield EVERY_CHANGE
                 continue
-            use = vertex.operation.table_use(self.wired.shapes[edge], positive)
+            use = op.operation.table_use(self.wired.shapes[edge], positive)
             yield use
             if use.sees is None:
-                for output in vertex.outputs:
-                    yield from self._behind(output, use.positive)
+                for output in op.outputs:
+                    yield from self._uses(output, use.positive)
 
 
-def with_null_keys(wired: Wired) -> Wired:
-    """The graph in which a sink writes records without a key to a repartition topic if some reader keeps them."""
-    vertices = (
-        replace(vertex, operation=replace(vertex.operation, keep_null_keys=_null_keys_matter(wired, vertex.operation)))
-        if isinstance(vertex.operation, Writing)
-        else vertex
-        for vertex in wired.vertices
+def with_null_keys(wired: OperationGraph) -> OperationGraph:
+    """The graph, with null keys written to repartition topics with a reader that keeps them."""
+    operations = (
+        replace(op, operation=replace(op.operation, keep_null_keys=_null_keys_matter(wired, op.operation)))
+        if isinstance(op.operation, Writing)
+        else op
+        for op in wired.operations
     )
-    return Wired(tuple(vertices), wired.shapes)
+    return OperationGraph(tuple(operations), wired.shapes)
 
 
-def _null_keys_matter(wired: Wired, writing: Writing) -> bool:
-    """Whether some reader of a repartition topic keeps records without a key, as a left join of a stream does."""
+def _null_keys_matter(wired: OperationGraph, writing: Writing) -> bool:
+    """Whether a reader of a repartition topic keeps null keys, as a left join of a stream does."""
     consumers = wired.consumers
-    readers = {v.operation.topic.name: v for v in wired.vertices if isinstance(v.operation, Reading)}
+    readers = {v.operation.topic.name: v for v in wired.operations if isinstance(v.operation, Reading)}
     seen: set[int] = set()
 
-    def keeps(vertex: Vertex) -> bool:
-        # Topics can form a circle.
-        if vertex.number in seen:
+    def keeps(op: GraphOperation) -> bool:
+        # Topics can form a cycle.
+        if op.number in seen:
             return False
-        seen.add(vertex.number)
-        return any(reaches(reader) for edge in vertex.outputs for reader in consumers[edge])
+        seen.add(op.number)
+        return any(reaches(reader) for edge in op.outputs for reader in consumers[edge])
 
-    def reaches(vertex: Vertex) -> bool:
-        operation = vertex.operation
+    def reaches(op: GraphOperation) -> bool:
+        operation = op.operation
         if isinstance(operation, Writing):
             return through(operation)
         if operation.null_keys == "passed":
-            return keeps(vertex)
+            return keeps(op)
         return operation.null_keys == "kept"
 
     def through(sink: Writing) -> bool:

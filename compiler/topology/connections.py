@@ -1,7 +1,6 @@
 """Operations that connect flows: reading and writing topics, forks and merges. The wiring adds them.
 
-They are operations like those of steps. They also decide the columns of a repartition topic, which are those that its
-readers need.
+They also choose the columns of a repartition topic: those needed by its readers.
 """
 
 from __future__ import annotations
@@ -28,8 +27,10 @@ from ..operations.base.site import NOW, Declared, LiveEdge, PythonLayout, Shape,
 
 @dataclass(frozen=True)
 class Reading(PythonOperation):
-    """Reads a topic, with one output for each name in `into`. `rank`: 0 for a table, 1 for a stream. `dead_letter`:
-    where its failed records are kept. `start`: where a new reader begins, None: at the first record.
+    """Reads a topic, with one output per name in `into`.
+
+    `rank`: 0 for a table, 1 for a stream. `dead_letter`: the topic of its failed records. `start`: where a new reader
+    starts; None: at the first record.
     """
 
     topic: Topic
@@ -51,11 +52,10 @@ class Reading(PythonOperation):
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A source."""
         return Description("", (Processor("KSTREAM-SOURCE", "source", topics=(self.topic.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        """A source with the columns that any of its readers needs."""
+        """A source with the columns needed by any of its readers."""
         shape = site.output.shape
         needed = frozenset[str]().union(*(output.needed for output in site.outputs))
         value = tuple(name for name in shape.value if name in needed)
@@ -74,7 +74,7 @@ class Reading(PythonOperation):
 
 @dataclass(frozen=True)
 class GlobalReading(PythonOperation):
-    """Loads a global table. It has no edges, but takes a number among the subtopologies, as in Kafka Streams."""
+    """Loads a global table. It has no edges, but a number among the subtopologies, as in Kafka Streams."""
 
     table: GlobalTable
 
@@ -90,18 +90,18 @@ class GlobalReading(PythonOperation):
         return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A source, and a processor that fills the store."""
+        """A source, and a processor with the store."""
         source = Processor("KSTREAM-SOURCE", "source", topics=(self.table.topic.name,))
         return Description("", (source, Processor("KTABLE-SOURCE", stores=(self.table.store.name,))))
 
     def in_python(self, site: Site) -> PythonLayout:
-        """No task runs it: each client loads the table."""
+        """No operators: every client loads the table, outside of tasks."""
         return PythonLayout((), ())
 
 
 @dataclass(frozen=True)
 class Writing(PythonOperation):
-    """Writes a topic. `keep_null_keys`: whether records without a key go to a repartition topic."""
+    """Writes a topic. `keep_null_keys`: records with a null key are written to a repartition topic."""
 
     topic: Topic
     mode: SinkMode
@@ -111,11 +111,11 @@ class Writing(PythonOperation):
 
     @property
     def null_keys(self) -> NullKeys:
-        """The readers of a repartition topic decide. No other sink needs records without a key."""
+        """The readers of a repartition topic decide. Other sinks drop records with a null key."""
         return "passed" if self.mode == "repartition" else "dropped"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All columns; of a repartition topic those that its readers need (`output`)."""
+        """All columns; of a repartition topic those needed by its readers (`output`)."""
         return output if self.mode == "repartition" else offered
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -123,7 +123,7 @@ class Writing(PythonOperation):
         return EVERY_CHANGE if self.mode == "append" else TableUse(self.mode)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """A sink, after the filter or `toStream` that Kafka Streams has there."""
+        """A sink, behind the filter or `toStream` of Kafka Streams."""
         sink = Processor("KSTREAM-SINK", "sink", topics=(self.topic.name,))
         if self.mode == "repartition":
             role = "KTABLE-FILTER" if of_table else "KSTREAM-FILTER"
@@ -131,7 +131,6 @@ class Writing(PythonOperation):
         return Description("", (Processor("KTABLE-TOSTREAM"), sink) if of_table else (sink,))
 
     def in_python(self, site: Site) -> PythonLayout:
-        """A sink."""
         edge, shape = site.input, site.input.shape
         if self.mode == "repartition":
             columns = {name: type_ for name, type_ in shape.value.items() if name in site.needed}
@@ -144,7 +143,7 @@ class Writing(PythonOperation):
 
 @dataclass(frozen=True)
 class Forking(EitherOperation):
-    """A copy for each reader. Joins that look up rows in it share one copy; each writer has its own."""
+    """Copies rows for several readers. Joins that look up rows share one copy; a sink has its own."""
 
     into: tuple[str, ...]
 
@@ -152,30 +151,30 @@ class Forking(EitherOperation):
     null_keys = "passed"
 
     def engine(self, needed: frozenset[str]) -> Engine:
-        """Where the rows are."""
+        """The engine of the rows."""
         return "either"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """What any reader needs."""
+        """The columns needed by any reader."""
         return output
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """All changes go on, to every reader."""
+        """All changes are passed on to every reader."""
         return TableUse(positive=positive)
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: in Kafka Streams a node can have several successors."""
+        """Nothing: a node of Kafka Streams can have several successors."""
         return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
-        """A fork, if there are several readers left."""
+        """A fork, if several readers are left."""
         if len(self.into) == 1:
             return PythonLayout((), (site.input,))
         edges = tuple(replace(site.input, name=name) for name in self.into)
         return PythonLayout((Fork(site.input.name, self.into, site.at),), edges)
 
     def in_sql(self, site: Site) -> SqlLayout:
-        """A fork, if there are several readers left."""
+        """A fork, if several readers are left."""
         edge = site.input
         if len(self.into) == 1:
             return SqlLayout((), (replace(edge, shape=site.output.shape),))
@@ -186,7 +185,7 @@ class Forking(EitherOperation):
 
 @dataclass(frozen=True)
 class Merging(EitherOperation):
-    """Several edges as one. Edges with other columns get a projection first."""
+    """Merges edges to one. Edges with other columns get a projection first."""
 
     into: str
 
@@ -194,11 +193,11 @@ class Merging(EitherOperation):
     null_keys = "passed"
 
     def engine(self, needed: frozenset[str]) -> Engine:
-        """Where the rows are."""
+        """The engine of the rows."""
         return "either"
 
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The columns read later, of each input."""
+        """The columns read later, from every input."""
         return output
 
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
@@ -211,9 +210,9 @@ class Merging(EitherOperation):
     def in_python(self, site: Site) -> PythonLayout:
         shape = site.output.shape
         value = tuple(name for name in shape.value if name in site.output.needed)
-        cuts = (Select(edge.name, keep=value, at=site.at) for edge in site.inputs if {*edge.value} != {*value})
+        projections = (Select(edge.name, keep=value, at=site.at) for edge in site.inputs if {*edge.value} != {*value})
         merge = Merge(tuple(edge.name for edge in site.inputs), self.into, site.at)
-        return PythonLayout((*cuts, merge), (LiveEdge(self.into, shape, value),))
+        return PythonLayout((*projections, merge), (LiveEdge(self.into, shape, value),))
 
     def in_sql(self, site: Site) -> SqlLayout:
         shape = site.output.shape
@@ -227,7 +226,7 @@ class Merging(EitherOperation):
 
 
 def _repartition_topic(topic: Topic, shape: Shape, declared: Declared) -> Topic:
-    """The topic with only those columns that its readers need."""
+    """The topic with only the columns needed by its readers."""
     if topic.name not in declared.topics:
         declared.topics[topic.name] = replace(topic, value=columns_ddl(shape.value))
     return declared.topics[topic.name]

@@ -1,4 +1,4 @@
-"""A topology as text, and its layout."""
+"""Descriptions of topologies as text and charts, and the layout of subtopologies in stages."""
 
 from __future__ import annotations
 
@@ -14,83 +14,83 @@ from . import graph
 from .changes import Changes
 from .connections import Reading
 from .graph import Needed, ProcessorNode, TopologyGraph
-from .operation_graph import Vertex, Wired
-from .sharing import Group, side_by_side
+from .operation_graph import GraphOperation, OperationGraph
+from .sharing import Group, grouped_order
 
-# Describes a topology: as text in the format of Kafka Streams' `Topology.describe()`, and as a Mermaid chart.
+# Descriptions: text in the format of Kafka Streams' `Topology.describe()`, and a Mermaid chart.
 #
-# Processor names follow Kafka's builder: a role, and a number that counts over the whole topology.
+# Processor names follow Kafka's StreamsBuilder: a role, and a number that counts over the whole topology.
 
-_LONGEST = 100
-"""The most characters shown of a step's text."""
+_MAX_TEXT = 100
+"""The maximal length of a step's text, in characters."""
 
 
-def processor_nodes(wired: Wired) -> dict[int, tuple[ProcessorNode, ...]]:
-    """The processor nodes of each vertex, connected."""
+def processor_nodes(wired: OperationGraph) -> dict[int, tuple[ProcessorNode, ...]]:
+    """The connected processor nodes of each operation, by its number."""
     return _Nodes(wired).run()
 
 
 class _Nodes:
-    def __init__(self, wired: Wired) -> None:
+    def __init__(self, wired: OperationGraph) -> None:
         self._wired = wired
-        self._numbered = 0
+        self._next_number = 0
         self._made: dict[int, list[ProcessorNode]] = {}
         self._end: dict[int, str] = {}
-        """The node behind which each edge begins."""
+        """Edge -> the node that produces it."""
 
     def run(self) -> dict[int, tuple[ProcessorNode, ...]]:
-        for vertex in self._wired.vertices:
-            self._made[vertex.number] = []
-            last = self._vertex(vertex)
-            for number, edge in enumerate(vertex.outputs):
-                self._end[edge] = last[number] if len(last) == len(vertex.outputs) else last[0]
+        for op in self._wired.operations:
+            self._made[op.number] = []
+            last = self._add(op)
+            for number, edge in enumerate(op.outputs):
+                self._end[edge] = last[number] if len(last) == len(op.outputs) else last[0]
         return self._connected()
 
-    def _vertex(self, vertex: Vertex) -> tuple[str, ...]:
-        """Make the nodes of a vertex. Returns the last ones."""
+    def _add(self, op: GraphOperation) -> tuple[str, ...]:
+        """Make the nodes of an operation. Returns the last ones."""
         shapes = self._wired.shapes
-        of_table = bool(vertex.inputs) and shapes[vertex.inputs[0]].is_table
-        operation = vertex.operation
+        of_table = bool(op.inputs) and shapes[op.inputs[0]].is_table
+        operation = op.operation
         both = isinstance(operation, Lookup) and operation.triggered
-        looked_at = (*vertex.inputs, vertex.lookups[0]) if both else vertex.lookups[:1]
-        found = operation.describe(of_table, [shapes[edge] for edge in looked_at])
-        about = _about(vertex, found.text)
-        last = tuple(self._end[edge] for edge in vertex.inputs)
-        if found.keeps:
-            self._keep(vertex, found.keeps)
-        for row in found.inputs:
-            each = zip(row, last, strict=True)
-            last = tuple(self._node(vertex, processor, (before,), about) for processor, before in each)
-        if found.sides:
-            # Kafka's builder gives the merger a number before it does the sides.
-            number, self._numbered = self._numbered, self._numbered + 1
-            ends = [(self._end[edge],) for edge in looked_at]
-            sides = zip(found.sides, ends, strict=True)
-            last = tuple(self._node(vertex, processor, end, about) for processor, end in sides)
-            last = (self._node(vertex, found.chain[0], last, about, number),)
-        for processor in found.chain[len(found.sides) > 0 :]:
-            last = (self._node(vertex, processor, last, about),)
-        return tuple(self._node(vertex, processor, last, about) for processor in found.fan) or last
+        lookups = (*op.inputs, op.lookups[0]) if both else op.lookups[:1]
+        description = operation.describe(of_table, [shapes[edge] for edge in lookups])
+        about = _about(op, description.text)
+        last = tuple(self._end[edge] for edge in op.inputs)
+        if description.keeps:
+            self._keep(op, description.keeps)
+        for row in description.inputs:
+            pairs = zip(row, last, strict=True)
+            last = tuple(self._node(op, processor, (before,), about) for processor, before in pairs)
+        if description.sides:
+            # Kafka's StreamsBuilder numbers the merger before the sides.
+            number, self._next_number = self._next_number, self._next_number + 1
+            ends = [(self._end[edge],) for edge in lookups]
+            sides = zip(description.sides, ends, strict=True)
+            last = tuple(self._node(op, processor, end, about) for processor, end in sides)
+            last = (self._node(op, description.chain[0], last, about, number),)
+        for processor in description.chain[len(description.sides) > 0 :]:
+            last = (self._node(op, processor, last, about),)
+        return tuple(self._node(op, processor, last, about) for processor in description.fan) or last
 
-    def _keep(self, vertex: Vertex, stores: tuple[str, ...]) -> None:
-        """Add the stores to the node behind which the vertex's input begins."""
-        (edge,) = vertex.inputs
+    def _keep(self, op: GraphOperation, stores: tuple[str, ...]) -> None:
+        """Add stores to the node that produces the operation's input."""
+        (edge,) = op.inputs
         for nodes in self._made.values():
-            for place, node in enumerate(nodes):
+            for index, node in enumerate(nodes):
                 if node.name == self._end[edge]:
-                    nodes[place] = replace(node, stores=(*node.stores, *stores))
+                    nodes[index] = replace(node, stores=(*node.stores, *stores))
 
     def _node(
-        self, vertex: Vertex, processor: Processor, before: tuple[str, ...], about: str, number: int | None = None
+        self, op: GraphOperation, processor: Processor, before: tuple[str, ...], about: str, number: int | None = None
     ) -> str:
         if number is None:
-            number, self._numbered = self._numbered, self._numbered + 1
+            number, self._next_number = self._next_number, self._next_number + 1
         name = f"{processor.role}-{number:010d}"
         before = tuple(dict.fromkeys(before))
         node = ProcessorNode(
-            processor.kind, name, processor.topics, processor.stores, before, about=about, at=str(vertex.at)
+            processor.kind, name, processor.topics, processor.stores, before, about=about, at=str(op.at)
         )
-        self._made[vertex.number].append(node)
+        self._made[op.number].append(node)
         return name
 
     def _connected(self) -> dict[int, tuple[ProcessorNode, ...]]:
@@ -105,22 +105,22 @@ class _Nodes:
         }
 
 
-def _about(vertex: Vertex, text: str) -> str:
+def _about(op: GraphOperation, text: str) -> str:
     """`sales: filter quantity >= 1, topologies/sales.yml:13`."""
     text = " ".join(text.split())
-    if len(text) > _LONGEST:
-        text = f"{text[: _LONGEST - 3]}..."
-    return f"{vertex.flow}: {text}{', ' if text and vertex.at else ''}{vertex.at}".rstrip(": ")
+    if len(text) > _MAX_TEXT:
+        text = f"{text[: _MAX_TEXT - 3]}..."
+    return f"{op.flow}: {text}{', ' if text and op.at else ''}{op.at}".rstrip(": ")
 
 
 def describe(topology: TopologyGraph) -> str:
     """The topology in the format of Kafka Streams' `Topology.describe()`.
 
-    After `#`: the node's step and place in the file, and what keeps its expressions with Spark SQL.
+    After `#`: the node's step and its location, and why Spark SQL computes its expressions.
     """
     from .engines import step_engines  # loads Arrow, which `parse` does not need
 
-    kept = {each.at: each.kept for each in step_engines(topology) if each.kept}
+    kept = {step.at: step.kept for step in step_engines(topology) if step.kept}
     parts = {part.number: _subtopology(part.number, part.nodes, kept) for part in topology.subtopologies}
     parts |= {number: _global(number, nodes) for number, nodes in topology.global_nodes.items()}
     return "Topologies:\n " + "".join(f"  {parts[number]}" for number in sorted(parts))
@@ -139,13 +139,13 @@ def _global(number: int, nodes: Sequence[ProcessorNode]) -> str:
 
 
 def _by_size(nodes: Sequence[ProcessorNode]) -> dict[str, ProcessorNode]:
-    """Nodes by name, in Kafka's order: those with more nodes after them first, then by name."""
-    known = {node.name: node for node in nodes}
+    """Nodes by name, in Kafka's order: by the number of nodes downstream, descending, then by name."""
+    by_name = {node.name: node for node in nodes}
     sizes: dict[str, int] = {}
 
     def size(name: str) -> int:
         if name not in sizes:
-            sizes[name] = 1 + sum(size(after) for after in known[name].successors)
+            sizes[name] = 1 + sum(size(after) for after in by_name[name].successors)
         return sizes[name]
 
     return {node.name: node for node in sorted(nodes, key=lambda node: (-size(node.name), node.name))}
@@ -169,7 +169,7 @@ def _names(names: Iterable[str], order: Mapping[str, ProcessorNode]) -> str:
 
 
 def mermaid(topology: TopologyGraph) -> str:
-    """The topology as a Mermaid flowchart: a box for each subtopology; topics and stores by name."""
+    """The topology as a Mermaid flowchart: a box per subtopology, with topics and stores by name."""
     lines = ["flowchart TD"]
     repartition = set(topology.repartition_topics)
     for topic in topology.topics:
@@ -179,10 +179,10 @@ def mermaid(topology: TopologyGraph) -> str:
         lines.append(f'  subgraph {_id("subtopology", str(part.number))}["{part.number}: {part.name}"]')
         lines += [f'    {_id("node", node.name)}["{_label(node)}"]' for node in part.nodes if node.kind == "processor"]
         lines.append("  end")
-    known = {node.name: node for part in topology.subtopologies for node in part.nodes}
-    for node in known.values():
+    nodes = {node.name: node for part in topology.subtopologies for node in part.nodes}
+    for node in nodes.values():
         for after in node.successors:
-            lines.append(f"  {_end(node)} --> {_end(known[after])}")
+            lines.append(f"  {_end(node)} --> {_end(nodes[after])}")
     for table in topology.global_tables:
         lines.append(f'  {_id("topic", table.topic.name)} -.-> {_id("global", table.name)}["{table.name} (global)"]')
     return "\n".join(lines) + "\n"
@@ -201,13 +201,13 @@ def _id(kind: str, name: str) -> str:
     return f"{kind}_" + "".join(c if c.isalnum() else "_" for c in name)
 
 
-# Lays out a subtopology as stages of one pipe: Python operators and SQL steps with physical names.
+# Layout: a subtopology as stages of one pipe, with Python operators and SQL steps with physical names.
 #
-# It goes through the operations stage by stage. For each live edge it keeps the name in the pipe and the value columns
-# that the edge carries at this point. Each operation lays itself out (`Site`).
+# The layout visits the operations stage by stage. For each live edge it keeps the name in the pipe and the value
+# columns at this point. An operation lays itself out (`Site`).
 #
-# When a value column with the name of a key column appears or disappears, the physical name of the key column changes
-# (see `graph`). The runtime finds the new names itself.
+# When a value column with the name of a key column is added or dropped, the physical name of the key column changes
+# (see `graph`). The runtime derives the new names itself.
 
 
 @dataclass
@@ -217,8 +217,8 @@ class Layout:
     `groups`: the processors that share stores.
     """
 
-    wired: Wired
-    part: Sequence[Vertex]
+    wired: OperationGraph
+    part: Sequence[GraphOperation]
     needed: Needed
     stage_numbers: Mapping[int, int]
     changes: Changes
@@ -228,33 +228,33 @@ class Layout:
     _last: dict[int, int] = field(default_factory=dict)
 
     def stages(self) -> tuple[graph.PythonStage | SqlStep, ...]:
-        """The stages, of which the first and the last are Python."""
-        for vertex in self.part:
-            for edge in (*vertex.inputs, *vertex.lookups):
-                self._last[edge] = max(self._last.get(edge, 0), self.stage_numbers[vertex.number])
+        """The stages. The first and the last are Python."""
+        for op in self.part:
+            for edge in (*op.inputs, *op.lookups):
+                self._last[edge] = max(self._last.get(edge, 0), self.stage_numbers[op.number])
         stages: list[graph.PythonStage | SqlStep] = []
-        last = max(self.stage_numbers[vertex.number] for vertex in self.part)
-        # If the last operation is in SQL, an empty Python stage follows: only a Python stage can give the commit row.
+        last = max(self.stage_numbers[op.number] for op in self.part)
+        # If the last operation is in SQL, an empty Python stage follows: only Python stages return the commit row.
         for level in range(last + 1 + last % 2):
-            vertices = [vertex for vertex in self.part if self.stage_numbers[vertex.number] == level]
+            operations = [op for op in self.part if self.stage_numbers[op.number] == level]
             if level % 2 == 0:
-                ordered = side_by_side(_tables_first(vertices), self.groups, self.wired)
+                ordered = grouped_order(_tables_first(operations), self.groups, self.wired)
                 stages.append(self._python(level, ordered))
             else:
-                stages += self._sql(vertices)
+                stages += self._sql(operations)
         return tuple(stages)
 
     def _live(self, level: int) -> dict[int, LiveEdge]:
-        """The edges that are read at `level` or later."""
+        """The edges read at `level` or later."""
         return {number: edge for number, edge in self._edges.items() if self._last.get(number, -1) >= level}
 
-    def _python(self, level: int, vertices: Sequence[Vertex]) -> graph.PythonStage:
+    def _python(self, level: int, operations: Sequence[GraphOperation]) -> graph.PythonStage:
         reads = {edge.name: edge.flow for edge in self._live(level).values()}
         nodes: list[Declaration | SqlStep] = []
-        for vertex in vertices:
-            laid = between(vertex.operation, self._site(vertex))
-            nodes += laid.steps if isinstance(laid, SqlLayout) else laid.nodes
-            self._edges.update(zip(vertex.outputs, laid.edges, strict=True))
+        for op in operations:
+            layout = in_python_stage(op.operation, self._site(op))
+            nodes += layout.steps if isinstance(layout, SqlLayout) else layout.nodes
+            self._edges.update(zip(op.outputs, layout.edges, strict=True))
         for number in self._live(level + 1):
             edge = self._edges[number]
             needed = self.needed[number]
@@ -263,30 +263,29 @@ class Layout:
         yields = {edge.name: edge.flow for edge in self._live(level + 1).values()}
         return graph.PythonStage(tuple(nodes), reads, yields)
 
-    def _sql(self, vertices: Sequence[Vertex]) -> list[SqlStep]:
+    def _sql(self, operations: Sequence[GraphOperation]) -> list[SqlStep]:
         steps: list[SqlStep] = []
-        for vertex in vertices:
-            assert isinstance(vertex.operation, SqlOperation | EitherOperation)
-            laid = vertex.operation.in_sql(self._site(vertex))
-            steps += laid.steps
-            self._edges.update(zip(vertex.outputs, laid.edges, strict=True))
+        for op in operations:
+            assert isinstance(op.operation, SqlOperation | EitherOperation)
+            layout = op.operation.in_sql(self._site(op))
+            steps += layout.steps
+            self._edges.update(zip(op.outputs, layout.edges, strict=True))
         return steps
 
-    def _site(self, vertex: Vertex) -> Site:
-        """What a vertex is given."""
+    def _site(self, op: GraphOperation) -> Site:
         return Site(
-            inputs=tuple(self._edges[number] for number in vertex.inputs),
-            lookups=tuple(self._edges[number] for number in vertex.lookups),
-            needed=self.needed[vertex.inputs[0]] if vertex.inputs else frozenset(),
-            outputs=tuple(Output(self.needed[number], self.wired.shapes[number]) for number in vertex.outputs),
-            at=vertex.at,
+            inputs=tuple(self._edges[number] for number in op.inputs),
+            lookups=tuple(self._edges[number] for number in op.lookups),
+            needed=self.needed[op.inputs[0]] if op.inputs else frozenset(),
+            outputs=tuple(Output(self.needed[number], self.wired.shapes[number]) for number in op.outputs),
+            at=op.at,
             declared=self.declared,
-            changes=partial(self.changes.of, vertex.outputs[0] if vertex.outputs else -1),
+            changes=partial(self.changes.emitted, op.outputs[0] if op.outputs else -1),
         )
 
 
-def between(operation: Operation, site: Site) -> PythonLayout | SqlLayout:
-    """An operation in a Python stage. It has expressions only where it stands between processors that share a store."""
+def in_python_stage(operation: Operation, site: Site) -> PythonLayout | SqlLayout:
+    """The layout of an operation in a Python stage. It is SQL only between processors that share a store."""
     if isinstance(operation, SqlOperation):
         return operation.in_sql(site)
     assert isinstance(operation, PythonOperation | EitherOperation)
@@ -296,14 +295,14 @@ def between(operation: Operation, site: Site) -> PythonLayout | SqlLayout:
     return operation.in_python(site)
 
 
-def _tables_first(vertices: Sequence[Vertex]) -> list[Vertex]:
-    """The vertices of a stage, with the topics of tables read before those of streams.
+def _tables_first(operations: Sequence[GraphOperation]) -> list[GraphOperation]:
+    """The operations of a stage, with sources of tables before sources of streams.
 
-    Of records with equal timestamps those of a table come first; the order of sources is what says so.
+    A task takes records with equal timestamps in the order of the sources, so records of tables come first.
     """
-    ranks = [vertex.operation.rank if isinstance(vertex.operation, Reading) else None for vertex in vertices]
+    ranks = [op.operation.rank if isinstance(op.operation, Reading) else None for op in operations]
     if 1 not in ranks:
-        return list(vertices)
+        return list(operations)
     first = ranks.index(1)
-    tables = [vertex for vertex, rank in zip(vertices[first:], ranks[first:], strict=True) if rank == 0]
-    return [*vertices[:first], *tables, *(vertex for vertex in vertices[first:] if vertex not in tables)]
+    tables = [op for op, rank in zip(operations[first:], ranks[first:], strict=True) if rank == 0]
+    return [*operations[:first], *tables, *(op for op in operations[first:] if op not in tables)]

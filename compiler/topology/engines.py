@@ -1,6 +1,6 @@
-"""Which steps with expressions tasks can compute themselves, and what keeps the others with Spark SQL.
+"""Which steps with expressions tasks can compute themselves, and why Spark SQL computes the others.
 
-It decides nothing: a run with `engine: task` asks the same (`runtime/engine/steps.py`), step by step.
+For information only: a run with `engine: task` decides by the same rules (`runtime/engine/steps.py`).
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ from ...runtime.ir.declarations import Flow
 from .graph import SubtopologyGraph, TopologyGraph
 
 ALONE = "the steps before and behind it stay there, and a task would take one more stage for it"
-"""What keeps a step that tasks could compute, but whose rows are in Spark SQL already."""
+"""The reason for a step that tasks could compute, but whose rows are in Spark SQL already."""
 
 
 @dataclass(frozen=True)
 class StepEngine:
-    """A step with expressions: its `kind` and its place, `file:line`. `kept`: what keeps it with Spark SQL; empty if
-    tasks can compute it.
+    """A step with expressions.
+
+    `kind`: of the SQL step. `at`: `file:line`. `kept`: why Spark SQL computes it; empty if tasks can compute it.
     """
 
     topology: str
@@ -31,33 +32,33 @@ class StepEngine:
 
 
 def step_engines(graph: TopologyGraph) -> tuple[StepEngine, ...]:
-    """The steps of a topology that compute expressions, in their order."""
+    """The steps of a topology with expressions, in their order."""
     return tuple(
         StepEngine(graph.name, step.kind, str(step.at), kept)
         for part in graph.subtopologies
-        for stage, kept in zip(part.stages, kept_of_stages(part), strict=True)
+        for stage, kept in zip(part.stages, spark_reasons(part), strict=True)
         for step in ((stage,) if isinstance(stage, SqlStep) else stage.nodes)
         if isinstance(step, SqlStep) and step.kind not in ("fork", "merge")
     )
 
 
-def kept_of_stages(part: SubtopologyGraph) -> tuple[str, ...]:
-    """What keeps each stage of a subtopology with Spark SQL; empty for Python and for what tasks can compute."""
+def spark_reasons(part: SubtopologyGraph) -> tuple[str, ...]:
+    """For each stage of a subtopology, why Spark SQL computes it; empty for Python, and if tasks can compute it."""
     flows: Flows = {}
-    found: list[str] = []
+    reasons: list[str] = []
     between: list[str] = []
     for stage in part.stages:
         if isinstance(stage, SqlStep):
             behind = behind_sql(stage, flows)
-            between.append(_kept(stage, flows, behind))
+            between.append(_reason(stage, flows, behind))
             flows = behind
         else:
-            found += [*_of_run(between), ""]
+            reasons += [*_with_alone(between), ""]
             between, flows = [], dict(stage.yields)
-    return (*found, *_of_run(between))
+    return (*reasons, *_with_alone(between))
 
 
-def _kept(step: SqlStep, before: dict[str, Flow], behind: dict[str, Flow]) -> str:
+def _reason(step: SqlStep, before: dict[str, Flow], behind: dict[str, Flow]) -> str:
     try:
         operators_of(step, before, behind)
         return ""
@@ -65,7 +66,7 @@ def _kept(step: SqlStep, before: dict[str, Flow], behind: dict[str, Flow]) -> st
         return error.reason
 
 
-def _of_run(kept: list[str]) -> list[str]:
-    """The same for steps between two Python stages, of which each has its own reason."""
-    alone = alone_in_sql([bool(reason) for reason in kept])
-    return [reason or (ALONE if number in alone else "") for number, reason in enumerate(kept)]
+def _with_alone(reasons: list[str]) -> list[str]:
+    """The reasons of the SQL steps between two Python stages, with `ALONE` for steps that stay in SQL without one."""
+    alone = alone_in_sql([bool(reason) for reason in reasons])
+    return [reason or (ALONE if number in alone else "") for number, reason in enumerate(reasons)]

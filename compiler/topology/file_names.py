@@ -1,7 +1,7 @@
-"""Checks that names fit into the file system of a run: logs, stores and generated code have folders of these names.
+"""Checks that names fit into a file system, because logs, stores and generated code have folders of these names.
 
-The log has a folder for each application and topic, and the state directory one for each application and store. Names
-consist of ASCII characters, so that their length is that of a file name in bytes.
+The log has a folder per application and topic, and the state directory a folder per application and store. Names are
+ASCII, so a character of a name is a byte of a file name.
 """
 
 from __future__ import annotations
@@ -18,37 +18,37 @@ from ..reading.source import ScalarNode
 from .graph import TopologyGraph
 from .subtopologies import build_graph
 
-MOST_BYTES = 255
-"""Of a file's name in the file systems of Linux and macOS."""
+MAX_BYTES = 255
+"""The maximal length of a file's name on Linux and macOS."""
 
-MOST_OF_APPLICATION = 215
-"""Of an application's name: a folder that is removed is called `.<application>~<number>-<32 digits>` meanwhile."""
+MAX_APPLICATION_BYTES = 215
+"""The maximal length of an application's name. A folder under removal is `.<application>~<number>-<32 digits>`."""
 
-MOST_OF_STORE = 220
-"""Of a store's name: a copy that is being made has a dot before it, and a word and a number behind."""
+MAX_STORE_BYTES = 220
+"""The maximal length of a store's name. An unfinished copy has a dot before it, and a word and a number behind."""
 
-_LONGEST_OWN = 2 * 200 + len("--repartition")
-"""What the name of a topic may add to that of its application: of a flow and of a step."""
+_MAX_TOPIC_SUFFIX = 2 * 200 + len("--repartition")
+"""The maximal length of the part of a repartition topic's name behind the application: of flow and step."""
 
 
 def check_lengths(
     model: ProjectModel, resolution: Resolution, whole: Mapping[str, CheckedTopology], diagnostics: Diagnostics
 ) -> None:
-    """Report names that would be too long for a file: of applications, their own topics, and their stores."""
+    """Report names that are too long for a file: of applications, their repartition topics, changelogs and stores."""
     for topology in model.topologies.values():
         application = f"{model.name}-{topology.name.text}"
-        if len(application) > MOST_OF_APPLICATION:
+        if len(application) > MAX_APPLICATION_BYTES:
             length = len(application)
-            what = f"The topology's application, '<project>-<topology>', would have a name of {length} characters"
+            what = f"The name of the topology's application, '<project>-<topology>', has {length} characters"
             hint = "Give the topology, or the project in headwater.yml, a shorter name."
-            _report(topology.name, what, MOST_OF_APPLICATION, hint, diagnostics)
-        elif topology.name.text in whole and len(application) + _LONGEST_OWN > MOST_BYTES:
+            _report(topology.name, what, MAX_APPLICATION_BYTES, hint, diagnostics)
+        elif topology.name.text in whole and len(application) + _MAX_TOPIC_SUFFIX > MAX_BYTES:
             _check_own(topology, build_graph(model, topology, whole[topology.name.text]), diagnostics)
     for name, letters in resolution.letters.items():
-        if len(name) > MOST_BYTES:
-            what = f"The topic of dead letters of '{letters.topic}' would have a name of {len(name)} characters"
+        if len(name) > MAX_BYTES:
+            what = f"The name of the topic of dead letters of '{letters.topic}' has {len(name)} characters"
             hint = "Give the topic or the topology a shorter name."
-            _report(model.topologies[letters.topology].name, what, MOST_BYTES, hint, diagnostics)
+            _report(model.topologies[letters.topology].name, what, MAX_BYTES, hint, diagnostics)
 
 
 def _check_own(topology: TopologyModel, graph: TopologyGraph, diagnostics: Diagnostics) -> None:
@@ -56,55 +56,53 @@ def _check_own(topology: TopologyModel, graph: TopologyGraph, diagnostics: Diagn
         declared = topology.stores.get(store.name)
         at = topology.name if declared is None else declared.name
         changelog = len(f"{graph.application}-{store.name}-changelog") if store.changelog else 0
-        if len(store.name) > MOST_OF_STORE:
-            what = f"The store '{store.name}' has a name of {len(store.name)} characters"
-            _report(at, what, MOST_OF_STORE, "Give it a shorter name.", diagnostics)
-        elif changelog > MOST_BYTES:
-            what = f"The changelog of the store '{store.name}' would have a name of {changelog} characters"
+        if len(store.name) > MAX_STORE_BYTES:
+            what = f"The name of the store '{store.name}' has {len(store.name)} characters"
+            _report(at, what, MAX_STORE_BYTES, "Give it a shorter name.", diagnostics)
+        elif changelog > MAX_BYTES:
+            what = f"The name of the changelog of the store '{store.name}' has {changelog} characters"
             hint = "Give the store, the topology or the project a shorter name."
-            _report(at, what, MOST_BYTES, hint, diagnostics)
+            _report(at, what, MAX_BYTES, hint, diagnostics)
     for name in graph.repartition_topics:
-        if len(name) > MOST_BYTES:
-            what = f"The repartition topic '{name}' would have a name of {len(name)} characters"
+        if len(name) > MAX_BYTES:
+            what = f"The name of the repartition topic '{name}' has {len(name)} characters"
             hint = "Give the flow, the step, the topology or the project a shorter name."
-            _report(topology.name, what, MOST_BYTES, hint, diagnostics)
+            _report(topology.name, what, MAX_BYTES, hint, diagnostics)
 
 
-def _report(at: ScalarNode, what: str, most: int, hint: str, diagnostics: Diagnostics) -> None:
-    message = f"{what}; it becomes the name of a folder, which has at most {most}."
+def _report(at: ScalarNode, what: str, limit: int, hint: str, diagnostics: Diagnostics) -> None:
+    message = f"{what}; it becomes the name of a folder, which may have at most {limit}."
     diagnostics.add("HW039", at.position, message, hint)
 
 
-def check_twins(model: ProjectModel, resolution: Resolution, diagnostics: Diagnostics) -> None:
-    """Report names that differ in capitals only: on a file system that does not tell them apart, what one of them
-    writes would be the other's.
-    """
+def check_case_conflicts(model: ProjectModel, resolution: Resolution, diagnostics: Diagnostics) -> None:
+    """Report names that differ only in case. In a case-insensitive file system they would have the same folder."""
     written = {name: model.topologies[topology].flows[flow].to for name, (topology, flow) in resolution.written.items()}
     topics = [*(topic.name for topic in model.topics.values()), *(name for name in written.values() if name)]
-    _report_twins("topics", topics, diagnostics)
-    _report_twins("topologies", (topology.name for topology in model.topologies.values()), diagnostics)
+    _report_case_conflicts("topics", topics, diagnostics)
+    _report_case_conflicts("topologies", (topology.name for topology in model.topologies.values()), diagnostics)
     for topology in model.topologies.values():
         stores = [*(store.name for store in topology.stores.values()), *(t.name for t in topology.tables.values())]
-        _report_twins("stores or tables", stores, diagnostics)
+        _report_case_conflicts("stores or tables", stores, diagnostics)
 
 
-def _report_twins(what: str, names: Iterable[ScalarNode], diagnostics: Diagnostics) -> None:
-    known: dict[str, ScalarNode] = {}
+def _report_case_conflicts(what: str, names: Iterable[ScalarNode], diagnostics: Diagnostics) -> None:
+    firsts: dict[str, ScalarNode] = {}
     for name in names:
-        first = known.setdefault(name.text.lower(), name)
+        first = firsts.setdefault(name.text.lower(), name)
         if first.text != name.text:
             message = (
-                f"The {what} '{first.text}' and '{name.text}' differ in capitals only, and the file system of this "
-                "project does not tell them apart."
+                f"The {what} '{first.text}' and '{name.text}' differ only in case, and the file system of this "
+                "project is not case-sensitive."
             )
             diagnostics.add("HW039", name.position, message, "Rename one of them.")
 
 
-def tells_capitals(folder: Path) -> bool:
-    """Whether the file system of a folder, or of the nearest one above that is there, tells capitals from others."""
+def is_case_sensitive(folder: Path) -> bool:
+    """Whether the file system of a folder, or of its nearest existing parent, is case-sensitive."""
     for path in _existing(folder):
         swapped = path.name.swapcase()
-        if swapped != path.name:  # unlike that of the root, which is empty
+        if swapped != path.name:  # the root has an empty name
             other = path.with_name(swapped)
             try:
                 return other.is_symlink() or not os.path.samefile(path, other)

@@ -1,4 +1,4 @@
-"""The graph of a topology."""
+"""The graph of a topology: the input of the code emitter."""
 
 from __future__ import annotations
 
@@ -14,32 +14,28 @@ from ..operations.base.operation import Lookup
 from ..operations.base.site import NOW
 from ..operations.parts.joins import ResponseJoin
 from .connections import Reading, Writing
-from .operation_graph import Vertex, Wired
+from .operation_graph import GraphOperation, OperationGraph
 
-# The input of the code emitter: a checked topology, cut into subtopologies and laid out in stages.
-#
-# These classes have the structure of `job.py` as data, and templates only print it. All choices have been made: which
-# engine runs a step, which columns travel, where repartition topics are. Topics, stores, windows and the operators of a
-# Python stage are the runtime's own declarations (`runtime/ir/declarations.py`). A node is printed as
-# `<class name>(<fields that differ from the default>)`.
+# A checked topology, cut into subtopologies and laid out in stages. These classes have the structure of `job.py`, and
+# templates only print it: the engine of a step, the columns of an edge and the repartition topics are already chosen.
+# Topics, stores, windows and operators are declarations of the runtime (`runtime/ir/declarations.py`). An operator is
+# printed as `<class name>(<fields that differ from the default>)`.
 #
 # **Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
-# stage, SQL steps, ..., Python stage (writes). An edge has the name of a flow or table and keeps it through the steps:
-# a
-# step on flow `late` reads edge `late` and yields edge `late`.
+# stage, SQL steps, ..., Python stage (writes). An edge has the name of a flow or table, and keeps it: a step on flow
+# `late` reads edge `late` and yields edge `late`.
 #
-# **Physical names.** The physical name of a value column is its own name. That of a key column is its name, or
-# `key.<name>` while the edge has a value column of that name. Operators and SQL read physical names; what a step makes
-# or
-# keeps has its own name.
+# **Physical names.** The physical name of a value column is its own name. The physical name of a key column is its
+# name, or `key.<name>` while the edge has a value column with that name. Operators and SQL read physical names, and
+# write columns under their own names.
 
 
 @dataclass(frozen=True)
 class PythonStage:
     """Operators that run one after another in one `mapInArrow`.
 
-    A step in SQL among them stands between processors that share a store. `reads`: edges that come from SQL (empty in
-    stage 0). `yields`: edges that go on to SQL (empty in the last stage).
+    SQL steps among them are between processors that share a store. `reads`: edges from SQL (empty in stage 0).
+    `yields`: edges to SQL (empty in the last stage).
     """
 
     nodes: tuple[Declaration | SqlStep, ...]
@@ -49,9 +45,9 @@ class PythonStage:
 
 @dataclass(frozen=True)
 class ProcessorNode:
-    """A node as `Topology.describe()` of Kafka Streams shows it. `topics`: of sources and sinks.
+    """A node in the format of Kafka Streams' `Topology.describe()`.
 
-    `about`: its flow or table, the text of the step, and its place; `at`: the place alone.
+    `topics`: of sources and sinks. `at`: the step's `file:line`. `about`: its flow or table, its text, and `at`.
     """
 
     kind: Literal["source", "processor", "sink"]
@@ -68,8 +64,8 @@ class ProcessorNode:
 class SubtopologyGraph:
     """A connected part of a topology: one function in `job.py` and `partitions` tasks.
 
-    `name`: that of its first flow or table, stable while that flow stays. `function`: the name as a Python identifier.
-    `step_policies`: what flows say by `on_error`, and the places of their steps.
+    `name`: the name of its first flow or table. `function`: the name as a Python identifier. `step_policies`: policies
+    of flows (`on_error`), with the locations of their steps.
     """
 
     number: int
@@ -87,7 +83,7 @@ class SubtopologyGraph:
 
 @dataclass(frozen=True)
 class Note:
-    """What the YAML says of a flow or table, from line `line` to the next one's."""
+    """The description of a flow or table in the YAML, which begins in `line`."""
 
     name: str
     line: int
@@ -96,11 +92,11 @@ class Note:
 
 @dataclass(frozen=True, repr=False)
 class TopologyGraph:
-    """One application. `topics`: all that it reads and writes, including repartition topics.
+    """One application.
 
-    `file`: the YAML file, relative to the project. `global_nodes`: the source and the processor of each global table by
-    its number. A global table takes a number among the subtopologies, as in Kafka Streams, but has no tasks. `was`:
-    see `runtime.topology.Topology`.
+    `topics`: the topics it reads and writes, including repartition topics. `file`: the YAML file, relative to the
+    project. `global_nodes`: the source and the processor of a global table by its number. A global table has a number
+    among the subtopologies, as in Kafka Streams, but no tasks. `was`: see `runtime.ir.topology.Topology`.
     """
 
     project: str
@@ -125,46 +121,47 @@ class TopologyGraph:
 
     @property
     def udfs(self) -> tuple[Udf, ...]:
-        """The Python functions that its expressions call, in the order of their first calls."""
+        """The Python functions called in expressions, in the order of their first calls."""
         stages = (stage for part in self.subtopologies for stage in part.stages if isinstance(stage, PythonStage))
         calls = (node.udf for stage in stages for node in stage.nodes if isinstance(node, Call))
         return tuple({udf.name: udf for udf in calls}.values())
 
     @property
     def application(self) -> str:
-        """The application's id."""
+        """The application's id: `<project>-<topology>`."""
         return f"{self.project}-{self.name}"
 
 
-# Finds the columns that must travel: only those that a later step reads, all the way back to the topics.
+# Live columns: only those that a later step reads are read from topics and kept on edges.
 #
-# All key columns travel. `NOW`, the epoch's planned time, is added by the Python stage before the step that needs it.
+# All key columns are kept. The Python stage before a step that needs `NOW`, the planned time of the epoch, adds it.
 
 Needed = dict[int, frozenset[str]]
+"""Edge -> the needed value columns."""
 
 
-def live_columns(wired: Wired) -> Needed:
-    """For each edge, the value columns that are read later."""
+def live_columns(wired: OperationGraph) -> Needed:
+    """The value columns of each edge that are read later."""
     needed: dict[int, frozenset[str]] = dict.fromkeys(wired.shapes, frozenset())
     topics: dict[str, frozenset[str]] = {}
-    """What the readers of each repartition topic need."""
-    # From the end, so that the readers of an edge, or of a repartition topic, come before its writer.
-    for vertex in reversed(wired.vertices):
-        operation = vertex.operation
-        output = _needed_behind(vertex, needed, topics)
+    """Repartition topic -> the columns needed by its readers."""
+    # From the end, because the readers of an edge or repartition topic come after its writer.
+    for op in reversed(wired.operations):
+        operation = op.operation
+        output = _needed_behind(op, needed, topics)
         if isinstance(operation, Reading) and operation.repartition:
             topics[operation.topic.name] = topics.get(operation.topic.name, frozenset()) | (output - {NOW})
-        for edge in vertex.inputs:
+        for edge in op.inputs:
             needed[edge] |= operation.needs(output, frozenset(wired.shapes[edge].value))
         if isinstance(operation, Lookup | ResponseJoin):
-            # Of the others only the order of their changes is read.
-            for edge in vertex.lookups[:1]:
+            # Further lookups are read only for the order of their changes.
+            for edge in op.lookups[:1]:
                 needed[edge] |= operation.needs_of_table(output)
     return needed
 
 
-def _needed_behind(vertex: Vertex, needed: Needed, topics: dict[str, frozenset[str]]) -> frozenset[str]:
-    """The needed columns of an operation's outputs; for a repartition topic, those that its readers need."""
-    if isinstance(vertex.operation, Writing):
-        return topics.get(vertex.operation.topic.name, frozenset())
-    return frozenset().union(*(needed[edge] for edge in vertex.outputs))
+def _needed_behind(op: GraphOperation, needed: Needed, topics: dict[str, frozenset[str]]) -> frozenset[str]:
+    """The needed columns of an operation's outputs; for the sink of a repartition topic, those of its readers."""
+    if isinstance(op.operation, Writing):
+        return topics.get(op.operation.topic.name, frozenset())
+    return frozenset().union(*(needed[edge] for edge in op.outputs))

@@ -1,4 +1,4 @@
-"""The graph of operations, and the names of its edges."""
+"""A topology as a graph of operations, before its layout, and the names of its edges."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from ..operations.base.site import Shape
 from ..operations.process import Processing
 from .connections import Forking, GlobalReading, Reading, Writing
 
-# A topology as a graph of vertices and edges, before it is laid out.
-#
-# Vertices are the operations of all flows and the connections between flows: reading and writing topics, forks, merges.
-# Each edge has one producer and one consumer. Joins that only look up rows in it (`lookups`) come on top.
+# The graph has the operations of all flows and the connections between flows: reading and writing topics, forks and
+# merges. An edge has one producer and one consumer, besides joins that only look up rows in it (`lookups`).
 
 
 @dataclass(frozen=True)
-class Vertex:
-    """One operation in the graph. `flow`: the flow or table to which it belongs. `lookups`: table edges of a join."""
+class GraphOperation:
+    """One operation in the graph, with its edges. `flow`: its flow or table. `lookups`: table edges of a join."""
 
     number: int
     operation: Operation
@@ -32,32 +30,32 @@ class Vertex:
 
 
 @dataclass(frozen=True)
-class Wired:
-    """The vertices, each after those that it reads, and the shapes of the edges."""
+class OperationGraph:
+    """The operations, upstream ones first, and the shapes of the edges."""
 
-    vertices: tuple[Vertex, ...]
+    operations: tuple[GraphOperation, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict)
 
     @cached_property
-    def producer(self) -> dict[int, Vertex]:
-        """The vertex that makes each edge."""
-        return {edge: vertex for vertex in self.vertices for edge in vertex.outputs}
+    def producer(self) -> dict[int, GraphOperation]:
+        """The operation with each edge as output."""
+        return {edge: op for op in self.operations for edge in op.outputs}
 
     @cached_property
-    def consumers(self) -> dict[int, list[Vertex]]:
-        """The vertices that read each edge, including those that only look up rows in it."""
-        found: dict[int, list[Vertex]] = {edge: [] for edge in self.shapes}
-        for vertex in self.vertices:
-            for edge in (*vertex.inputs, *vertex.lookups):
-                found[edge].append(vertex)
-        return found
+    def consumers(self) -> dict[int, list[GraphOperation]]:
+        """The operations that read each edge, including those that only look up rows in it."""
+        consumers: dict[int, list[GraphOperation]] = {edge: [] for edge in self.shapes}
+        for op in self.operations:
+            for edge in (*op.inputs, *op.lookups):
+                consumers[edge].append(op)
+        return consumers
 
-    def components(self) -> list[list[Vertex]]:
-        """The connected parts, in the order of `_along_the_flow`; the vertices of each part in order.
+    def components(self) -> list[list[GraphOperation]]:
+        """The connected parts, which become subtopologies, in the order of `_topic_order`.
 
-        A store that processors share connects them too, as in Kafka Streams.
+        Processors that share a store are connected, too, as in Kafka Streams.
         """
-        parent = {vertex.number: vertex.number for vertex in self.vertices}
+        parent = {op.number: op.number for op in self.operations}
 
         def root(number: int) -> int:
             while parent[number] != number:
@@ -65,42 +63,42 @@ class Wired:
             return number
 
         producer = self.producer
-        for vertex in self.vertices:
-            for edge in (*vertex.inputs, *vertex.lookups):
-                parent[root(vertex.number)] = root(producer[edge].number)
+        for op in self.operations:
+            for edge in (*op.inputs, *op.lookups):
+                parent[root(op.number)] = root(producer[edge].number)
         owner: dict[str, int] = {}
-        for vertex in self.vertices:
-            for store in vertex.operation.stores if isinstance(vertex.operation, Processing) else ():
-                parent[root(vertex.number)] = root(owner.setdefault(store.name, vertex.number))
-        parts: dict[int, list[Vertex]] = {}
-        for vertex in self.vertices:
-            parts.setdefault(root(vertex.number), []).append(vertex)
-        return _along_the_flow(list(parts.values()))
+        for op in self.operations:
+            for store in op.operation.stores if isinstance(op.operation, Processing) else ():
+                parent[root(op.number)] = root(owner.setdefault(store.name, op.number))
+        parts: dict[int, list[GraphOperation]] = {}
+        for op in self.operations:
+            parts.setdefault(root(op.number), []).append(op)
+        return _topic_order(list(parts.values()))
 
 
-def _along_the_flow(parts: Sequence[list[Vertex]]) -> list[list[Vertex]]:
-    """Each part after those that write what it reads. Of parts that may come next, the one declared first.
+def _topic_order(parts: Sequence[list[GraphOperation]]) -> list[list[GraphOperation]]:
+    """The parts, writers of a topic before its readers, otherwise in the order of declaration.
 
-    Kafka Streams follows the order of declaration alone. There a table declared above the flows can make the last part
-    the first. In a circle of topics the order of declaration decides here, too.
+    Kafka Streams uses the order of declaration alone, so a table declared above the flows can make the last part the
+    first. In a cycle of topics the order of declaration decides here, too.
     """
     left = sorted(parts, key=lambda part: min(_sources(part)))
-    ordered: list[list[Vertex]] = []
+    ordered: list[list[GraphOperation]] = []
     while left:
-        ready = (part for part in left if not any(_feeds(other, part) for other in left if other is not part))
+        ready = (part for part in left if not any(_writes_to(other, part) for other in left if other is not part))
         ordered.append(next(ready, left[0]))
         left.remove(ordered[-1])
     return ordered
 
 
-def _sources(part: Sequence[Vertex]) -> Iterator[int]:
-    return (vertex.number for vertex in part if isinstance(vertex.operation, (Reading, GlobalReading)))
+def _sources(part: Sequence[GraphOperation]) -> Iterator[int]:
+    return (op.number for op in part if isinstance(op.operation, (Reading, GlobalReading)))
 
 
-def _feeds(part: Sequence[Vertex], other: Sequence[Vertex]) -> bool:
+def _writes_to(part: Sequence[GraphOperation], other: Sequence[GraphOperation]) -> bool:
     """Whether `part` writes a topic that `other` reads."""
-    written = {vertex.operation.topic.name for vertex in part if isinstance(vertex.operation, Writing)}
-    return any(_read(vertex.operation) in written for vertex in other)
+    written = {op.operation.topic.name for op in part if isinstance(op.operation, Writing)}
+    return any(_read(op.operation) in written for op in other)
 
 
 def _read(operation: Operation) -> str | None:
@@ -109,26 +107,26 @@ def _read(operation: Operation) -> str | None:
     return operation.topic.name if isinstance(operation, Reading) else None
 
 
-# Names the edges behind a repartition topic apart from those before it, where one subtopology has both.
+# Unique names of edges before and behind a repartition topic, in a subtopology with both.
 #
-# An edge is called as its flow. A flow goes on behind its repartition topic in another subtopology, under the same
-# name; but the part behind it may be joined with what the part before it comes from, and then one pipe has both.
+# An edge has the name of its flow. Behind a repartition topic, a flow continues in another subtopology under the same
+# name. If a join connects both parts, they are one subtopology, and both edges are in one pipe.
 
 
-def with_edges_apart(wired: Wired) -> Wired:
-    """The graph with names of their own for the edges behind repartition topics that their own subtopology writes."""
+def with_unique_edges(wired: OperationGraph) -> OperationGraph:
+    """The graph, with other names for edges behind repartition topics written by the same subtopology."""
     names: dict[int, dict[str, str]] = {}
     taken: set[str] = set()
     for part in wired.components():
-        written = {vertex.operation.topic.name for vertex in part if isinstance(vertex.operation, Writing)}
-        for vertex in part:
-            operation = vertex.operation
+        written = {op.operation.topic.name for op in part if isinstance(op.operation, Writing)}
+        for op in part:
+            operation = op.operation
             if isinstance(operation, Reading) and operation.repartition and operation.topic.name in written:
                 others = {name: _free(name, taken) for name in operation.into}
                 taken |= set(others.values())
-                for each in (vertex, *_behind(wired, vertex)):
-                    names.setdefault(each.number, {}).update(others)
-    return Wired(tuple(_named(vertex, names.get(vertex.number, {})) for vertex in wired.vertices), wired.shapes)
+                for renamed in (op, *_downstream(wired, op)):
+                    names.setdefault(renamed.number, {}).update(others)
+    return OperationGraph(tuple(_named(op, names.get(op.number, {})) for op in wired.operations), wired.shapes)
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -139,18 +137,18 @@ def _free(name: str, taken: set[str]) -> str:
     return free
 
 
-def _behind(wired: Wired, vertex: Vertex) -> Iterator[Vertex]:
-    """The vertices to which a vertex's rows come, within its subtopology."""
-    found = {vertex.number}
-    for each in wired.vertices:
-        if any(wired.producer[edge].number in found for edge in each.inputs):
-            found.add(each.number)
-            yield each
+def _downstream(wired: OperationGraph, op: GraphOperation) -> Iterator[GraphOperation]:
+    """The operations downstream of an operation, in its subtopology."""
+    reached = {op.number}
+    for other in wired.operations:
+        if any(wired.producer[edge].number in reached for edge in other.inputs):
+            reached.add(other.number)
+            yield other
 
 
-def _named(vertex: Vertex, names: dict[str, str]) -> Vertex:
-    """The vertex with other names for its outputs. All that are no forks keep the name of what they read."""
-    operation = vertex.operation
+def _named(op: GraphOperation, names: dict[str, str]) -> GraphOperation:
+    """The operation with other names for its outputs. Only sources and forks name their outputs."""
+    operation = op.operation
     if isinstance(operation, Reading | Forking) and not names.keys().isdisjoint(operation.into):
         operation = replace(operation, into=tuple(names.get(name, name) for name in operation.into))
-    return replace(vertex, operation=operation)
+    return replace(op, operation=operation)

@@ -1,4 +1,4 @@
-"""Processors that share stores: they are of one subtopology, and take turns record by record, so they run as one."""
+"""Processors that share stores: they are in one subtopology, and process records in turns, in one Python stage."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator, Sequence
 from ..operations.base.operation import EitherOperation, SqlOperation
 from ..operations.process import Processing
 from .connections import Reading, Writing
-from .operation_graph import Vertex, Wired
+from .operation_graph import GraphOperation, OperationGraph
 
-Group = tuple[Vertex, ...]
-"""The processors that share stores, directly or by others, with the steps between them; in order."""
+Group = tuple[GraphOperation, ...]
+"""Processors that share stores, directly or through others, with the steps between them, in order."""
 
 
-def sharing(wired: Wired) -> tuple[Group, ...]:
-    """All groups of two processors or more."""
+def sharing(wired: OperationGraph) -> tuple[Group, ...]:
+    """All groups of at least two processors."""
     groups: list[set[int]] = []
     names: list[set[str]] = []
-    for vertex in wired.vertices:
-        group, stores = {vertex.number}, set(shared_names(vertex))
+    for op in wired.operations:
+        group, stores = {op.number}, set(shared_names(op))
         for number in reversed(range(len(groups))):
             if names[number] & stores:
                 group |= groups.pop(number)
@@ -26,47 +26,49 @@ def sharing(wired: Wired) -> tuple[Group, ...]:
         if stores:
             groups.append(group)
             names.append(stores)
-    found = sorted((group for group in groups if len(group) > 1), key=min)
-    return tuple(_with_steps_between(wired, group) for group in found)
+    shared = sorted((group for group in groups if len(group) > 1), key=min)
+    return tuple(_with_steps_between(wired, group) for group in shared)
 
 
-def shared_names(vertex: Vertex) -> tuple[str, ...]:
+def shared_names(op: GraphOperation) -> tuple[str, ...]:
     """The stores of a processor."""
-    return tuple(store.name for store in vertex.operation.stores) if isinstance(vertex.operation, Processing) else ()
+    return tuple(store.name for store in op.operation.stores) if isinstance(op.operation, Processing) else ()
 
 
-def _with_steps_between(wired: Wired, members: set[int]) -> Group:
-    """The members, and the steps that look at single records and have those of one member on their way to others."""
+def _with_steps_between(wired: OperationGraph, members: set[int]) -> Group:
+    """The members, and the stateless steps on the paths between them."""
     behind: set[int] = set()
-    for vertex in wired.vertices:
-        if _sources(vertex, wired) & (behind | members) and _looks_at_single_records(vertex):
-            behind.add(vertex.number)
+    for op in wired.operations:
+        if _sources(op, wired) & (behind | members) and _is_stateless(op):
+            behind.add(op.number)
     between: set[int] = set()
-    for vertex in reversed(wired.vertices):
-        if vertex.number in members or vertex.number in between:
-            between |= _sources(vertex, wired) & behind
-    return tuple(vertex for vertex in wired.vertices if vertex.number in members or vertex.number in between)
+    for op in reversed(wired.operations):
+        if op.number in members or op.number in between:
+            between |= _sources(op, wired) & behind
+    return tuple(op for op in wired.operations if op.number in members or op.number in between)
 
 
-def _looks_at_single_records(vertex: Vertex) -> bool:
-    """Whether a step needs neither state nor a topic, and calls no function of a project."""
-    return isinstance(vertex.operation, SqlOperation | EitherOperation)
+def _is_stateless(op: GraphOperation) -> bool:
+    """Whether an operation needs neither state nor a topic, and calls no Python function."""
+    return isinstance(op.operation, SqlOperation | EitherOperation)
 
 
-def side_by_side(vertices: Sequence[Vertex], groups: Sequence[Group], wired: Wired) -> list[Vertex]:
-    """The vertices of a stage, each after those that it reads, with those of a group next to one another."""
+def grouped_order(
+    operations: Sequence[GraphOperation], groups: Sequence[Group], wired: OperationGraph
+) -> list[GraphOperation]:
+    """The operations of a stage, upstream ones first, with operations of a group next to one another."""
     if not groups:
-        return list(vertices)
-    units = [[vertex] for vertex in vertices]
+        return list(operations)
+    units = [[op] for op in operations]
     for group in groups:
         mine = [unit for unit in units if unit[0] in group]
         if mine:
-            mine[0][:] = [vertex for unit in mine for vertex in unit]
+            mine[0][:] = [op for unit in mine for op in unit]
             units = [unit for unit in units if unit not in mine[1:]]
-    ordered: list[Vertex] = []
-    waiting = {vertex.number for vertex in vertices}
+    ordered: list[GraphOperation] = []
+    waiting = {op.number for op in operations}
     while units:
-        ready = (unit for unit in units if not any(_sources(each, wired) & (waiting - _numbers(unit)) for each in unit))
+        ready = (unit for unit in units if not any(_sources(op, wired) & (waiting - _numbers(unit)) for op in unit))
         unit = next(ready)
         ordered += unit
         waiting -= _numbers(unit)
@@ -74,50 +76,52 @@ def side_by_side(vertices: Sequence[Vertex], groups: Sequence[Group], wired: Wir
     return ordered
 
 
-def ways_around(wired: Wired, group: Group) -> Iterator[tuple[Vertex, Vertex, Vertex]]:
-    """A processor of a group, a vertex of it that gets records of this one through something else, and that."""
+def detours(wired: OperationGraph, group: Group) -> Iterator[tuple[GraphOperation, GraphOperation, GraphOperation]]:
+    """Paths that leave a group and come back: the last operation in the group, the first one back in it, and the one
+    before that.
+    """
     numbers = _numbers(group)
-    for vertex in group:
-        for other in _before(wired, vertex):
+    for op in group:
+        for other in _before(wired, op):
             if other.number in numbers:
                 continue
-            reached = next((each for each in all_before(wired, other) if each.number in numbers), None)
-            if reached is not None:
-                yield reached, vertex, other
+            last = next((upstream for upstream in all_before(wired, other) if upstream.number in numbers), None)
+            if last is not None:
+                yield last, op, other
 
 
-def circles(wired: Wired) -> Iterator[str]:
-    """The repartition topics that one and the same subtopology writes and reads, if a store has made it one."""
+def cycles(wired: OperationGraph) -> Iterator[str]:
+    """The repartition topics that the same subtopology writes and reads, because a shared store connects its parts."""
     for part in wired.components():
         read = {v.operation.topic.name for v in part if isinstance(v.operation, Reading) and v.operation.repartition}
         written = {v.operation.topic.name for v in part if isinstance(v.operation, Writing)}
         yield from sorted(read & written)
 
 
-def _numbers(vertices: Sequence[Vertex]) -> set[int]:
-    return {vertex.number for vertex in vertices}
+def _numbers(operations: Sequence[GraphOperation]) -> set[int]:
+    return {op.number for op in operations}
 
 
-def _sources(vertex: Vertex, wired: Wired) -> set[int]:
-    return {wired.producer[edge].number for edge in (*vertex.inputs, *vertex.lookups)}
+def _sources(op: GraphOperation, wired: OperationGraph) -> set[int]:
+    return {wired.producer[edge].number for edge in (*op.inputs, *op.lookups)}
 
 
-def _before(wired: Wired, vertex: Vertex) -> list[Vertex]:
-    """What a vertex reads; of a topic those that write it."""
-    found = [wired.producer[edge] for edge in (*vertex.inputs, *vertex.lookups)]
-    if isinstance(vertex.operation, Reading):
-        topic = vertex.operation.topic.name
-        found += [v for v in wired.vertices if isinstance(v.operation, Writing) and v.operation.topic.name == topic]
-    return found
+def _before(wired: OperationGraph, op: GraphOperation) -> list[GraphOperation]:
+    """The producers of an operation's input; for a source, the sinks of its topic."""
+    before = [wired.producer[edge] for edge in (*op.inputs, *op.lookups)]
+    if isinstance(op.operation, Reading):
+        topic = op.operation.topic.name
+        before += [v for v in wired.operations if isinstance(v.operation, Writing) and v.operation.topic.name == topic]
+    return before
 
 
-def all_before(wired: Wired, vertex: Vertex) -> Iterator[Vertex]:
-    """A vertex, and all that its records come from."""
+def all_before(wired: OperationGraph, op: GraphOperation) -> Iterator[GraphOperation]:
+    """An operation, and all upstream of it, also through topics."""
     seen: set[int] = set()
-    left = [vertex]
+    left = [op]
     while left:
-        each = left.pop()
-        if each.number not in seen:
-            seen.add(each.number)
-            yield each
-            left += _before(wired, each)
+        current = left.pop()
+        if current.number not in seen:
+            seen.add(current.number)
+            yield current
+            left += _before(wired, current)

@@ -1,4 +1,4 @@
-"""Builds the graph of a checked topology: cuts it into subtopologies and lays out each of them."""
+"""Builds the graph of a checked topology: cuts it into subtopologies and lays them out."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ..operations.base.site import Declared
 from .changes import Changes, with_null_keys
 from .connections import GlobalReading, Reading
 from .description import Layout, processor_nodes
-from .error_policies import policies_of_steps, with_error_policies
+from .error_policies import step_policies, with_error_policies
 from .graph import Note, ProcessorNode, PythonStage, SubtopologyGraph, TopologyGraph, live_columns
-from .operation_graph import Vertex, Wired, with_edges_apart
+from .operation_graph import GraphOperation, OperationGraph, with_unique_edges
 from .sharing import sharing
 from .wiring import stage_numbers, wire
 
@@ -27,7 +27,7 @@ from .wiring import stage_numbers, wire
 def build_graph(model: ProjectModel, topology: TopologyModel, checked: CheckedTopology) -> TopologyGraph:
     """The graph of a topology without errors."""
     application = f"{model.name}-{checked.name}"
-    wired = with_edges_apart(with_null_keys(wire(checked, application)))
+    wired = with_unique_edges(with_null_keys(wire(checked, application)))
     wired = with_error_policies(wired, topology, model.topics, application)
     return _Build(model, topology, checked, wired).run()
 
@@ -37,7 +37,7 @@ class _Build:
     model: ProjectModel
     topology: TopologyModel
     checked: CheckedTopology
-    wired: Wired
+    wired: OperationGraph
     declared: Declared = field(default_factory=Declared)
     taken: set[str] = field(default_factory=set)
 
@@ -47,7 +47,7 @@ class _Build:
         stages = stage_numbers(self.wired, needed, groups)
         repartitions = [
             v.operation.topic.name
-            for v in self.wired.vertices
+            for v in self.wired.operations
             if isinstance(v.operation, Reading) and v.operation.repartition
         ]
         nodes = processor_nodes(self.wired)
@@ -57,14 +57,14 @@ class _Build:
         components = self.wired.components()
         names = self._names(components)
         for number, part in enumerate(components):
-            of_part = tuple(node for vertex in part for node in nodes[vertex.number])
-            # A global table takes a number, as in Kafka Streams, but has no tasks.
+            of_part = tuple(node for op in part for node in nodes[op.number])
+            # A global table has a number, as in Kafka Streams, but no tasks.
             if isinstance(part[0].operation, GlobalReading):
                 global_nodes[number] = of_part
                 continue
             layout = Layout(self.wired, part, needed, stages, changes, self.declared, groups)
             built = self._part(number, names[number], layout, of_part)
-            parts.append(replace(built, step_policies=policies_of_steps(self.wired, part, self.topology)))
+            parts.append(replace(built, step_policies=step_policies(self.wired, part, self.topology)))
         global_tables = tuple(table.global_table for table in self.checked.tables.values() if table.global_table)
         for table in global_tables:
             self.declared.topics.setdefault(table.topic.name, table.topic)
@@ -97,40 +97,43 @@ class _Build:
             *topology.flows.values(),
             *steps,
         )
-        names = {each.name.text: tuple(former.text for former in each.was) for each in parts if each.name and each.was}
+        names = {part.name.text: tuple(former.text for former in part.was) for part in parts if part.name and part.was}
         return {**names, **self._former_owners(), **self._former_sides(names)}
 
     def _former_sides(self, former: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
-        """What stores of one side of a join were called, which are named after its flow and after step or table."""
-        found: dict[str, tuple[str, ...]] = {}
+        """Former names of stores of one side of a join, which are named `<flow>-<step or table>`.
+
+        If the flow `a` was `x`, and the step `b` was `y`, the store `a-b` was `a-y`, `x-b` or `x-y`.
+        """
+        former_sides: dict[str, tuple[str, ...]] = {}
         for store in self.declared.stores:
-            flow, dash, what = store.partition("-")
-            names = [f"{a}-{b}" for a in (flow, *former.get(flow, ())) for b in (what, *former.get(what, ()))]
-            found |= {store: tuple(names[1:])} if dash and len(names) > 1 else {}
-        return found
+            flow, dash, part = store.partition("-")
+            names = [f"{a}-{b}" for a in (flow, *former.get(flow, ())) for b in (part, *former.get(part, ()))]
+            former_sides |= {store: tuple(names[1:])} if dash and len(names) > 1 else {}
+        return former_sides
 
     def _former_owners(self) -> dict[str, tuple[str, ...]]:
-        """What topics and subtopologies behind a step with a name are called, with the names of before.
+        """Former names of topics and subtopologies behind a named step, which are named `<flow>-<step>`.
 
-        They have the name of its flow too, and that may have been another one.
+        The flow may have former names, too.
         """
-        found: dict[str, tuple[str, ...]] = {}
+        former_owners: dict[str, tuple[str, ...]] = {}
         for flow in self.topology.flows.values():
             flows = [flow.name.text, *(former.text for former in flow.was)]
             for name, was in ((step.name.text, step.was) for step in flow.steps if step.name):
                 for link in "-_":
                     former = tuple(f"{owner}{link}{old.text}" for owner in flows for old in was)
-                    found |= {f"{flow.name.text}{link}{name}": former} if former else {}
-        return found
+                    former_owners |= {f"{flow.name.text}{link}{name}": former} if former else {}
+        return former_owners
 
     def _notes(self) -> tuple[Note, ...]:
-        """Tables and flows, as they stand in the file."""
+        """Descriptions of tables and flows, in the order of the file."""
         entries: tuple[TableModel | FlowModel, ...] = (
             *self.topology.tables.values(),
             *self.topology.flows.values(),
         )
-        found = (Note(each.name.text, each.name.position.line, each.description) for each in entries)
-        return tuple(sorted(found, key=lambda note: note.line))
+        notes = (Note(entry.name.text, entry.name.position.line, entry.description) for entry in entries)
+        return tuple(sorted(notes, key=lambda note: note.line))
 
     def _part(self, number: int, name: str, layout: Layout, nodes: tuple[ProcessorNode, ...]) -> SubtopologyGraph:
         stages = layout.stages()
@@ -157,27 +160,27 @@ class _Build:
             nodes=nodes,
         )
 
-    def _names(self, components: Sequence[Sequence[Vertex]]) -> dict[int, str]:
-        """A name for each part. If a flow runs through several parts, the part in which it starts has its name."""
+    def _names(self, components: Sequence[Sequence[GraphOperation]]) -> dict[int, str]:
+        """The names of the parts. A flow in several parts gives its name to the part in which it starts."""
 
         def start(number: int) -> int:
             part = components[number]
             return next((v.number for v in part if v.flow not in self.checked.tables), part[0].number)
 
-        # By where parts start: the part in which a flow starts then gets the flow's own name, not a later part of it.
+        # In the order of their starts, so that the first part of a flow gets its name.
         return {number: self._name(components[number]) for number in sorted(range(len(components)), key=start)}
 
-    def _name(self, part: Sequence[Vertex]) -> str:
-        """The name of the part's first flow, or else table.
+    def _name(self, part: Sequence[GraphOperation]) -> str:
+        """The name of the part's first flow, or else its first table.
 
-        If it is taken, the flow that re-keyed the part's input is used.
+        If it is taken, the flow that changed the key of the part's input.
         """
-        flows = [vertex.flow for vertex in part if vertex.flow not in self.checked.tables]
+        flows = [op.flow for op in part if op.flow not in self.checked.tables]
         first = [*flows, part[0].flow][0]
         candidates = [first]
-        for vertex in part:
-            if isinstance(vertex.operation, Reading) and vertex.operation.repartition:
-                owner = vertex.operation.topic.name.removeprefix(f"{self.model.name}-{self.checked.name}-")
+        for op in part:
+            if isinstance(op.operation, Reading) and op.operation.repartition:
+                owner = op.operation.topic.name.removeprefix(f"{self.model.name}-{self.checked.name}-")
                 candidates.append(owner.removesuffix("-repartition").replace("-", "_"))
         candidates.append(f"{first}_rekeyed")
         candidates += [f"{first}_{number}" for number in range(2, len(self.taken) + 3)]

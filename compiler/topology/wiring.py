@@ -1,4 +1,4 @@
-"""Operators of a subtopology, wired, and the numbers of their stages."""
+"""The wiring: connects the operations of checked flows to a graph, and numbers their stages."""
 
 from __future__ import annotations
 
@@ -25,18 +25,16 @@ from ..operations.joins.tables import JoinOfTables
 from ..operations.parts.joins import ResponseJoin, SubscriptionSend, TableJoin
 from ..operations.parts.tables import RESULT, TableMaterialization, ToTable, rows_store
 from .connections import Forking, GlobalReading, Merging, Reading, Writing
-from .operation_graph import Vertex, Wired
+from .operation_graph import GraphOperation, OperationGraph
 from .related_tables import RelatedTables
 from .sharing import Group
 
-# Connects checked flows to a graph: who reads whom, where copies are needed, and where repartition topics stand.
-#
-# A flow that reads another one continues it. If several flows read the same one, each gets its own copy, in the order
-# of the file. Joins on the same re-keyed stream share its repartition topic. Operations without any effect are left
-# out.
+# A flow continues the flow that it reads. If several flows read the same one, each gets its own copy, in the order of
+# the file. Joins of the same stream with a changed key share its repartition topic. Operations without an effect are
+# removed.
 
 
-def wire(topology: CheckedTopology, application: str) -> Wired:
+def wire(topology: CheckedTopology, application: str) -> OperationGraph:
     """The graph of a checked topology."""
     return _without_dead_ends(_Wiring(topology, application).run())
 
@@ -45,25 +43,26 @@ class _Wiring:
     def __init__(self, topology: CheckedTopology, application: str) -> None:
         self._topology = topology
         self._application = application
-        self._vertices: list[Vertex] = []
+        self._operations: list[GraphOperation] = []
         self._shapes: dict[int, Shape] = {}
         self._given: dict[tuple[str, str], int] = {}
-        """The edge that a reader (second) gets of a topic, table or flow (first)."""
-        self._looked_at: dict[str, int] = {}
-        self._asking: dict[str, int] = {}
-        """The rows that a flow joins by a foreign key, until the answers have come back."""
+        """(topic, table or flow; reader) -> the edge of this reader."""
+        self._looked_up: dict[str, int] = {}
+        """Table -> the edge in which joins look up its rows."""
+        self._left_rows: dict[str, int] = {}
+        """Flow -> its rows in a join by a foreign key, before the responses come back."""
         self._topic_readers = self._readers_of_topics()
         self._related = RelatedTables(topology)
 
-    def run(self) -> Wired:
+    def run(self) -> OperationGraph:
         for table in self._topology.tables.values():
             self._table(table)
         for flow in self._topology.flows.values():
             self._flow(flow)
-        return Wired(tuple(self._vertices), self._shapes)
+        return OperationGraph(tuple(self._operations), self._shapes)
 
     def _readers_of_topics(self) -> dict[str, list[tuple[str, bool]]]:
-        """For each topic its readers' edges, and whether the reader is a table."""
+        """Topic -> the edges of its readers, and whether the reader is a table."""
         readers: dict[str, list[tuple[str, bool]]] = {}
         for table in self._topology.tables.values():
             if table.global_table is None:
@@ -81,7 +80,7 @@ class _Wiring:
     def _is_mine(self, name: str) -> bool:
         return name in self._topology.tables or name in self._topology.flows
 
-    def _vertex(
+    def _add(
         self,
         operation: Operation,
         inputs: tuple[int, ...],
@@ -91,43 +90,45 @@ class _Wiring:
         name: str = "",
         lookups: tuple[int, ...] = (),
     ) -> tuple[int, ...]:
-        """Add a vertex. Returns its output edges, one for each shape."""
+        """Add an operation. Returns its output edges, one per shape."""
         outputs = tuple(range(len(self._shapes), len(self._shapes) + len(shapes)))
         self._shapes.update(zip(outputs, shapes, strict=True))
-        self._vertices.append(Vertex(len(self._vertices), operation, inputs, outputs, flow, at, name, lookups))
+        self._operations.append(
+            GraphOperation(len(self._operations), operation, inputs, outputs, flow, at, name, lookups)
+        )
         return outputs
 
     def _table(self, table: CheckedTable) -> None:
         if table.global_table is not None:
-            self._vertex(GlobalReading(table.global_table), (), (), table.name, table.at)
+            self._add(GlobalReading(table.global_table), (), (), table.name, table.at)
             return
-        # A topic has plain records. `ToTable` makes them changes of rows, with the rows that they replace.
+        # A topic has plain records. `ToTable` makes them changes of rows, with the replaced rows.
         source = replace(table.shape, kind="stream", store=None)
         edge = self._read(table.topic, table.name, source, table.at)
-        (end,) = self._vertex(ToTable(table.store, source=True), (edge,), (table.shape,), table.name, table.at)
+        (end,) = self._add(ToTable(table.store, source=True), (edge,), (table.shape,), table.name, table.at)
         self._finish(table.name, end, table.at)
 
     def _read(self, topic: Topic, reader: str, shape: Shape, at: str) -> int:
-        """The edge on which a reader gets a topic. All readers of a topic share one source."""
+        """The edge of a reader of a topic. All readers of a topic share one source."""
         if (topic.name, reader) not in self._given:
             readers = self._topic_readers[topic.name]
             names = tuple(name for name, _ in readers)
-            # Of equal timestamps, a task takes the records of a table first, so that a join finds its row.
+            # Of records with equal timestamps, a task takes those of a table first, so that a join finds its row.
             rank = 0 if any(is_table for _, is_table in readers) else 1
             reading = Reading(topic, names, rank, start=self._start_in(topic.name))
-            edges = self._vertex(reading, (), (shape,) * len(names), reader, at)
+            edges = self._add(reading, (), (shape,) * len(names), reader, at)
             self._given.update({(topic.name, name): edge for name, edge in zip(names, edges, strict=True)})
         return self._given[topic.name, reader]
 
     def _start_in(self, topic: str) -> str | None:
-        """Where a new reader begins in a topic: all flows that read it say the same."""
+        """Where a new reader of a topic starts. All flows that read the topic have the same `start`."""
         flows = (flow for flow in self._topology.flows.values() if topic in flow.sources)
         return next((flow.start for flow in flows if flow.start is not None), None)
 
     def _flow(self, flow: CheckedFlow) -> None:
         edge = self._start(flow)
         for placed in flow.operations:
-            # A branch ends the flow: each branch is a flow of its own.
+            # A branch ends the flow, and its branches are other flows.
             if isinstance(placed.operation, Branching):
                 self._branch(flow, placed, placed.operation, (placed.after,) * len(placed.operation.into), edge)
                 return
@@ -151,7 +152,7 @@ class _Wiring:
                 edges.append(self._given[source, name])
         if len(edges) == 1:
             return edges[0]
-        return self._vertex(Merging(flow.name), tuple(edges), (flow.before,), flow.name, flow.at)[0]
+        return self._add(Merging(flow.name), tuple(edges), (flow.before,), flow.name, flow.at)[0]
 
     def _operation(self, flow: CheckedFlow, placed: PlacedOperation, edge: int) -> int:
         operation = placed.operation
@@ -161,27 +162,27 @@ class _Wiring:
             return self._repartition(operation, placed, edge, flow.name, (operation.edge or flow.name,))[0]
         if isinstance(operation, SubscriptionSend):
             shapes = (placed.before, placed.after)
-            rows, asked = self._vertex(operation, (edge,), shapes, flow.name, placed.at, placed.name)
-            self._asking[flow.name] = rows
-            return asked
+            rows, subscriptions = self._add(operation, (edge,), shapes, flow.name, placed.at, placed.name)
+            self._left_rows[flow.name] = rows
+            return subscriptions
         lookups: tuple[int, ...] = ()
         if isinstance(operation, ResponseJoin):
-            lookups = (self._asking.pop(flow.name),)
+            lookups = (self._left_rows.pop(flow.name),)
         elif isinstance(operation, Lookup):
             table = operation.looks_at()
-            lookups = (self._given[table, _side_name(flow, placed)] if operation.triggered else self._looked_at[table],)
+            lookups = (self._given[table, _side_name(flow, placed)] if operation.triggered else self._looked_up[table],)
             if isinstance(operation, JoinOfTables | TableJoin):
-                related = self._related.of(flow, placed)
-                lookups += tuple(self._looked_at[name] for name in related.names)
+                related = self._related.find(flow, placed)
+                lookups += tuple(self._looked_up[name] for name in related.names)
                 if isinstance(operation, JoinOfTables):
                     operation = replace(operation, made_of=(len(related.this), len(related.other)))
             if operation.triggered and self._shapes[edge].store is None:
                 edge = self._materialized(f"{flow.name}-{placed.name or table}", edge, placed.at, flow.name)
         second = (self._second(flow, operation.second, placed.at),) if isinstance(operation, StreamPair) else ()
-        return self._vertex(operation, (edge, *second), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
+        return self._add(operation, (edge, *second), (placed.after,), flow.name, placed.at, placed.name, lookups)[0]
 
     def _second(self, flow: CheckedFlow, stream: OtherStream, at: str) -> int:
-        """The edge on which an operation of a flow gets the other stream."""
+        """The edge of the second input stream of an operation."""
         if stream.name in self._topology.topics and not self._is_mine(stream.name):
             return self._read(self._topology.topics[stream.name], stream.reader, stream.before, at)
         edge = self._given[stream.name, stream.reader]
@@ -196,7 +197,7 @@ class _Wiring:
     ) -> tuple[int, ...]:
         shape = placed.after
         exchanged = repartition.edge is not None
-        # What comes back to rows with windows goes where they are: to the partition of the key without the window.
+        # Responses for windowed rows go to their partition: the partition of the key without the window.
         windowed = exchanged and shape.windowed
         topic = Topic(
             repartition.topic,
@@ -206,10 +207,10 @@ class _Wiring:
             windowed=windowed,
             writer=self._application,
         )
-        self._vertex(Writing(topic, "repartition"), (edge,), (), flow, placed.at, placed.name)
+        self._add(Writing(topic, "repartition"), (edge,), (), flow, placed.at, placed.name)
         rank = 0 if shape.is_table and not exchanged else 1
         reading = Reading(topic, into, rank, repartition=True)
-        return self._vertex(reading, (), (shape,) * len(into), flow if exchanged else into[0], placed.at)
+        return self._add(reading, (), (shape,) * len(into), flow if exchanged else into[0], placed.at)
 
     def _branch(
         self,
@@ -219,44 +220,44 @@ class _Wiring:
         shapes: tuple[Shape, ...],
         edge: int,
     ) -> None:
-        edges = self._vertex(branching, (edge,), shapes, flow.name, placed.at, placed.name)
+        edges = self._add(branching, (edge,), shapes, flow.name, placed.at, placed.name)
         for name, branch in zip(branching.into, edges, strict=True):
             self._finish(name, branch, placed.at)
 
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
-        """Connect the end of a flow or table to its readers, and write it to its topic."""
+        """Connect the end of a flow or table to its readers and its sink."""
         lookups = [lookup for flow in self._topology.flows.values() for _, lookup in _lookups(flow, name)]
-        joined = any(not lookup.triggered for lookup in lookups) or name in self._related.told
+        joined = any(not lookup.triggered for lookup in lookups) or name in self._related.names
         shape = self._shapes[edge]
-        # A join looks rows up by key, so the table needs a store, as in Kafka Streams.
+        # A join looks up rows by key, so the table needs a store, as in Kafka Streams.
         if lookups and shape.store is None:
             edge = self._materialized(self._free(name), edge, at, name)
             shape = self._shapes[edge]
-        sharing = [each for flow in self._flows() for each in _sharing(flow, name)]
+        sharing = [reader for flow in self._flows() for reader in _sharing(flow, name)]
         names = list(self._readers_of(name))
         own = [name] if joined else []
         own += [f"{name}.to" if own else name] if to is not None else []
         own += [f"{name}.repartition" if own else name] if sharing else []
         into = (*own, *names)
         copies = (edge,) * len(into)
-        # An operator replaces the rows of its edge, so each reader gets an edge of its own.
+        # An operator replaces the rows of its edge, so each reader gets its own edge.
         if len(into) > 1:
-            copies = self._vertex(Forking(into), (edge,), (shape,) * len(into), name, at)
+            copies = self._add(Forking(into), (edge,), (shape,) * len(into), name, at)
         self._given.update({(name, reader): copy for reader, copy in zip(names, copies[len(own) :], strict=True)})
         mine = iter(copies)
         if joined:
-            self._looked_at[name] = next(mine)
+            self._looked_up[name] = next(mine)
         if to is not None:
-            self._vertex(Writing(to, _mode(shape)), (next(mine),), (), name, to_at)
+            self._add(Writing(to, _mode(shape)), (next(mine),), (), name, to_at)
         if sharing:
             placed = sharing[0][1]
             assert isinstance(placed.operation, Repartition)
             into = tuple(reader for reader, _ in sharing)
             edges = self._repartition(placed.operation, placed, next(mine), name, into)
-            self._given.update({(name, reader): found for reader, found in zip(into, edges, strict=True)})
+            self._given.update({(name, reader): shared for reader, shared in zip(into, edges, strict=True)})
 
     def _readers_of(self, name: str) -> Iterator[str]:
-        """The edges on which the readers of a flow or table get it, in the order of the file."""
+        """The edges of the readers of a flow or table, in the order of the file."""
         for flow in self._flows():
             if name in flow.sources and _shares(flow, name) is None:
                 yield _edge_name(flow, name)
@@ -269,18 +270,18 @@ class _Wiring:
         return (self._topology.flows[name] for name in self._topology.declared)
 
     def _free(self, name: str) -> str:
-        """The name of a store of the rows at the end of a flow, in which a step may have a store with its name."""
+        """The name of the store of a flow's result. A step of the flow may have a store with the flow's name."""
         return f"{name}{RESULT}" if name in self._topology.stores else name
 
     def _materialized(self, name: str, edge: int, at: str, flow: str) -> int:
-        """Add a store to a table that has none and in which joins look up rows. `flow`: its own."""
+        """Add a store to a table without one, for lookups of joins. `flow`: of the table."""
         shape = self._shapes[edge]
         store = rows_store(name, shape)
-        return self._vertex(TableMaterialization(store), (edge,), (replace(shape, store=store),), flow, at)[0]
+        return self._add(TableMaterialization(store), (edge,), (replace(shape, store=store),), flow, at)[0]
 
 
 def _edge_name(flow: CheckedFlow, source: str) -> str:
-    """The name of the edge that a reader gets. If it reads several sources, the source's name is added."""
+    """The name of the edge from a source to a flow: the flow's, with the source's if it has several sources."""
     return flow.name if len(flow.sources) == 1 else f"{flow.name}.{source}"
 
 
@@ -292,22 +293,22 @@ def _lookups(flow: CheckedFlow, table: str) -> Iterator[tuple[PlacedOperation, L
 
 
 def _side_name(flow: CheckedFlow, placed: PlacedOperation) -> str:
-    """The name of the edge on which a join of two tables gets the changes of the other one."""
+    """The name of the edge with the changes of the other table, for a join of two tables."""
     assert isinstance(placed.operation, Lookup)
     table = placed.operation.looks_at()
-    same = [each for each, lookup in _lookups(flow, table) if lookup.triggered]
-    number = next(number for number, each in enumerate(same) if each is placed)
+    same = [join for join, lookup in _lookups(flow, table) if lookup.triggered]
+    number = next(number for number, join in enumerate(same) if join is placed)
     return f"{flow.name}.{table}" if number == 0 else f"{flow.name}.{number + 1}.{table}"
 
 
 def _shares(flow: CheckedFlow, name: str) -> Repartition | None:
-    """The repartition topic with which the flow begins, if that topic stands at the end of `name`."""
+    """The repartition topic with which the flow begins, if the flow `name` ends with it."""
     first = flow.operations[0].operation if flow.operations else None
     return first if isinstance(first, Repartition) and first.of == name else None
 
 
 def _sharing(flow: CheckedFlow, name: str) -> Iterator[tuple[str, PlacedOperation]]:
-    """The edges on which a flow gets `name` behind a repartition topic that stands at its end, with that topic."""
+    """The edges of a flow that read the repartition topic at the end of `name`, with that topic."""
     if _shares(flow, name) is not None:
         yield flow.name, flow.operations[0]
     for stream in second_streams(flow):
@@ -319,89 +320,88 @@ def _mode(shape: Shape) -> SinkMode:
     return shape.emit if shape.is_table else "append"
 
 
-def _without_dead_ends(wired: Wired) -> Wired:
-    """The graph without operations whose output is neither written nor stored."""
+def _without_dead_ends(wired: OperationGraph) -> OperationGraph:
+    """The graph without operations that lead to no sink and no store."""
     alive: set[int] = set()
-    kept: list[Vertex] = []
+    kept: list[GraphOperation] = []
     read: dict[str, bool] = {}
-    # From the end, so that it is known of each edge whether anything reads it.
-    for vertex in reversed(wired.vertices):
-        operation = vertex.operation
+    # From the end, because the readers of an edge come after its writer.
+    for op in reversed(wired.operations):
+        operation = op.operation
         if isinstance(operation, Writing) and operation.mode == "repartition" and not read.get(operation.topic.name):
             continue
-        outputs = tuple(edge for edge in vertex.outputs if edge in alive)
+        outputs = tuple(edge for edge in op.outputs if edge in alive)
         if not operation.has_effect and not outputs:
             continue
         if isinstance(operation, Reading):
             read[operation.topic.name] = True
-        alive.update((*vertex.inputs, *vertex.lookups))
-        kept.append(vertex if operation.has_effect else _narrowed(vertex, outputs))
-    edges = {edge for vertex in kept for edge in vertex.outputs}
-    return Wired(tuple(reversed(kept)), {edge: shape for edge, shape in wired.shapes.items() if edge in edges})
+        alive.update((*op.inputs, *op.lookups))
+        kept.append(op if operation.has_effect else _narrowed(op, outputs))
+    edges = {edge for op in kept for edge in op.outputs}
+    return OperationGraph(tuple(reversed(kept)), {edge: shape for edge, shape in wired.shapes.items() if edge in edges})
 
 
-def _narrowed(vertex: Vertex, outputs: tuple[int, ...]) -> Vertex:
-    """The vertex with only those outputs that are read."""
-    operation = vertex.operation
+def _narrowed(op: GraphOperation, outputs: tuple[int, ...]) -> GraphOperation:
+    """The operation with only those outputs that are read."""
+    operation = op.operation
     if isinstance(operation, (Reading, Forking, Branching)):
-        into = tuple(name for name, edge in zip(operation.into, vertex.outputs, strict=True) if edge in outputs)
+        into = tuple(name for name, edge in zip(operation.into, op.outputs, strict=True) if edge in outputs)
         operation = replace(operation, into=into)
-    return replace(vertex, operation=operation, outputs=outputs)
+    return replace(op, operation=operation, outputs=outputs)
 
 
-# Decides in which stage each operation runs. No other module decides this.
+# Stages. Only this module assigns them.
 #
 # State, topics and order need Python. Expressions need Spark SQL. Renaming and selecting columns costs nothing in
-# Arrow, and copying and merging edges is possible in both. Each operation says where it can run. A hop between the two
-# costs about 0.4 s for a million rows. So an operation that can run in both runs where the rows are. It runs in SQL
-# only if the rows would otherwise come back for another SQL step.
+# Arrow, and copying and merging edges is possible in both. A hop between the two engines costs about 0.4 s for a
+# million rows. So an operation that can run in both runs in the engine of its rows, and in SQL only if a later step
+# needs SQL, too.
 
 
-def stage_numbers(wired: Wired, needed: Mapping[int, frozenset[str]], groups: Sequence[Group] = ()) -> dict[int, int]:
-    """The stage of each vertex, as early as possible. Even numbers are Python stages; odd ones are SQL between them.
+def stage_numbers(
+    wired: OperationGraph, needed: Mapping[int, frozenset[str]], groups: Sequence[Group] = ()
+) -> dict[int, int]:
+    """The stage of each operation, as early as possible. Even numbers are Python stages, odd ones SQL between them.
 
-    Those of one of `groups` are in the same Python stage, the first in which all of them can be: also the steps with
-    expressions that stand between its processors.
-    A table that only joins read moves to the stage of the first join. Then the rows of its source cross SQL, and not
-    those of the table.
+    Operations of a group are in the same Python stage, the first possible one, including the expressions between its
+    processors. A table that only joins read moves to the stage of the first join. Then the rows of its source cross SQL
+    instead of the rows of the table.
     """
     producer, consumers = wired.producer, wired.consumers
-    in_python = {vertex.number for group in groups for vertex in group}
+    in_python = {op.number for group in groups for op in group}
     engines: dict[int, Engine] = {
-        vertex.number: "python"
-        if vertex.number in in_python
-        else vertex.operation.engine(frozenset().union(*(needed[edge] for edge in vertex.outputs)))
-        for vertex in wired.vertices
+        op.number: "python"
+        if op.number in in_python
+        else op.operation.engine(frozenset().union(*(needed[edge] for edge in op.outputs)))
+        for op in wired.operations
     }
 
-    def leads_to_sql(vertex: Vertex) -> bool:
-        following = [reader for edge in vertex.outputs for reader in consumers[edge]]
+    def leads_to_sql(op: GraphOperation) -> bool:
+        following = [reader for edge in op.outputs for reader in consumers[edge]]
         return any(
             engines[reader.number] == "sql" or (engines[reader.number] == "either" and leads_to_sql(reader))
             for reader in following
         )
 
-    found: dict[int, int] = {}
-    least = dict.fromkeys((vertex.number for vertex in wired.vertices), 0)
+    stages: dict[int, int] = {}
+    earliest = dict.fromkeys((op.number for op in wired.operations), 0)
 
-    def place(vertex: Vertex) -> None:
-        before = max((found[producer[edge].number] for edge in (*vertex.inputs, *vertex.lookups)), default=0)
-        engine = engines[vertex.number]
-        # A hop between Python and the JVM costs more than a simple step: an operation that can run in both stays where
-        # the rows are, and in SQL only if they are needed there later as well.
-        in_sql = engine == "sql" or (engine == "either" and before % 2 == 1 and leads_to_sql(vertex))
-        found[vertex.number] = max(before if (before % 2 == 1) == in_sql else before + 1, least[vertex.number])
+    def assign(op: GraphOperation) -> None:
+        before = max((stages[producer[edge].number] for edge in (*op.inputs, *op.lookups)), default=0)
+        engine = engines[op.number]
+        in_sql = engine == "sql" or (engine == "either" and before % 2 == 1 and leads_to_sql(op))
+        stages[op.number] = max(before if (before % 2 == 1) == in_sql else before + 1, earliest[op.number])
 
     while True:
-        for vertex in wired.vertices:
-            place(vertex)
-        late = {each.number: max(found[other.number] for other in group) for group in groups for each in group}
-        if all(found[number] == stage for number, stage in late.items()):
+        for op in wired.operations:
+            assign(op)
+        latest = {op.number: max(stages[other.number] for other in group) for group in groups for op in group}
+        if all(stages[number] == stage for number, stage in latest.items()):
             break
-        least |= late
-    for vertex in wired.vertices:
-        readers = [reader for edge in vertex.outputs for reader in consumers[edge]]
-        only_looked_at = all(edge in reader.lookups for reader in readers for edge in vertex.outputs)
-        if isinstance(vertex.operation, ToTable) and readers and only_looked_at:
-            found[vertex.number] = min(found[reader.number] for reader in readers)
-    return found
+        earliest |= latest
+    for op in wired.operations:
+        readers = [reader for edge in op.outputs for reader in consumers[edge]]
+        only_lookups = all(edge in reader.lookups for reader in readers for edge in op.outputs)
+        if isinstance(op.operation, ToTable) and readers and only_lookups:
+            stages[op.number] = min(stages[reader.number] for reader in readers)
+    return stages

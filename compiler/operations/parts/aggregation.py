@@ -127,12 +127,12 @@ class Materialization(PythonOperation):
 
 def aggregator(context: FlowContext, name: ScalarNode, shape: Shape) -> PythonFunction | None:
     """The class of this name, if it has the methods for an input of this shape; otherwise reports a missing one."""
-    found = context.functions.find(name)
-    if found is None:
+    function = context.functions.find(name)
+    if function is None:
         return None
-    kind = found.loaded
+    kind = function.loaded
     if kind is None:  # modules are not imported
-        return found.function
+        return function.function
     if not inspect.isclass(kind):
         message = f"`aggregate` needs a class; '{name.text}' is of type {type(kind).__name__}."
         hint = "Write a class with `initial(self)` and `add(self, state, key, value)`."
@@ -146,7 +146,7 @@ def aggregator(context: FlowContext, name: ScalarNode, shape: Shape) -> PythonFu
     fits = context.functions.fits(name, kind, (), "`aggregate` creates an object of its class")
     for method, arguments in methods.items():
         fits = _has_method(context, name, kind, method, arguments) and fits
-    return found.function if fits else None
+    return function.function if fits else None
 
 
 def _has_method(context: FlowContext, name: ScalarNode, kind: type, method: str, arguments: Sequence[str]) -> bool:

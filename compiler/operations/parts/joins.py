@@ -122,7 +122,7 @@ class SubscriptionJoin(Lookup):
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         stores = (self.store.name, *store_names(lookups))
         return Description(
-            f"answer by {self.table}", (Processor("KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR", stores=stores),)
+            f"response from {self.table}", (Processor("KTABLE-FK-JOIN-SUBSCRIPTION-PROCESSOR", stores=stores),)
         )
 
     def in_python(self, site: Site) -> PythonLayout:

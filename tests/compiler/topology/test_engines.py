@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.compiler.topology.engines import ALONE, kept_of_stages
+from headwater.compiler.topology.engines import ALONE, spark_reasons
 from headwater.compiler.topology.graph import PythonStage, SubtopologyGraph
 from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.ir.declarations import Flow
@@ -15,7 +15,7 @@ UNPROVEN = SqlStep("where", ("f",), condition="format_string('%s', s) <> ''")
 
 def kept(*stages: PythonStage | SqlStep) -> list[str]:
     """ "unproven" for any reason of the step itself."""
-    reasons = kept_of_stages(SubtopologyGraph(0, "f", "f", 1, (), (), (), (), stages))
+    reasons = spark_reasons(SubtopologyGraph(0, "f", "f", 1, (), (), (), (), stages))
     return [reason if reason in ("", ALONE) else "unproven" for reason in reasons]
 
 

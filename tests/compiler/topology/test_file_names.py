@@ -10,7 +10,12 @@ import pytest
 from headwater.compiler.diagnostics import Diagnostics
 from headwater.compiler.model.resolve import resolve
 from headwater.compiler.pipeline import CheckedProject
-from headwater.compiler.topology.file_names import MOST_BYTES, MOST_OF_APPLICATION, check_twins, tells_capitals
+from headwater.compiler.topology.file_names import (
+    MAX_APPLICATION_BYTES,
+    MAX_BYTES,
+    check_case_conflicts,
+    is_case_sensitive,
+)
 
 Compile = Callable[..., CheckedProject]
 
@@ -48,12 +53,12 @@ def test_repartition_topic_that_would_be_too_long_is_refused(compiled: Compile) 
     project = compiled(TOPICS, longer, parse=True)
 
     name = "shop-t-" + "n" * 200 + "-" + "k" * 40 + "-repartition"
-    assert len(name) > MOST_BYTES
+    assert len(name) > MAX_BYTES
     assert found(project) == [
         (
             "HW039",
-            f"The repartition topic '{name}' would have a name of {len(name)} characters; it becomes the name of a "
-            "folder, which has at most 255.",
+            f"The name of the repartition topic '{name}' has {len(name)} characters; it becomes the name of a "
+            "folder, which may have at most 255.",
         )
     ]
 
@@ -66,7 +71,7 @@ def test_topic_of_dead_letters_that_would_be_too_long_is_refused(compiled: Compi
 
     (only,) = found(project)
     assert only[0] == "HW039"
-    assert only[1].startswith(f"The topic of dead letters of '{name}' would have a name of {249 + 14} characters")
+    assert only[1].startswith(f"The name of the topic of dead letters of '{name}' has {249 + 14} characters")
 
 
 def test_application_and_changelog_that_would_be_too_long_are_refused(shop: Path) -> None:
@@ -85,12 +90,12 @@ def test_application_and_changelog_that_would_be_too_long_are_refused(shop: Path
 
     assert errors(100, 114, 29) == []
     assert errors(100, 115, 5) == [
-        "topologies/sales.yml:2:11: The topology's application, '<project>-<topology>', would have a name of 216 "
-        f"characters; it becomes the name of a folder, which has at most {MOST_OF_APPLICATION}."
+        "topologies/sales.yml:2:11: The name of the topology's application, '<project>-<topology>', has 216 "
+        f"characters; it becomes the name of a folder, which may have at most {MAX_APPLICATION_BYTES}."
     ]
     (too_long,) = errors(100, 114, 30)
     assert too_long.startswith(
-        "topologies/sales.yml:6:3: The changelog of the store 'ssssssssssssssssssssssssssssss' would"
+        "topologies/sales.yml:6:3: The name of the changelog of the store 'ssssssssssssssssssssssssssssss'"
     )
 
 
@@ -112,11 +117,11 @@ def test_names_that_differ_in_capitals_only_are_twins(compiled: Compile) -> None
     )
     diagnostics = Diagnostics()
 
-    check_twins(project.model, resolve(project.model, Diagnostics()), diagnostics)
+    check_case_conflicts(project.model, resolve(project.model, Diagnostics()), diagnostics)
 
     assert not [each for each in project.diagnostics if each.code == "HW039"]  # this file system tells them apart
     assert [each.message for each in diagnostics] == [
-        f"The {names} differ in capitals only, and the file system of this project does not tell them apart."
+        f"The {names} differ only in case, and the file system of this project is not case-sensitive."
         for names in ("topics 'clicks' and 'Clicks'", "stores or tables 'Counts' and 'counts'")
     ]
 
@@ -125,10 +130,10 @@ def test_file_system_that_tells_capitals_is_known_by_a_folder_of_it_or_above(tmp
     (tmp_path / "one").mkdir()
     (tmp_path / "ONE").symlink_to("one")
 
-    assert tells_capitals(tmp_path / "one") != (tmp_path / "oNe").exists()
-    assert tells_capitals(tmp_path / "one" / "2" / "missing") != (tmp_path / "oNe").exists()
+    assert is_case_sensitive(tmp_path / "one") != (tmp_path / "oNe").exists()
+    assert is_case_sensitive(tmp_path / "one" / "2" / "missing") != (tmp_path / "oNe").exists()
 
 
 def test_folder_of_which_nothing_is_there_but_the_root_tells_capitals() -> None:
-    assert tells_capitals(Path("/missing-here/shop/state"))
-    assert tells_capitals(Path("/"))
+    assert is_case_sensitive(Path("/missing-here/shop/state"))
+    assert is_case_sensitive(Path("/"))
