@@ -102,7 +102,7 @@ class CheckedFiles:
 
     def applications(self) -> list[str]:
         """The applications of all topologies, also of a project with errors."""
-        return [f"{self.name}-{topology.name}" for topology in self.resources.of("topology")]
+        return [f"{self.name}-{topology.name}" for topology in self.resources.of_kinds("topology")]
 
     def plugins(self, without: Collection[str] = ()) -> PluginManager:
         """Built-in, installed and local plugins. Imports the project's modules."""
@@ -202,7 +202,9 @@ class Selection:
     def topologies(self) -> tuple[str, ...]:
         """Names of the selected topologies, of a valid project. Raises InvalidProjectError, SelectorError."""
         self._files.require_valid()
-        names = tuple(topology.name for topology in self._files.resources.of("topology") if topology.id in self.ids)
+        names = tuple(
+            topology.name for topology in self._files.resources.of_kinds("topology") if topology.id in self.ids
+        )
         if not names:
             raise NoTopologyError(" ".join(self._selectors))
         return names
@@ -222,7 +224,7 @@ class Selection:
         if not self._files.checked.loaded.project.entries:
             raise InvalidProjectError(self._files.parsed())
         ids = select(self._files.resources, selectors)
-        names = tuple(topology.name for topology in self._files.resources.of("topology") if topology.id in ids)
+        names = tuple(topology.name for topology in self._files.resources.of_kinds("topology") if topology.id in ids)
         if not names:
             raise NoTopologyError(" ".join(selectors))
         return names
@@ -243,11 +245,13 @@ class Selection:
         """Topics with a seed: the selected ones, and those that selected topologies read."""
         resources = self._files.resources
         wanted = {parent for id_ in self.ids for parent in resources.by_id[id_].parents} | self.ids
-        return [topic.name for topic in resources.of("topic") if topic.seeded and topic.id in wanted]
+        return [topic.name for topic in resources.of_kinds("topic") if topic.seeded and topic.id in wanted]
 
     def topics_around(self, applications: Collection[str]) -> set[str]:
         """The topics that these applications read or write."""
         resources = self._files.resources
         topologies = {f"topology.{application.partition('-')[2]}" for application in applications}
         read = {parent for id_ in topologies for parent in resources.by_id[id_].parents}
-        return {topic.name for topic in resources.of("topic") if topic.id in read or topologies & set(topic.parents)}
+        return {
+            topic.name for topic in resources.of_kinds("topic") if topic.id in read or topologies & set(topic.parents)
+        }

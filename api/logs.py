@@ -80,7 +80,7 @@ class Logs:
     def _readers(self) -> dict[str, list[str]]:
         """The applications that read each topic in the present project, whether or not they have run."""
         readers = defaultdict(list)
-        for topology in self._files.resources.of("topology"):
+        for topology in self._files.resources.of_kinds("topology"):
             for parent in topology.parents:
                 readers[parent.partition(".")[2]].append(f"{self._files.name}-{topology.name}")
         return readers
@@ -147,7 +147,7 @@ class Logs:
         resources = self._files.resources
         changelogs = [
             changelog_topic(f"{self._files.name}-{store.topology}", store.name)
-            for store in resources.of("store")
+            for store in resources.of_kinds("store")
             if name in (store.name, f"{store.topology}.{store.name}")
         ]
         matches = [name] if name in topics_in_log else [topic for topic in changelogs if topic in topics_in_log]
@@ -155,7 +155,7 @@ class Logs:
             return matches
         if changelogs or f"topic.{name}" in resources.by_id:
             raise NothingWrittenError(name, "store" if changelogs else "topic")
-        stores, topics = resources.of("store"), resources.of("topic")
+        stores, topics = resources.of_kinds("store"), resources.of_kinds("topic")
         raise NotInLogError(name, sorted({*topics_in_log, *(resource.name for resource in (*stores, *topics))}))
 
 

@@ -15,7 +15,7 @@ from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.reading.source import MappingNode
 from ..compiler.reading.source import SequenceNode as Items
 from ..compiler.testing.cases import Case, LoadedCases, load_cases
-from ..compiler.testing.checked import CheckedCase, Surface, check_case
+from ..compiler.testing.checked import CheckedCase, TestedTopology, check_case
 from ..compiler.testing.updating import Found, updated
 from ..compiler.topology.engines import StepEngine
 from ..errors import HeadwaterError
@@ -298,7 +298,7 @@ class Testing:
         driven = project.driven(name, engine)
         try:
             driven.feed(checked.given)
-            surface = Surface.of(project.graphs[name])
+            surface = TestedTopology.from_graph(project.graphs[name])
             differences = [_difference(driven, surface, entry, expected) for entry, expected in checked.expected]
         except HeadwaterError as error:
             return _result(case, time.monotonic() - started, on_spark, error=error)
@@ -340,7 +340,7 @@ def _result(
     )
 
 
-def _difference(driven: DrivenTopology, surface: Surface, entry: MappingNode, expected: Expected) -> Difference:
+def _difference(driven: DrivenTopology, surface: TestedTopology, entry: MappingNode, expected: Expected) -> Difference:
     """The difference between an entry of `expect` and the result; without wrong rows if the entry holds."""
     if isinstance(expected, ExpectedDrops):
         return _dropped(driven, entry, expected)

@@ -141,7 +141,7 @@ class Removals:
     def _application(self, log: Log, name: str) -> str | None:
         """The application without a topology for a name: the application's, or that of its former topology."""
         project = self._files.name
-        for declared in self._files.resources.of("topology"):
+        for declared in self._files.resources.of_kinds("topology"):
             if name in (declared.name, f"{project}-{declared.name}"):
                 again = (
                     f"`headwater reset {declared.name}` lets it start again; to remove it, remove its topology first"
@@ -154,7 +154,9 @@ class Removals:
         """The application that has the records of a topic which nothing declares, or which now has another writer."""
         applications = applications_of(log, self._files.name)
         written = {application: _own_topics(log, application) for application in (*applications, self._files.seeds)}
-        declared = next((resource for resource in self._files.resources.of("topic") if resource.name == topic), None)
+        declared = next(
+            (resource for resource in self._files.resources.of_kinds("topic") if resource.name == topic), None
+        )
         for application, topics in written.items():
             if topic in topics and not (declared is not None and self._writes(application, topic)):
                 return application

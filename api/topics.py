@@ -162,7 +162,7 @@ class Topics:
             topic = declared_topic(log, files.name, name, declared) or declared
         if topic is None:
             # The name of a topic may have dots, as `topology.store` has.
-            stores = files.resources.of("store")
+            stores = files.resources.of_kinds("store")
             is_store = any(name in (store.name, f"{store.topology}.{store.name}") for store in stores)
             raise files.or_project_errors(
                 UnknownNameError("topic", name, f"it is a store: `headwater query {name}` shows it")

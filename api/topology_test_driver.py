@@ -17,7 +17,7 @@ from ..compiler.language.type_checker import more
 from ..compiler.outcomes import UnknownNameError
 from ..compiler.target_settings import plugins_of
 from ..compiler.testing.cases import alone
-from ..compiler.testing.checked import Surface, columns_of_topic
+from ..compiler.testing.checked import TestedTopology, columns_of_topic
 from ..compiler.topology.engines import StepEngine, step_engines
 from ..compiler.topology.graph import TopologyGraph
 from ..errors import HeadwaterError
@@ -157,7 +157,7 @@ class TopologyTestDriver:
         project = DrivenProject(files, self._spark)
         if topology not in project.graphs:
             raise UnknownNameError("topology", topology, did_you_mean(topology, project.graphs))
-        self._surface = Surface.of(project.graphs[topology])
+        self._surface = TestedTopology.from_graph(project.graphs[topology])
         self._driven = project.driven(topology, engine)
         self._read: dict[str, int] = {}
 
@@ -240,7 +240,7 @@ class TopologyTestDriver:
 
 
 def rows_of_store(
-    driven: DrivenTopology, surface: Surface, store: str, key: Mapping[str, Any] | None = None
+    driven: DrivenTopology, surface: TestedTopology, store: str, key: Mapping[str, Any] | None = None
 ) -> list[Row]:
     """The rows of a store of a driven topology. Raises UnknownNameError."""
     if store in surface.global_tables:

@@ -1,8 +1,7 @@
-"""The table of diagnostic codes: what each means, and the way out. One dictionary for each family.
+"""The table of diagnostic codes with their meanings and ways out, one dictionary per family.
 
-A code is for ever: its number is never given to another meaning. Each has a project that triggers it in
-`tests/diagnostics/<code>-<slug>/`, and a place in `docs/diagnostics.md`, which is made from this table and from those
-projects; tests hold both.
+The number of a code is never reused. A code has a project that triggers it in `tests/diagnostics/<code>-<slug>/`, and
+an entry in `docs/diagnostics.md`, which is generated from this table and these projects. Tests check both.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """A kind of finding: `summary` in a few words, why it is wrong (`meaning`), what to do (`way_out`)."""
+    """A kind of finding: a short `summary`, why it is wrong (`meaning`), and what to do (`way_out`)."""
 
     summary: str
     meaning: str = ""
@@ -37,8 +36,8 @@ FILES: dict[str, Code] = {
     ),
     "HW002": Code(
         "a path leaves the project",
-        "A project is self-contained: its YAML files, seeds, functions and plugins lie inside its folder, also after "
-        "symbolic links.",
+        "A project is self-contained: its YAML files, seeds, functions and plugins are inside its folder, also after "
+        "symbolic links are resolved.",
         "Copy the file into the project.",
     ),
     "HW003": Code(
@@ -48,37 +47,37 @@ FILES: dict[str, Code] = {
     ),
     "HW004": Code(
         "a file is not UTF-8",
-        "YAML files are UTF-8, without exception, so that everyone sees the same names.",
+        "YAML files must be UTF-8, so that all readers see the same names.",
         "Save the file as UTF-8.",
     ),
     "HW005": Code(
         "a character that YAML forbids",
-        "Control characters cannot stand in a YAML file.",
+        "Control characters are not allowed in a YAML file.",
         "Remove it, or write it as an escape in double quotes, such as `\\x07`.",
     ),
     "HW006": Code(
         "a file cannot be read",
-        "What has the name of a YAML file is not a regular file, or its permissions forbid reading.",
-        "Replace it by a file that you may read.",
+        "A path with the name of a YAML file is not a regular file, or its permissions forbid reading.",
+        "Replace it by a readable file.",
     ),
     "HW007": Code(
-        "a file is there twice",
-        "`headwater.yml` and `headwater.yaml` side by side: one of them would be silently ignored.",
+        "a file exists twice",
+        "Of `headwater.yml` and `headwater.yaml` in one folder, one would be silently ignored.",
         "Remove one.",
     ),
     "HW008": Code(
         "an unknown profile",
-        "The profile that `headwater.yml` or `--profile` names is not in `profiles.yml`.",
-        "Add it to `profiles.yml`, or name one that is there.",
+        "The profile named in `headwater.yml` or by `--profile` is not in `profiles.yml`.",
+        "Add it to `profiles.yml`, or name an existing one.",
     ),
     "HW009": Code(
         "an unknown target",
-        "The target that the profile or `--target` names is not in the profile's `targets`.",
-        "Add it to `targets`, or name one that is there.",
+        "The target named in the profile or by `--target` is not in the profile's `targets`.",
+        "Add it to `targets`, or name an existing one.",
     ),
     "HW010": Code(
         "YAML that does not parse",
-        "The file is not well-formed YAML at this place.",
+        "The file is not well-formed YAML at this position.",
         "Check indentation, quotes and brackets on this line and the one before.",
     ),
     "HW011": Code(
@@ -92,14 +91,14 @@ FILES: dict[str, Code] = {
         "Remove or rename one.",
     ),
     "HW013": Code(
-        "a word that some read as a boolean",
-        "YAML 1.1 reads `yes`, `no`, `on` and `off` as booleans, YAML 1.2 as words.",
+        "a word that some YAML readers take for a boolean",
+        "YAML 1.1 reads `yes`, `no`, `on` and `off` as booleans, YAML 1.2 as strings.",
         "Write `true` or `false`, or put the word in quotes.",
     ),
     "HW014": Code(
-        "a number that some read differently",
-        "`012` is ten in YAML 1.1 and twelve in 1.2; `1:30` is ninety in one and text in the other; the same goes for "
-        "`0b1`, `0o7` and `1_000`.",
+        "a number that YAML readers read differently",
+        "`012` is ten in YAML 1.1 and twelve in 1.2; `1:30` is ninety in one and a string in the other. `0b1`, `0o7` "
+        "and `1_000` also differ.",
         "Write the plain decimal number, or put the text in quotes.",
     ),
     "HW015": Code(
@@ -109,43 +108,44 @@ FILES: dict[str, Code] = {
     ),
     "HW016": Code(
         "a YAML tag",
-        "Tags choose how a value is built, some by running code; Headwater needs none and accepts none.",
-        "Remove the tag; quotes make a text, their absence a number.",
+        "Tags choose how a value is built, some by running code. Headwater accepts no tags.",
+        "Remove the tag. A value in quotes is a string, one without quotes may be a number.",
     ),
     "HW017": Code(
         "anchors that expand without bound",
-        "Aliases repeat what an anchor names. They must not contain themselves, nor multiply beyond 100,000 nodes.",
-        "Write it out, or use fewer aliases.",
+        "An alias repeats the value of its anchor. It must not contain itself, nor expand a file to more than 100,000 "
+        "values.",
+        "Write the values out, or use fewer aliases.",
     ),
     "HW018": Code(
         "nesting too deep",
-        "No file of a project needs more than 64 levels.",
+        "A file may have 64 levels.",
         "Flatten it.",
     ),
     "HW019": Code(
         "too many values in a file",
-        "A file may hold 100,000 values.",
+        "A file may have 100,000 values.",
         "Split the file; put data into seeds.",
     ),
     "HW020": Code(
         "a merge key",
-        "`<<` is not part of YAML 1.2, and hides what a mapping really says.",
+        "`<<` is not part of YAML 1.2, and hides the real keys of a mapping.",
         "Write the keys out, or share single values with `var()`.",
     ),
     "HW021": Code(
         "several documents in one file",
         "Only the first would be read.",
-        "Put each document into a file of its own.",
+        "Put each document into its own file.",
     ),
     "HW022": Code(
-        "a key that is not a text",
-        "Keys are names. An unquoted number, boolean, null, list or mapping is none.",
+        "a key that is not a string",
+        "Keys are names. An unquoted number, boolean, null, list or mapping is not a name.",
         "Put the key in quotes.",
     ),
     "HW023": Code(
         "an expression split at its comma",
-        "Inside `{...}` and `[...]`, YAML ends a value at each comma, also between parentheses.",
-        "Put the expression in quotes, or write the mapping in block style, a line for each key.",
+        "Inside `{...}` and `[...]`, YAML ends a value at a comma, also between parentheses.",
+        "Put the expression in quotes, or write the mapping in block style, with one line per key.",
     ),
     "HW024": Code(
         "a value that begins with an unquoted `{{`",
@@ -155,82 +155,82 @@ FILES: dict[str, Code] = {
     "HW025": Code(
         "a file without content",
         "The file is empty, or has only comments.",
-        "Fill it or remove it.",
+        "Add content, or remove the file.",
     ),
     "HW026": Code(
         "a name defined twice",
-        "Two files (or two documents) define a topic or a topology of the same name.",
+        "Two files define a topic or a topology with the same name.",
         "Rename or remove one.",
     ),
     "HW027": Code(
-        "a seed that is not there",
-        "A topic is to be seeded from a file that does not exist, seen from the project's folder.",
-        "Put it there, or fix the path. Until then `headwater seed` cannot fill the topic.",
+        "a missing seed",
+        "The `path` of a topic's seed, relative to the project's folder, does not exist.",
+        "Add the file, or fix the path. Until then `headwater seed` cannot fill the topic.",
         Severity.WARNING,
     ),
     "HW028": Code(
-        "a state_dir that is not on its own",
-        "Stores can be made again, the project and the log cannot. So `state_dir` is not the project's folder or the "
-        "log, does not contain one of them, and does not lie in the log, also after symbolic links.",
-        "Give `state_dir` a folder of its own. Move the clients' folders (`client-1` and so on) there, or let a run "
-        "restore the stores from their changelogs.",
+        "a state_dir that overlaps with the project or the log",
+        "Stores can be restored, the project and the log cannot. So `state_dir` must not be the project's folder or "
+        "the log, must not contain one of them, and must not be in the log, also after symbolic links are resolved.",
+        "Give `state_dir` its own folder. Move the clients' folders (`client-1` and so on) there, or let a run restore "
+        "the stores from their changelogs.",
     ),
     "HW029": Code(
         "data among generated files",
-        "`headwater clean` removes the folder `target` with all that is in it.",
+        "`headwater clean` removes the folder `target` with its contents.",
         "Move the log or the `state_dir` elsewhere: move the folder, then change its path in `profiles.yml`.",
     ),
     "HW033": Code(
-        "a master that there is not",
-        "`master` says where Spark runs: `local[2]` in this process, or the address of a cluster.",
-        "Write one that Spark knows, such as `local[2]`, `yarn` or `spark://host:7077`.",
+        "an unknown master",
+        "`master` is where Spark runs: `local[2]` in this process, or the address of a cluster.",
+        "Write a master of Spark, such as `local[2]`, `yarn` or `spark://host:7077`.",
     ),
     "HW034": Code(
         "a Spark setting with a value of the wrong kind",
-        "Spark would refuse it when a run starts, or its JVM would not start at all.",
+        "Spark would reject it when a run starts, or its JVM would not start at all.",
         "Write a size as `512m` or `2g`, a count as a number from 1.",
     ),
     "HW035": Code(
-        "a variable that nothing uses",
-        "`--vars` gives a variable that headwater.yml does not declare and that no file asks for with `var()`: a "
-        "misspelt one would leave the value as it was. Or headwater.yml declares one that no file asks for.",
-        "Fix the name or leave it out. What only a part of the project uses is fine.",
+        "an unused variable",
+        "`--vars` sets a variable that headwater.yml does not declare and no file reads with `var()`: a misspelt name "
+        "would have no effect. Or headwater.yml declares a variable that no file reads.",
+        "Fix the name, or remove the variable.",
         Severity.WARNING,
     ),
     "HW036": Code(
-        "a Spark setting that a run would refuse",
-        "Results rest on some settings of Spark, such as ANSI mode and UTC: what an expression means must not depend "
-        "on a profile. Those of older versions (`spark.sql.legacy`) change it too. Spark Connect cannot place tasks.",
+        "a Spark setting that a run would reject",
+        "Results depend on some settings of Spark, such as ANSI mode, UTC and `spark.sql.legacy`. The meaning of an "
+        "expression must not depend on a profile. Spark Connect cannot assign tasks to executors.",
         "Remove it from the `spark:` section.",
     ),
     "HW037": Code(
-        "a file that nothing reads",
-        "A file in a folder of the project does not have the form that is read there, no text of the project names it, "
-        "or a file or folder beside headwater.yml is called nearly like one that is read. What is in it has no effect.",
-        "Give it the name that was meant, or move it out of the folder. Hidden files and those for people, such as "
-        "README.md, may lie anywhere.",
+        "an unread file",
+        "A file in a folder of the project has another suffix than the files read there, or no file of the project "
+        "names it; or a file or folder beside headwater.yml has nearly the name of one that is read. It has no effect.",
+        "Give it the intended name, or move it out of the folder. Hidden files and documents such as README.md are "
+        "allowed anywhere.",
         Severity.WARNING,
     ),
     "HW038": Code(
-        "an environment variable that nothing reads",
-        "Variables that begin with HEADWATER_ are Headwater's own, and it has none of this name. Those that a file of "
-        "the project names are fine.",
+        "an unread environment variable",
+        "Variables that begin with HEADWATER_ are Headwater's own, and it reads none with this name. Variables named "
+        "in a file of the project are not reported.",
         "Fix the name, or unset it.",
         Severity.WARNING,
     ),
     "HW039": Code(
-        "a name that no file can have",
+        "a name that is not possible for a file",
         "The log and the state directory have folders for applications (`<project>-<topology>`), topics and stores. "
-        "The name of a file has at most 255 characters, also that of a changelog "
-        "(`<project>-<topology>-<store>-changelog`) or a repartition topic. Where a file system does not tell capitals "
-        "from small letters, two names must not differ in these only.",
+        "The name of a file has at most 255 characters, also for a changelog "
+        "(`<project>-<topology>-<store>-changelog`) or a repartition topic. In a case-insensitive file system, two "
+        "names must not differ only in case.",
         "Give the project, the topology, the store, the flow or the step a shorter name, or another one.",
     ),
     "HW040": Code(
-        "a plugin to leave out that is not there",
+        "an unknown plugin to disable",
         "`-p no:<name>` names neither an installed plugin, by its entry point, nor a module of `plugins:`. A misspelt "
-        "name leaves the plugin in.",
-        "Fix the name, or leave the option out.",
+        "name disables nothing.",
+        "Fix the name, or remove the option.",
         Severity.WARNING,
     ),
 }
@@ -240,11 +240,11 @@ JINJA: dict[str, Code] = {
     "HW101": Code(
         "Jinja that does not parse",
         "The text between `{{ }}` or `{% %}` is not a Jinja expression.",
-        "Fix the expression. A literal `{{` is written `{{ '{{' }}`.",
+        "Fix the expression. Write a literal `{{` as `{{ '{{' }}`.",
     ),
     "HW102": Code(
         "an unknown variable",
-        "`var()` names a variable that neither `vars:` in `headwater.yml` nor `--vars` gives.",
+        "`var()` names a variable that neither `vars:` in `headwater.yml` nor `--vars` sets.",
         "Add it to `vars:`, or give a default: `var('name', 10)`.",
     ),
     "HW103": Code(
@@ -254,48 +254,48 @@ JINJA: dict[str, Code] = {
     ),
     "HW104": Code(
         "an unknown name in Jinja",
-        "Jinja in a project knows two functions, `var()` and `env_var()`, and no other names.",
+        "Jinja in a project has the functions `var()` and `env_var()`, and no other names.",
         "Use `var('name')`.",
     ),
     "HW105": Code(
         "a statement that is not allowed",
-        "Of Jinja's statements only `{% if %}` is there: loops, macros, includes and assignments would make YAML a "
-        "program that need not end.",
+        "The only statement of Jinja is `{% if %}`. Loops, macros, includes and assignments would make YAML a program "
+        "that may not end.",
         "Write it out, or generate the file.",
     ),
     "HW106": Code(
         "an operation that is not allowed",
-        "Attributes, method calls, powers, repetition of text and most filters are left out, so that every project "
-        "renders at once and nothing can be reached from inside.",
-        "Compute the value elsewhere and pass it with `--vars`.",
+        "Attributes, method calls, powers, repetition of strings and most filters are not supported, so that rendering "
+        "is always quick, and templates cannot reach Python objects.",
+        "Compute the value elsewhere, and pass it with `--vars`.",
     ),
     "HW107": Code(
         "a template that is too large",
-        "A value with Jinja may have 10,000 characters, and what it renders to 20,000; a file may have 10,000 such "
-        "values, which together give at most 2,000,000 characters and 100,000 values.",
+        "A value with Jinja may have 10,000 characters, and its result 20,000. A file may have 10,000 such values, "
+        "with results of at most 2,000,000 characters and 100,000 values in total.",
         "Split it.",
     ),
     "HW108": Code(
         "Jinja that fails",
-        "The expression is well-formed but cannot be computed, such as a sum of a number and a text.",
+        "The expression is well-formed but cannot be computed, such as a sum of a number and a string.",
         "Fix the expression or the variable's value.",
     ),
     "HW109": Code(
         "Jinja in a key",
-        "Only values are rendered: a key is a name that others refer to, and stays what is written.",
+        "Only values are rendered, because keys are names for references.",
         "Write the name out.",
     ),
     "HW110": Code(
         "`env_var()` outside of profiles.yml",
-        "What stands in the other files becomes generated code and the manifest, which must not hold what only the "
-        "environment knows, and must be the same on every machine.",
-        "Use `var('name')`, with a value in `vars:` of headwater.yml or by `--vars`.",
+        "The other files become generated code and the manifest, which must not contain values of the environment, and "
+        "must be the same on every machine.",
+        "Use `var('name')`, with a value in `vars:` of headwater.yml or in `--vars`.",
     ),
     "HW111": Code(
-        "something computed from `env_var()`",
-        "Generated code does not hold the value of an environment variable: it looks it up when it runs. So it stands "
-        "alone or between texts, with `| int` for a number.",
-        "Compute it where the variable is set, or take a variable: `var('name')`.",
+        "a computation with `env_var()`",
+        "Generated code does not contain the value of an environment variable, but looks it up when it runs. So "
+        "`env_var()` must be alone or between literal texts, with `| int` for a number.",
+        "Compute it where the variable is set, or use a variable: `var('name')`.",
     ),
 }
 
@@ -303,16 +303,16 @@ JINJA: dict[str, Code] = {
 SCHEMA: dict[str, Code] = {
     "HW201": Code(
         "an unknown key",
-        "The object has no such key. Anything of your own goes below `meta:`.",
+        "The mapping does not have this key. Put your own data below `meta:`.",
         "Correct the spelling, or move it below `meta:`.",
     ),
-    "HW202": Code("a missing key", "The object needs this key.", "Add it."),
+    "HW202": Code("a missing key", "The mapping needs this key.", "Add it."),
     "HW203": Code(
         "a value of the wrong type",
-        "The key wants another kind of value, for instance a number where there is a text.",
-        'Write a value of that type. Quotes make a text: `"1.0"`.',
+        "The key needs another type of value, for example a number instead of a string.",
+        'Write a value of that type. A value in quotes is a string: `"1.0"`.',
     ),
-    "HW204": Code("a word that is not allowed here", "The key takes one of a few words.", "Use one of them."),
+    "HW204": Code("a value that is not allowed here", "The key has a few allowed values.", "Use one of them."),
     "HW205": Code(
         "a duration that does not parse",
         "Durations are a whole number and a unit: `10ms`, `5s`, `10m`, `1h`, `2d`.",
@@ -320,9 +320,9 @@ SCHEMA: dict[str, Code] = {
     ),
     "HW206": Code(
         "a step that is not exactly one step",
-        "Each item of `steps` is one step, named by its one key; `name`, `description`, `tags` and `meta` may stand "
-        "beside it.",
-        "Start each step with a dash of its own.",
+        "An item of `steps` is one step, with one key for its kind; `name`, `description`, `tags` and `meta` are "
+        "allowed beside it.",
+        "Start each step with its own dash.",
     ),
     "HW207": Code(
         "a type that Spark SQL does not have",
@@ -332,16 +332,15 @@ SCHEMA: dict[str, Code] = {
     "HW208": Code("a value out of range", "The value is too small, too large, or too short a list.", "Change it."),
     "HW209": Code(
         "a name that is not allowed",
-        "Names of projects, topologies, tables, stores, flows and columns are letters, digits and underscores, and do "
-        "not begin with a digit. Names of topics may have dots and dashes too, as in Kafka, but not those that "
-        "Headwater gives to its own: `<project>-...-repartition` and `<project>-...-changelog`. No topology is called "
-        "`seed`.",
+        "Names of projects, topologies, tables, stores, flows and columns have letters, digits and underscores, and do "
+        "not begin with a digit. Names of topics may have dots and dashes, too, as in Kafka. Names of internal topics, "
+        "`<project>-...-repartition` and `<project>-...-changelog`, are reserved, and so is a topology `seed`.",
         "Rename it.",
     ),
     "HW210": Code(
         "keys that do not go together",
-        "Some keys exclude each other, and some need another beside them.",
-        "Keep the ones you mean.",
+        "Some keys exclude each other, and some need another key beside them.",
+        "Keep the intended keys.",
     ),
 }
 
@@ -354,19 +353,19 @@ REFERENCES: dict[str, Code] = {
     ),
     "HW302": Code(
         "an unknown source of a flow",
-        "What `from`, or `stream` of a join, names is no topic of the project, and no table or flow of the topology.",
+        "`from`, or `stream` of a join, names neither a topic of the project nor a table or flow of the topology.",
         "Declare it, or fix the name. Flows of other topologies are read through the topics that they write.",
     ),
     "HW303": Code(
         "an unknown table",
-        "A `join` names what is neither a table of this topology nor a flow that is one.",
+        "A `join` names neither a table of this topology nor a flow that is a table.",
         "Declare it under `tables:`, or make a flow a table with `to_table`.",
     ),
     "HW304": Code(
         "an unknown store",
         "A step or a table names a store that `stores:` of this topology does not have.",
-        "Declare it under `stores:`. Only a processor needs that: other steps that name no store get one with the "
-        "defaults.",
+        "Declare it under `stores:`. Only processors need declared stores: other steps without a named store use one "
+        "with the defaults.",
     ),
     "HW305": Code(
         "an unknown function",
@@ -375,17 +374,17 @@ REFERENCES: dict[str, Code] = {
     ),
     "HW306": Code(
         "a name defined twice",
-        "In a topology, topics, tables and flows (those of a `branch` too) share one namespace.",
+        "In a topology, topics, tables and flows (also flows of a `branch`) share one namespace.",
         "Rename one.",
     ),
     "HW307": Code(
-        "flows that read one another in a circle",
-        "A flow can only read what comes before it. A circle is only possible through a declared topic.",
-        "Break the circle, or write to a topic of `topics/` and read that.",
+        "flows that read one another in a cycle",
+        "A flow can only read flows upstream of it. A cycle is only possible through a declared topic.",
+        "Break the cycle, or write to a topic of `topics/` and read that topic.",
     ),
     "HW308": Code(
         "a topic written twice",
-        "A topic has one writer: one flow, or its seed. Else nobody could say what order its records are in.",
+        "A topic has one writer: one flow, or its seed. Otherwise the order of its records would be undefined.",
         "Merge the flows with `from: [a, b]`, or write to two topics.",
     ),
     "HW309": Code(
@@ -394,21 +393,21 @@ REFERENCES: dict[str, Code] = {
         "Give each its own store.",
     ),
     "HW310": Code(
-        "a flow that nobody reads",
-        "The flow has no `to`, and no other flow reads it: its work is for nothing.",
+        "an unread flow",
+        "The flow has no `to`, and no other flow reads it, so it has no effect.",
         "Write it to a topic with `to`, or remove it.",
         Severity.WARNING,
     ),
     "HW311": Code(
-        "a store that nobody uses",
+        "an unused store",
         "No step and no table names this store.",
         "Name it in a step's `store`, or remove it.",
         Severity.WARNING,
     ),
     "HW312": Code(
         "a function that cannot be loaded",
-        "`compile` imports the modules of `functions/` that flows name, and this one raises an error.",
-        "Fix it there. A package that it imports must be installed, also on the executors.",
+        "`compile` imports the modules of `functions/` named in flows, and this one raises an error.",
+        "Fix it there. Packages that it imports must be installed, also on the executors.",
     ),
 }
 
@@ -416,8 +415,8 @@ REFERENCES: dict[str, Code] = {
 EXPRESSIONS: dict[str, Code] = {
     "HW401": Code(
         "an expression that does not parse",
-        "Expressions are those of Spark SQL, one for each value.",
-        "Fix the syntax at this place.",
+        "Expressions are Spark SQL, one per value.",
+        "Fix the syntax at this position.",
     ),
     "HW402": Code(
         "an expression cut short by ` #`",
@@ -427,12 +426,12 @@ EXPRESSIONS: dict[str, Code] = {
     "HW403": Code(
         "an unknown column",
         "The flow has no column of this name at this step.",
-        "Fix the name. After `select` and `aggregate` only their columns are left.",
+        "Fix the name. After `select` and `aggregate`, the flow has only their columns.",
     ),
     "HW404": Code(
         "an ambiguous column",
         "Two columns have this name: of key and value, or of the flow and the joined table.",
-        "Say which: `key.x`, `value.x` or `table.x`.",
+        "Write which one: `key.x`, `value.x` or `table.x`.",
     ),
     "HW405": Code(
         "an unknown SQL function",
@@ -441,97 +440,97 @@ EXPRESSIONS: dict[str, Code] = {
     ),
     "HW406": Code(
         "a function that is not deterministic",
-        "Its answer depends on when or where it runs. The result of a flow must not: a record that is processed again "
-        "after a failure has to give the same.",
-        "Use what the hint says.",
+        "Its result depends on when or where it runs. The result of a flow must not depend on that: a record that is "
+        "processed again after a failure must have the same result.",
+        "Follow the hint.",
     ),
     "HW407": Code(
-        "SQL that an expression cannot hold",
-        "An expression is of one row: no subqueries, no window functions, no stars, no aliases, no generators.",
+        "SQL that is not allowed in an expression",
+        "An expression computes one value from one row: no subqueries, window functions, stars, aliases or generators.",
         "Use a step: `join`, `window` and `aggregate`, `explode`.",
     ),
     "HW408": Code(
         "an aggregate outside of `aggregate`",
-        "Only the values of an `aggregate` step see more than one record.",
+        "Only the values of an `aggregate` step can use several records.",
         "Move it to an `aggregate` step.",
     ),
     "HW409": Code(
         "an aggregate that is not supported",
-        "This aggregate, or this form of it, cannot be kept up record by record here.",
+        "This aggregate, or this form of it, cannot be updated record by record.",
         "Use one of those listed in `docs/language/windows-and-aggregates.md`.",
     ),
     "HW410": Code(
         "a value of `aggregate` that is not aggregated",
-        "A column that stands outside of an aggregate has no one value in its group.",
+        "A column outside of an aggregate may have several values in its group.",
         "Aggregate it: `max(x)`, `first(x)`. Key columns are in the result anyway.",
     ),
     "HW411": Code(
         "types that do not fit in an expression",
-        "Spark's analyzer refuses the expression.",
+        "Spark's analyzer rejects the expression.",
         "Cast, or fix the expression.",
     ),
     "HW412": Code(
-        "an expression of the wrong type for its place",
-        "A `filter` and a `when` need a boolean, `explode` an array; a key cannot hold a map.",
-        "Change the expression so that it gives what the step needs.",
+        "an expression of the wrong type for its step",
+        "`filter` and `when` need a boolean, `explode` an array; a key cannot contain a map.",
+        "Change the expression to the type that the step needs.",
     ),
     "HW413": Code(
-        "an aggregate of a type that it does not take",
+        "an aggregate of a wrong type",
         "`sum` and `avg` take numbers, `bool_and`, `bool_or` and `count_if` booleans; `min`, `max`, `min_by`, `max_by` "
-        "and `approx_count_distinct` values that have an order, which maps have not. Where Spark would cast a text or "
-        "a time without being told, the cast must be written, because it changes what is aggregated.",
-        "Cast the column to what the aggregate takes.",
+        "and `approx_count_distinct` values with an order, so not maps. Where Spark would cast a string or a time "
+        "implicitly, write the cast, because it changes the aggregated values.",
+        "Cast the column to a type that the aggregate takes.",
     ),
     "HW414": Code(
-        "a text that would be cast without being told",
-        "Spark casts texts to numbers, times and booleans where these are compared, computed or combined with them: "
-        "`coalesce(category, 0)` is a number. The first text that is none fails. So the cast must be written.",
-        "Write `cast` or `try_cast`, or let all of the values be texts.",
+        "an implicit cast of a string",
+        "Spark casts strings to numbers, times and booleans that they are compared, computed or combined with: "
+        "`coalesce(category, 0)` is a number. The first string that is not a number fails. So write the cast.",
+        "Write `cast` or `try_cast`, or make all values strings.",
     ),
     "HW415": Code(
         "a constant that always fails",
-        "A part of the expression is made of constants alone, and computing it fails: `cast('abc' as int)`, "
-        "`amount >= 'lots'`, `1 / 0`. It would fail for every record that gets there.",
-        "Correct it. `raise_error` fails on purpose.",
+        "A part of the expression has only constants, and computing it fails: `cast('abc' as int)`, "
+        "`amount >= 'lots'`, `1 / 0`. It would fail for every record.",
+        "Correct it. To fail on purpose, use `raise_error`.",
     ),
     "HW417": Code(
         "a time of Spark's own clock",
-        "Spark reads texts such as 'now', 'today' and 'yesterday' as times, wherever a text becomes a date or a "
-        "timestamp: in literals, casts, comparisons and arguments. It looks at its clock once, when it makes the plan.",
+        "Spark reads strings such as 'now', 'today' and 'yesterday' as times, wherever a string becomes a date or a "
+        "timestamp: in literals, casts, comparisons and arguments. It reads its clock once, when it makes the plan.",
         "Write the time with digits, or use `current_timestamp()`, the planned time of the epoch.",
     ),
     "HW418": Code(
-        "a function that reaches out of the record",
-        "It runs classes, or opens files or addresses that its arguments or the records name.",
-        "Use what the hint says.",
+        "a function that reads more than the record",
+        "It runs classes, or opens files or addresses named in its arguments or in records.",
+        "Follow the hint.",
     ),
     "HW419": Code(
         "an option that is not allowed",
-        "Options of `from_json`, `from_csv`, `from_xml` and their like are a `map` of texts. Those that name files or "
-        "addresses, or depend on the machine, are not allowed.",
-        "Leave it out, or fix its name.",
+        "Options of functions such as `from_json`, `from_csv` and `from_xml` are a `map` of string literals. Options "
+        "that name files or addresses, or depend on the machine, are not allowed.",
+        "Remove it, or fix its name.",
     ),
     "HW420": Code(
         "an expression that is too large",
-        "An expression has at most 300 levels of calls, conditions and operators; some kinds end earlier, in "
-        "the parsers of the compiler and of Spark.",
-        "Compute parts of it in `with_columns` steps before. Many values to compare with are a table: use a `join`.",
+        "An expression may have 300 levels of calls, conditions and operators. The parsers of the compiler and of "
+        "Spark have lower limits for some expressions.",
+        "Compute parts of it in `with_columns` steps before. To compare with many values, use a `join` with a table.",
     ),
     "HW421": Code(
         "a Python function that expressions cannot call by its name",
-        "An entry of `functions:` in headwater.yml has the name of a function or a word of Spark SQL, or one that "
-        "differs from another's in upper and lower case alone.",
+        "An entry of `functions:` in headwater.yml has the name of a function or keyword of Spark SQL, or a name that "
+        "differs from another one only in case.",
         "Give it another name.",
     ),
     "HW422": Code(
         "a call that a Python function does not allow",
-        "A Python function is called once for a row, with as many arguments as headwater.yml declares.",
-        "Call it as it is declared; of an array give it the whole, or `explode` it before.",
+        "A Python function is called once per row, with the number of arguments declared in headwater.yml.",
+        "Call it as declared. Pass a whole array, or `explode` it before.",
     ),
     "HW423": Code(
-        "an argument of a type that a Python function does not take",
-        "An argument has the type that headwater.yml declares, or is a number that Spark SQL itself widens to it, such "
-        "as `int` to `bigint` or `double`. No other type is changed without being told.",
+        "an argument of a wrong type for a Python function",
+        "An argument must have the type declared in headwater.yml, or be a number that Spark SQL widens to it, such as "
+        "`int` to `bigint` or `double`. Other types are not cast implicitly.",
         "Write the cast, or declare another type.",
     ),
 }
@@ -539,38 +538,38 @@ EXPRESSIONS: dict[str, Code] = {
 # HW5xx: what a topology may do
 TOPOLOGY: dict[str, Code] = {
     "HW501": Code(
-        "a step that its input does not allow",
+        "a step that does not accept its input",
         "Some steps are only for streams, some only for tables.",
-        "Put `to_stream` or `to_table` before it; the hint says which.",
+        "Put `to_stream` or `to_table` before it, as in the hint.",
     ),
     "HW503": Code(
         "a join of topics that are not co-partitioned",
-        "A task joins the rows of its own partition: both sides need the same number of partitions and the same types "
+        "A task joins rows of its own partition, so both sides need the same number of partitions and the same types "
         "of key columns.",
         "Put a `repartition` or `key_by` step before the join, or make the table global.",
     ),
     "HW504": Code(
         "a step that needs a key, without one",
-        "Aggregates, tables and joins by key work by the key of the record, and this flow has none.",
+        "Aggregates, tables and joins by key use the key of the record, and this flow has no key.",
         "Put a `key_by` step before it.",
     ),
     "HW505": Code(
         "a window without its aggregate",
-        "A `window` step only says how the `aggregate` or `reduce` step that follows it groups.",
+        "A `window` step only defines the groups of the following `aggregate` or `reduce` step.",
         "Put an `aggregate` or a `reduce` step right behind it.",
     ),
     "HW506": Code(
         "a store of the wrong type for its step",
-        "An aggregate in sessions needs a `session` store; one in other windows, and a join of streams, need `window` "
-        "stores; everything else needs a `key_value` store.",
-        "Change the store's `type`, or leave it out.",
+        "An aggregate in sessions needs a `session` store. Aggregates in other windows and joins of streams need "
+        "`window` stores. All other steps need a `key_value` store.",
+        "Change the store's `type`, or remove it.",
     ),
     "HW507": Code(
         "a retention that is too short",
-        "A window is open until its end plus grace; its rows must be kept as long. Records of a join of streams must "
-        "be kept for before, after and grace together, rows of sliding windows for twice the difference and grace, "
-        "sessions for gap and grace.",
-        "Set `retention` to what the hint says at least, or leave it out: that is the default.",
+        "A window is open until its end plus grace, and its rows must be kept as long. Records of a join of streams "
+        "must be kept for the sum of before, after and grace, rows of sliding windows for twice the difference plus "
+        "grace, sessions for gap plus grace.",
+        "Set `retention` to at least the value in the hint, or remove it: that value is the default.",
     ),
     "HW508": Code(
         "a reserved column name",
@@ -579,120 +578,120 @@ TOPOLOGY: dict[str, Code] = {
     ),
     "HW509": Code(
         "a second unnamed re-key",
-        "Each repartition topic is named after its flow and step, so that it keeps its name when the flow grows.",
+        "A repartition topic is named after its flow and step, so that it keeps its name when the flow changes.",
         "Give the step a `name`.",
     ),
     "HW510": Code(
-        "a declared topic that differs from what is written",
+        "a declared topic that differs from its flow",
         "The topic in `topics/` and the flow that writes it must have the same columns, in any order.",
         "Change the declaration, or the flow with a `select` step.",
     ),
     "HW511": Code(
         "an aggregate that a table cannot have",
-        "When a row of a table changes, its old value is taken back from its group. Only count, count_if, "
-        "sum and avg can do so.",
+        "When a row of a table changes, its old value is subtracted from its group. Only count, count_if, sum and avg "
+        "support that.",
         "Put `to_stream` before, if every update should count.",
     ),
     "HW512": Code(
         "merged flows with different columns",
-        "`from: [a, b]` needs flows of equal key and value columns.",
+        "`from: [a, b]` needs flows with equal key and value columns.",
         "Give them the same columns with a `select` step.",
     ),
     "HW513": Code(
         "a join that does not fit its table",
-        "A stream is joined by its key, without `by`; a global table, and a table by a foreign key, need `by` with an "
-        "expression for each key column of the table.",
-        "Write `by` for each key column of a global table, or of one that a table is joined with.",
+        "A stream joins a table by its key, without `by`. A join with a global table, and a join of tables by a "
+        "foreign key, need `by` with an expression for each key column of the table.",
+        "Write `by` with an expression for each key column, or remove it.",
     ),
     "HW514": Code(
         "a branch that is not the end",
-        "After a `branch`, or a `process` with `flows`, the flow has gone on as other flows; and a case of a branch "
-        "behind the one without `when` gets nothing.",
-        "Put further steps, and `to`, into flows that read these.",
+        "A `branch`, or a `process` with `flows`, ends its flow. And a case of a branch behind the case without `when` "
+        "gets no rows.",
+        "Put further steps, and `to`, into flows that read the new flows.",
     ),
     "HW515": Code(
         "a window that is not possible",
-        "A window has a size, a gap or a difference above zero, and an advance between 1 ms and its size that puts no "
-        "record into more than 100,000 windows.",
+        "A window needs a size, a gap or a difference above zero, and an advance from 1 ms to its size that puts a "
+        "record into at most 100,000 windows.",
         "Change `advance`, the size, the gap or the difference.",
     ),
     "HW516": Code(
         "a column defined twice",
-        "Spark SQL does not tell `Name` from `name`.",
+        "To Spark SQL, `Name` and `name` are the same column.",
         "Rename one.",
     ),
     "HW517": Code(
         "a global table read as a flow",
-        "A global table is there to be joined with; it has no place in the order of records.",
+        "Flows can only join a global table, because its changes have no order relative to records.",
         "Read its topic, or declare another table without `global`.",
     ),
     "HW518": Code(
-        "columns that all are dropped",
+        "all columns are dropped",
         "A record needs at least one value column.",
         "Keep one.",
     ),
     "HW519": Code(
-        "a timestamp column that is none",
-        "`timestamp` names a column of the topic's value that is a timestamp, or a bigint of milliseconds.",
-        "Name such a column, or leave it out: then records get the time at which they are appended.",
+        "a wrong timestamp column",
+        "`timestamp` must name a value column of the topic: a timestamp, or a bigint of milliseconds.",
+        "Name such a column, or remove `timestamp`: then records have the time at which they are appended.",
     ),
     "HW520": Code(
         "changes of a table that count as records",
-        "With `emit: per_epoch` a topic that is written from a table has only the last change of each key and epoch. "
-        "An aggregate or a join of streams that takes them for records depends on where epochs end.",
+        "With `emit: per_epoch`, a topic written from a table has only the last change per key and epoch. The result "
+        "of an aggregate or a join of streams over these changes depends on where epochs end.",
         "Read the topic as a table, or write every update of the table: `emit: each_update`.",
         Severity.WARNING,
     ),
     "HW521": Code(
         "final results without a window",
-        "With `emit: on_close` a row comes out when its window closes. Without a window no row is ever final.",
+        "With `emit: on_close`, a row is emitted when its window closes. Without a window, no row is ever final.",
         "Put a `window` step before the aggregate, or use another `emit`.",
     ),
     "HW525": Code(
-        "a join that the two sides do not allow",
-        "Of a stream only the records give results, so its join with a table is `inner` or `left`. Two tables are "
-        "joined by the changes of both, so neither can be global. Windows are a part of the key: either both tables "
-        "have some, of one kind and length, or neither. By a foreign key only the flow can have windows, and its "
-        "result is not joined again.",
-        "Make both sides tables of the same key, or put `to_stream` before the join; the hint says which.",
+        "a join that is not possible for its two sides",
+        "A join of a stream with a table has results for records of the stream only, so it is `inner` or `left`. "
+        "Changes of both sides change a join of two tables, so neither can be global. Windows are part of the key: "
+        "both tables must have windows of the same kind and length, or none. In a join by a foreign key, only the flow "
+        "can have windows, and its result cannot be joined again.",
+        "Make both sides tables with the same key, or put `to_stream` before the join, as in the hint.",
     ),
     "HW530": Code(
         "a function that does not fit its step",
-        "`reduce` calls a function with the old value and the new one, `aggregate` a class with `initial()` and "
-        "`add(state, key, value)`; of a table also `subtract(state, key, value)`, in sessions `merge(first, second)`.",
+        "`reduce` calls a function with the old and the new value. `aggregate` calls the methods `initial()` and "
+        "`add(state, key, value)` of a class; for a table also `subtract(state, key, value)`, and for sessions "
+        "`merge(first, second)`.",
         "Change its parameters, or name another one.",
     ),
     "HW540": Code(
-        "a class that is no processor",
-        "`process` makes an object of a class with its `options`, and calls `process(record)` for each record; "
-        "`init(context)` and `close()` may be left out.",
-        "Write such a class, with plain methods.",
+        "a class that is not a processor",
+        "`process` creates an object of a class with its `options`, and calls `process(record)` for each record. "
+        "`init(context)` and `close()` are optional.",
+        "Write a class with these plain methods.",
     ),
     "HW541": Code(
-        "a store of a processor that does not say what it keeps",
-        "Nothing but its entry in `stores:` says what a processor keeps, and for how long: it needs `type`, `key` and "
-        "`value`, of type window or session also `retention`.",
+        "a store of a processor without columns or retention",
+        "The rows of a processor's store are only declared in `stores:`. The store needs `type`, `key` and `value`, "
+        "and for the types window and session also `retention`.",
         "Write `{type: key_value, key: {id: string}, value: {n: bigint}}` with your columns.",
     ),
     "HW542": Code(
-        "columns of a store that no processor uses",
-        "The columns of other stores are those of their step.",
+        "declared columns of a store that no processor uses",
+        "The columns of other stores are determined by their step.",
         "Remove `key` and `value` from the store.",
     ),
     "HW543": Code(
         "processors that cannot share a store",
-        "Processors that name the same store take turns: each sees what the others have stored for the records before. "
-        "So they have the same partitions, get single records, and what one forwards to another goes there directly, "
-        "or only through steps on single records that tasks can compute.",
-        "Bring them together as the hint says, or give each its own store.",
+        "Processors with the same store process records in turns, and read the rows that others have stored before. So "
+        "they need the same number of partitions, get single records, and must be connected directly, or through steps "
+        "on single records that tasks can compute.",
+        "Follow the hint, or give each its own store.",
     ),
     "HW544": Code(
-        "processors that share a store, with keys of other types",
-        "A task has the rows of its own partition of a store, and gets the records of its partition. Keys of other "
-        "types are spread otherwise: what one processor has stored for a thing may be in another task than the records "
-        "that the other one gets of it. Kafka Streams does not tell of that.",
-        "Put `key_by` and `repartition` before one of them, so that both have the same key; with one partition, all "
-        "records meet.",
+        "processors that share a store, with keys of different types",
+        "A task has the rows and the records of its own partition. Equal keys of different types may be in different "
+        "partitions, so the rows stored by one processor may be in another task than the records of the other one. "
+        "Kafka Streams does not report this.",
+        "Put `key_by` and `repartition` before one of them, so that both have the same key, or use one partition.",
         Severity.WARNING,
     ),
 }
@@ -706,34 +705,34 @@ PLUGINS: dict[str, Code] = {
     ),
     "HW602": Code(
         "a bad plugin option",
-        "The plugin's own schema refuses the options, or is itself no JSON Schema.",
-        "Fix it as the message says.",
+        "The plugin's schema does not accept the options, or is not a JSON Schema itself.",
+        "Fix it as in the message.",
     ),
     "HW603": Code(
-        "a plugin module that is not there",
+        "a missing plugin module",
         "`plugins:` in headwater.yml names a module that neither the project nor the environment has.",
         "Fix the name (`plugins.mine` is `plugins/mine.py` in the project's folder), or install its package.",
     ),
     "HW604": Code(
         "a plugin module that cannot be used",
-        "A module under `plugins:` in headwater.yml is no Python, or fails when it is imported.",
-        "Fix it where the message says. `-p no:<name>` leaves it out.",
+        "A module under `plugins:` in headwater.yml is not Python, or fails when it is imported.",
+        "Fix the module. `-p no:<name>` disables it.",
     ),
     "HW610": Code(
         "an extra that is not installed",
-        "Placing tasks by racks needs OR-Tools, which takes 87 MB. The store backend `rocksdb` needs rocksdict, "
-        "the log `object_store` needs obstore, and `lineage` of a target needs openlineage-python. None of them is "
-        "installed with Headwater.",
-        "Install what the message names, for example with `pip install 'headwater[rocksdb]'`.",
+        "Rack-aware assignment needs OR-Tools, which has 87 MB. The store backend `rocksdb` needs rocksdict, the log "
+        "`object_store` needs obstore, and `lineage` of a target needs openlineage-python. They are not installed with "
+        "Headwater.",
+        "Install the package in the message, for example with `pip install 'headwater[rocksdb]'`.",
     ),
     "HW611": Code(
-        "a store that nothing can restore",
+        "a store that cannot be restored",
         "The store has no changelog, and its backend is not transactional: if a process is killed, the store is wiped.",
-        "Let it have a changelog, or choose a transactional backend (`lmdb`).",
+        "Enable its changelog, or choose a transactional backend (`lmdb`).",
     ),
     "HW612": Code(
         "a store that cannot be copied",
-        "The restore strategy has snapshots of stores saved, and a store's backend cannot copy its stores.",
+        "The restore strategy saves snapshots of stores, and a store's backend cannot copy stores.",
         "Choose a backend whose stores can be copied, such as `lmdb`, or another restore strategy.",
     ),
 }
@@ -741,90 +740,90 @@ PLUGINS: dict[str, Code] = {
 # HW72x: records that fail
 FAILING_RECORDS: dict[str, Code] = {
     "HW720": Code(
-        "records that cannot be left out",
-        "A change of a table that is regrouped takes a row from one group and adds one to another. If one of the two "
-        "were left out, both groups would be wrong for ever. A join of two tables by a foreign key asks and answers "
-        "for each change, and its result would be wrong without one of these.",
-        "Leave `on_error` out of this flow, and set it for the flow or the topic before the table.",
+        "records that cannot be skipped",
+        "A change of a regrouped table subtracts a row from one group and adds one to another. If one of the two were "
+        "skipped, the groups would stay wrong. A join of two tables by a foreign key sends a subscription and a "
+        "response for each change, and its result would be wrong without them.",
+        "Remove `on_error` from this flow, and set it for the flow or the topic before the table.",
     ),
     "HW721": Code(
         "the name of a topic of dead letters",
-        "The dead letters of a topic are kept in the topic `<topology>_<topic>_dead_letter`, which nobody else writes.",
+        "`<topology>_<topic>_dead_letter` is the topic of a topic's dead letters, and only its topology writes it.",
         "Give the topic another name.",
     ),
 }
 
-# HW74x: what was called otherwise before
+# HW74x: former names
 RENAMES: dict[str, Code] = {
     "HW740": Code(
         "a former name that is in use",
-        "`was` says what something was called before. What still has that name cannot be meant.",
-        "Remove `was`, or the name from it. If two of them changed places, do it in two runs, by way of a third name.",
+        "`was` lists former names. A name in use is not a former name.",
+        "Remove `was`, or the name from it. To exchange two names, use a third name and two runs.",
     ),
     "HW741": Code(
-        "a former name of two",
-        "What was one cannot go on as two.",
-        "Leave the name at the one that goes on; the other begins with nothing.",
+        "a former name of two entries",
+        "Only one entry can resume the state of the old one.",
+        "Keep the name at the entry that resumes it; the other one starts empty.",
     ),
 }
 
-# HW76x: where a new reader begins
+# HW76x: where a new reader starts
 STARTS: dict[str, Code] = {
     "HW760": Code(
-        "a start in what is no topic from elsewhere",
-        "`start` says where a topology begins in a topic that it has not read yet. What it makes itself it reads "
-        "whole.",
+        "a start in another source than a topic from outside",
+        "`start` is the position where a topology starts in a topic that it has not read yet. Its own topics, tables "
+        "and flows are read from their first record.",
         "Put `start` into the flow that reads the topic.",
     ),
     "HW761": Code(
-        "a table that would begin in the middle",
-        "A table has the last row of each key. If it began later than at the first record, rows would be missing.",
-        "Leave `start` out of the flows that read the table's topic.",
+        "a table that would start in the middle",
+        "A table has the last row of each key. If it started later than at the first record, rows would be missing.",
+        "Remove `start` from the flows that read the table's topic.",
     ),
     "HW762": Code(
         "two starts in one topic",
         "All flows of a topology that read a topic share one position in it.",
-        "Give them the same `start`, or make two topologies of them.",
+        "Give them the same `start`, or put them into two topologies.",
     ),
     "HW763": Code(
         "an unknown start",
-        "`start` is `earliest`, `latest`, or a time: the first record with this timestamp or a later one.",
-        "Write the time as in ISO 8601, such as `2024-05-01T08:00:00Z`; it is UTC without a zone.",
+        "`start` is `earliest`, `latest`, or a time, for the first record with this timestamp or a later one.",
+        "Write the time in ISO 8601, such as `2024-05-01T08:00:00Z`. Without a zone it is UTC.",
     ),
 }
 
 # HW80x: tests of a project
 TESTS: dict[str, Code] = {
     "HW801": Code(
-        "a test of what is not there",
-        "A test names a topology, a topic that it does not read or write, a store, or a reason for which no record is "
-        "dropped.",
-        "Name what the topology has; `headwater describe` shows it.",
+        "a test of a missing part",
+        "A test names an unknown topology, a topic that the topology does not read or write, an unknown store, or an "
+        "unknown reason for dropped records.",
+        "Name a part of the topology; `headwater describe` shows them.",
     ),
     "HW802": Code(
         "a row with an unknown column",
-        "A row of a test names a column that its topic or store does not have: misspelt, or renamed since.",
-        "Use the column's present name. `key.x` and `value.x` are columns that both have.",
+        "A row of a test names a column that its topic or store does not have: it is misspelt, or was renamed.",
+        "Use the column's current name. Write `key.x` or `value.x` for a column in both.",
     ),
     "HW803": Code(
-        "a row that does not fit",
-        "A value of a row in a test is not one of its column's type, or the row cannot be a record.",
+        "an invalid row",
+        "A value of a row in a test does not have the type of its column, or the row cannot be a record.",
         "Write values as in [record form](log.md#the-record-form), times in quotes.",
     ),
     "HW804": Code(
-        "two tests of one name",
-        "Results are told by the names of tests.",
+        "two tests with the same name",
+        "Results are shown by the names of tests.",
         "Give one of them another name.",
     ),
     "HW805": Code(
         "a test's file is missing",
-        "`file` names a file of the project, from its folder on.",
-        "Put it there, or fix the path.",
+        "`file` is the path of a file, relative to the project's folder.",
+        "Add the file, or fix the path.",
     ),
     "HW806": Code(
-        "a variable of a test that no file uses",
-        "`vars` of a test are those of the project's files.",
-        "Use it in a file of the project, or leave it out.",
+        "an unused variable of a test",
+        "`vars` of a test are variables of the project's files.",
+        "Use it in a file of the project, or remove it.",
     ),
 }
 

@@ -14,7 +14,7 @@ from ..readable_text import json_text, readable, visible
 from ..suggestions import did_you_mean
 from .codes import CODES, Code, Severity
 
-# Diagnostics, the errors and warnings of the compiler. Stages add them to one collector; `printing` shows them.
+# Diagnostics: errors and warnings. All stages add them to one collector.
 #
 #     diagnostics.add("HW301", node.position, "There is no topic 'flihgts'.", hint="Did you mean 'flights'?")
 #
@@ -26,11 +26,10 @@ __all__ = ["CODES", "Code", "Diagnostic", "Diagnostics", "Position", "Severity",
 
 @dataclass(frozen=True, slots=True, order=True)
 class Position:
-    """A place in a file of the project: the path relative to the project's root, with `/`; line and column from 1.
+    """A range in a file of the project.
 
-    Columns count characters. `end_column` is the column after the range's last character on that line; None if only the
-    start is known. The place of a mistake in an option of the command line has the option's name in place of the file
-    (see `option`), and no line.
+    `file`: the path relative to the project's root, with `/`. `line`, `column`: from 1, in characters. `end_column`:
+    the column after the last character on that line; None if unknown. For an option of the command line, see `option`.
     """
 
     file: str
@@ -40,12 +39,12 @@ class Position:
 
     @classmethod
     def option(cls, name: str) -> Position:
-        """The place of a mistake in an option of the command line, such as `--target`."""
+        """The position of an option of the command line, such as `--target`: without a line."""
         return cls(name, 0, 0)
 
     @property
     def in_file(self) -> bool:
-        """Whether it is a place in a file and not an option."""
+        """Whether it is in a file, not an option."""
         return self.line > 0
 
     @property
@@ -59,7 +58,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One finding, at one place."""
+    """One finding with its position."""
 
     code: str
     severity: Severity
@@ -69,27 +68,27 @@ class Diagnostic:
 
 
 class Diagnostics:
-    """Collects findings. Iteration sorts them by file and place and yields each one once."""
+    """Collects findings. Iteration yields them without duplicates, sorted by position."""
 
-    def __init__(self, found: Iterable[Diagnostic] = ()) -> None:
-        self._found: list[Diagnostic] = list(found)
+    def __init__(self, items: Iterable[Diagnostic] = ()) -> None:
+        self._items: list[Diagnostic] = list(items)
 
     def add(self, code: str, position: Position, message: str, hint: str | None = None) -> None:
-        """Add a finding with the severity of its code. Raises KeyError for a code that is not in the table.
+        """Add a finding with the severity of its code. Raises KeyError for an unknown code.
 
-        Its texts hide values of environment variables, and are `readable`.
+        Values of environment variables are hidden in its texts, see `readable`.
         """
         at = position.line_text
         message, hint = readable(message, at), None if hint is None else readable(hint, at)
-        self._found.append(Diagnostic(code, CODES[code].severity, position, message, hint))
+        self._items.append(Diagnostic(code, CODES[code].severity, position, message, hint))
 
-    def extend(self, found: Iterable[Diagnostic]) -> None:
+    def extend(self, items: Iterable[Diagnostic]) -> None:
         """Add the findings of another stage."""
-        self._found.extend(found)
+        self._items.extend(items)
 
-    def withdraw(self, code: str, places: Collection[Position]) -> None:
-        """Take back what follows from another finding, so that one mistake has one message."""
-        self._found = [found for found in self._found if found.code != code or found.position not in places]
+    def withdraw(self, code: str, positions: Collection[Position]) -> None:
+        """Remove findings that follow from another one, so that one mistake has one message."""
+        self._items = [item for item in self._items if item.code != code or item.position not in positions]
 
     @property
     def has_errors(self) -> bool:
@@ -99,50 +98,49 @@ class Diagnostics:
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The errors, in the order in which they were added."""
-        return tuple(found for found in self._found if found.severity is Severity.ERROR)
+        return tuple(item for item in self._items if item.severity is Severity.ERROR)
 
     def __iter__(self) -> Iterator[Diagnostic]:
-        return iter(sorted(dict.fromkeys(self._found), key=_order))
+        return iter(sorted(dict.fromkeys(self._items), key=_order))
 
     def __len__(self) -> int:
-        return len(dict.fromkeys(self._found))
+        return len(dict.fromkeys(self._items))
 
 
-def _order(found: Diagnostic) -> tuple[str, int, int, str, str]:
-    position = found.position
-    return position.file, position.line, position.column, found.code, found.message
+def _order(item: Diagnostic) -> tuple[str, int, int, str, str]:
+    position = item.position
+    return position.file, position.line, position.column, item.code, item.message
 
 
-# Shows diagnostics as text for people, as JSON for programs and as annotations for GitHub.
+# Printing: as text, as JSON, and as annotations of GitHub.
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
-_WIDEST = 160
+_MAX_WIDTH = 160
 
 
 def as_text(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> str:
-    """Each finding as `file:line:col: error HW012: message`, its line with a caret, and its hint; then a count.
+    """Findings as `file:line:col: error HW012: message`, the line with a caret, and the hint; then a count.
 
-    `sources` is `LoadedProject.sources`. `base` is put before each file name: the path to the project's folder from the
-    reader's directory.
+    `sources`: see `LoadedProject.sources`. `base`: the path to the project's folder, put before file names.
     """
     return styled(diagnostics, sources, base=base).plain
 
 
 def styled(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], *, base: str = "") -> Text:
-    """The same text with rich's styles, for terminals."""
-    found = list(diagnostics)
-    files = {item.position.file for item in found}
+    """The text of `as_text` with rich's styles, for terminals."""
+    items = list(diagnostics)
+    files = {item.position.file for item in items}
     texts = {name: _LINE_BREAK.split(sources[name]) for name in files if name in sources}
-    lines = [line for item in found for line in _entry(item, texts, base)]
-    if found:
-        lines.append(Text(_count(found)))
+    lines = [line for item in items for line in _entry(item, texts, base)]
+    if items:
+        lines.append(Text(_count(items)))
     return Text("\n").join([*lines, Text()])
 
 
 def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
-    """One JSON object: the list `diagnostics`, and the numbers of `errors` and `warnings`."""
-    found = list(diagnostics)
-    errors = sum(item.severity is Severity.ERROR for item in found)
+    """A JSON object: the list `diagnostics`, and the numbers of `errors` and `warnings`."""
+    items = list(diagnostics)
+    errors = sum(item.severity is Severity.ERROR for item in items)
     content: dict[str, Any] = {
         "diagnostics": [
             {
@@ -155,19 +153,18 @@ def as_json(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
                 "message": item.message,
                 "hint": item.hint,
             }
-            for item in found
+            for item in items
         ],
         "errors": errors,
-        "warnings": len(found) - errors,
+        "warnings": len(items) - errors,
     }
     return json_text(content, indent=2) + "\n"
 
 
 def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
-    """Workflow commands, one on each line, which GitHub shows at the lines of a pull request.
+    """Workflow commands of GitHub, one per line, which are shown at the lines of a pull request.
 
-    The escapes are those of GitHub's toolkit: `%`, carriage return and line feed everywhere, `:` and `,` also in
-    properties.
+    Escapes as in GitHub's toolkit: `%`, carriage return and line feed everywhere, `:` and `,` also in properties.
     """
     lines = []
     for item in diagnostics:
@@ -186,7 +183,7 @@ def as_github(diagnostics: Iterable[Diagnostic], *, base: str = "") -> str:
 
 
 def annotation(level: str, properties: Mapping[str, object], message: str) -> str:
-    """One workflow command of GitHub, a line. Properties that are None are left out."""
+    """One workflow command of GitHub, as a line. Properties that are None are omitted."""
     shown = ",".join(f"{key}={_property(value)}" for key, value in properties.items() if value is not None)
     return f"::{level} {shown}::{_data(readable(message))}\n"
 
@@ -194,8 +191,8 @@ def annotation(level: str, properties: Mapping[str, object], message: str) -> st
 def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[Text]:
     position = item.position
     style = "bold red" if item.severity is Severity.ERROR else "bold yellow"
-    place = (f"{_place(base, item)}:", "bold")
-    lines = [Text.assemble(place, " ", (f"{item.severity.value} {item.code}:", style), " ", visible(item.message))]
+    location = (f"{_location(base, item)}:", "bold")
+    lines = [Text.assemble(location, " ", (f"{item.severity.value} {item.code}:", style), " ", visible(item.message))]
     text = texts.get(position.file, [])
     if 0 < position.line <= len(text) and (line := text[position.line - 1]).strip():
         lines += _marked(line, position.column, position.end_column, style)
@@ -205,11 +202,11 @@ def _entry(item: Diagnostic, texts: Mapping[str, list[str]], base: str) -> list[
 
 
 def _marked(line: str, column: int, end_column: int | None, style: str) -> list[Text]:
-    """The line, cut to a readable width around the range, and the marks under the range."""
+    """The line, cut to a readable width around the range, and the marks below the range."""
     first = min(column - 1, len(line))
     last = max(min((end_column or column + 1) - 1, len(line)), first + 1)
-    cut = max(first - _WIDEST // 2, 0) if len(line) > _WIDEST else 0
-    shown = line[cut : cut + _WIDEST]
+    cut = max(first - _MAX_WIDTH // 2, 0) if len(line) > _MAX_WIDTH else 0
+    shown = line[cut : cut + _MAX_WIDTH]
     first, last = first - cut, min(last - cut, max(len(shown), first - cut + 1))
     before, within, after = map(visible, (shown[:first], shown[first:last], shown[last:].rstrip()))
     blank = " " * cell_len(before)
@@ -217,13 +214,13 @@ def _marked(line: str, column: int, end_column: int | None, style: str) -> list[
     return [Text(f"  | {before}{within}{after}".rstrip()), Text.assemble(f"  | {blank}", (mark, style))]
 
 
-def _count(found: list[Diagnostic]) -> str:
-    errors = sum(item.severity is Severity.ERROR for item in found)
-    counts = ((errors, "error"), (len(found) - errors, "warning"))
+def _count(items: list[Diagnostic]) -> str:
+    errors = sum(item.severity is Severity.ERROR for item in items)
+    counts = ((errors, "error"), (len(items) - errors, "warning"))
     return ", ".join(f"{number} {word}{'s' * (number != 1)}" for number, word in counts if number)
 
 
-def _place(base: str, item: Diagnostic) -> str:
+def _location(base: str, item: Diagnostic) -> str:
     return visible(str(replace(item.position, file=_file(base, item))))
 
 

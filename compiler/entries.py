@@ -1,4 +1,4 @@
-"""Typed values read from the nodes of a YAML file."""
+"""Entries of a project's files as typed data, read from YAML nodes."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from .diagnostics import Diagnostics
 from .reading.source import MappingNode, Node, ScalarNode, SequenceNode
 from .types import canonical, ddl
 
-# Reads values of expected kinds from the tree of a file.
-#
-# Values of another shape, already reported, count as missing.
+# Values of expected kinds. Values of another kind count as missing: the schema's check has reported them.
 
 _Default = TypeVar("_Default")
 
 
 def named(node: MappingNode, key: str) -> Iterator[tuple[ScalarNode, MappingNode]]:
-    """The entries of a section that are mappings; an entry of another shape counts as empty."""
+    """The entries of a section as mappings; an entry of another kind counts as empty."""
     section = mapping(node, key)
     for entry in section.entries if section else ():
         yield entry.key, entry.node if isinstance(entry.node, MappingNode) else MappingNode((), entry.key.position)
@@ -52,32 +50,32 @@ def scalars(node: Node | None) -> Iterator[ScalarNode]:
 
 def mapping(node: MappingNode | None, key: str) -> MappingNode | None:
     """The section at a key; None if missing."""
-    found = node.get(key) if node else None
-    return found if isinstance(found, MappingNode) else None
+    value = node.get(key) if node else None
+    return value if isinstance(value, MappingNode) else None
 
 
 def scalar(node: MappingNode | None, key: str) -> ScalarNode | None:
     """The value at a key; None if it is missing or null."""
-    found = node.get(key) if node else None
-    return found if isinstance(found, ScalarNode) and found.value is not None else None
+    value = node.get(key) if node else None
+    return value if isinstance(value, ScalarNode) and value.value is not None else None
 
 
 def text(node: MappingNode | None, key: str, default: _Default) -> str | _Default:
     """The text at a key."""
-    found = scalar(node, key)
-    return default if found is None else found.text
+    value = scalar(node, key)
+    return default if value is None else value.text
 
 
 def integer(node: MappingNode | None, key: str, default: _Default) -> int | _Default:
     """The whole number at a key."""
-    found = scalar(node, key)
-    return found.value if found is not None and type(found.value) is int else default
+    value = scalar(node, key)
+    return value.value if value is not None and type(value.value) is int else default
 
 
 def flag(node: MappingNode | None, key: str, default: bool) -> bool:
     """The boolean at a key."""
-    found = scalar(node, key)
-    return found.value if found is not None and isinstance(found.value, bool) else default
+    value = scalar(node, key)
+    return value.value if value is not None and isinstance(value.value, bool) else default
 
 
 def milliseconds(duration: ScalarNode | None) -> int | None:
@@ -90,17 +88,17 @@ def milliseconds(duration: ScalarNode | None) -> int | None:
         return None
 
 
-# Entries of a project's files as typed data with places: topics, tables, stores, and uses of plugins.
+# Topics, tables, stores, and uses of plugins.
 #
-# References are names (`Scalar`s, which keep their positions). Durations are in milliseconds. Mistakes in a file have
-# been reported before, and the values concerned are missing here.
+# References are names (`ScalarNode`s, which have positions). Durations are in milliseconds. Wrong values are already
+# reported, and missing here.
 
 Columns = AbstractMapping[str, "Column"]
 
 
 @dataclass(frozen=True)
 class Column:
-    """A declared column. `type`: canonical Spark SQL; None if it is not a type, which has been reported."""
+    """A declared column. `type`: canonical; None if it is wrong, which was reported."""
 
     name: ScalarNode
     type: str | None
@@ -108,7 +106,7 @@ class Column:
 
 @dataclass(frozen=True)
 class PluginUse:
-    """A plugin by name, with its options as they are written."""
+    """A plugin by name, with its options as written."""
 
     name: ScalarNode
     options: MappingNode | None = None
@@ -116,9 +114,9 @@ class PluginUse:
 
 @dataclass(frozen=True)
 class TopicModel:
-    """A topic that a file of `topics/` declares. `readers`: the applications that read it.
+    """A topic declared in `topics/`. `readers`: the applications that read it.
 
-    `lost`: whether some of its columns could not be read, which has been reported.
+    `lost`: some of its columns could not be read, which was reported.
     """
 
     name: ScalarNode
@@ -152,8 +150,8 @@ class TableModel:
 class StoreModel:
     """An entry of `stores:`.
 
-    `type` is None if the step decides it. `retention` is the scalar, which keeps its place. `was`: its former names,
-    the latest first. `key`, `value`: the columns of one that processors use; None where the step decides them.
+    `type`: None if the step determines it. `retention`: the scalar, with its position. `was`: its former names, the
+    latest first. `key`, `value`: the columns of a processor's store; None if the step determines them.
     """
 
     name: ScalarNode
@@ -168,13 +166,13 @@ class StoreModel:
     value: Columns | None = None
 
 
-# Reads what several kinds of entries share: `emit`, and names of columns.
+# Parts of several kinds of entries: `emit`, and names of columns.
 
 Pairs = tuple[tuple[ScalarNode, ScalarNode], ...]
-"""Names, each with an expression."""
+"""Names with their expressions."""
 
 _RESERVED = frozenset({"_key", "_timestamp", "_offset", "_partition", "_headers", "window_start", "window_end"})
-_OF_THE_PIPE = frozenset({"_kind", "_ts", "_order", "_meta", "_now"})
+_PIPE_COLUMNS = frozenset({"_kind", "_ts", "_order", "_meta", "_now"})
 
 
 @dataclass(frozen=True)
@@ -189,20 +187,20 @@ class Reader:
         return "each_update" if emit is not None and emit.text == "each_update" else "per_epoch"
 
     def columns(self, pairs: Iterable[tuple[ScalarNode, ScalarNode]]) -> Pairs:
-        """New columns, each with an expression. Reserved names are reported."""
+        """New columns with their expressions. Reserved names are reported."""
         columns = tuple(pairs)
         for name, _ in columns:
             self.column_name(name)
         return columns
 
     def declared(self, section: MappingNode | None) -> dict[str, Column]:
-        """Columns by name, each with its type. Reserved names, and names that cannot be told apart, are reported."""
+        """Declared columns by name. Reports reserved names, and names that are the same to Spark SQL."""
         columns: dict[str, Column] = {}
-        known: dict[str, str] = {}
+        names: dict[str, str] = {}
         for entry in section.entries if section is not None else ():
             name, type_ = entry.key, entry.node
             self.column_name(name)
-            twin = known.setdefault(name.text.casefold(), name.text)
+            twin = names.setdefault(name.text.casefold(), name.text)
             if twin != name.text:
                 message = f"'{name.text}' and '{twin}' are the same column to Spark SQL."
                 self.diagnostics.add("HW516", name.position, message)
@@ -216,17 +214,17 @@ class Reader:
         """Report a column with a reserved name."""
         if name.text in _RESERVED:
             message = f"The column name '{name.text}' is reserved."
-        elif name.text in _OF_THE_PIPE or name.text.startswith(("@", "key.")):
-            message = f"The column name '{name.text}' is reserved for the rows on their way through a job."
+        elif name.text in _PIPE_COLUMNS or name.text.startswith(("@", "key.")):
+            message = f"The column name '{name.text}' is reserved for internal columns of a job."
         else:
             return
         self.diagnostics.add("HW508", name.position, message, "Rename the column.")
 
 
-# Declarations of stores for the runtime, made from `stores:` and the step that uses one.
+# Declarations of stores for the runtime, from `stores:` and the step with the store.
 
 UNKNOWN_TYPE = "string"
-"""Stands for an unknown type. Nothing is generated from a project that has one."""
+"""The placeholder of an unknown type. No code is generated from a project with unknown types."""
 
 
 def columns_ddl(columns: Mapping[str, str | None]) -> str:
@@ -235,12 +233,14 @@ def columns_ddl(columns: Mapping[str, str | None]) -> str:
 
 
 def check_no_processors(model: StoreModel, type_: str, diagnostics: Diagnostics) -> None:
-    """Report what only a store of processors says. `type_`: of the store that another step needs."""
+    """Report settings that only stores of processors may have. `type_`: the type that another step needs."""
     if type_ == "key_value" and model.retention is not None:
-        message = "A key_value store keeps each row until it is deleted; only of processors it has a 'retention'."
+        message = (
+            "Only a key_value store of processors may have a 'retention'; others keep rows until they are deleted."
+        )
         diagnostics.add("HW210", model.retention.position, message, "Remove it.")
     if model.key is not None or model.value is not None:
-        message = f"'{model.name.text}' says its columns, and is no store of a processor: its step decides them."
+        message = f"'{model.name.text}' declares columns, but is not used by a processor: its step determines them."
         diagnostics.add("HW542", model.name.position, message, "Remove `key` and `value`.")
 
 
@@ -271,13 +271,10 @@ def declared_store(
     return replace(store, cleanup=model.cleanup)
 
 
-# The names of the topics of dead letters.
-
-
 def dead_letter_name(topology: str, topic: str) -> str:
-    """The topic in which a topology keeps the records of a topic that its steps could not process.
+    """The name of a topology's topic of dead letters of a topic.
 
-    `topic`: of a repartition topic, the name without the application's. Each topology has its own, as a topic has one
-    writer, and what one cannot process another one may.
+    `topic`: for a repartition topic, the name without the application. Topologies do not share a topic of dead letters,
+    because a topic has one writer, and one topology may be able to process records on which another one fails.
     """
     return f"{topology}_{topic}_dead_letter"

@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class InvalidProjectError(HeadwaterError):
-    """The compiler found errors. `found` has all errors and warnings, and the texts of the files."""
+    """The compiler found errors. `found`: the result, with all errors and warnings, and the texts of the files."""
 
-    def __init__(self, found: Parsed) -> None:
-        errors = found.errors
+    def __init__(self, parsed: Parsed) -> None:
+        errors = parsed.errors
         first = errors[0]
         more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
         super().__init__(f"{first.position}: {first.message.rstrip('.')} ({first.code}){more}", first.hint)
-        self.found = found
+        self.found = parsed
 
 
 class UnknownNameError(HeadwaterError):
@@ -53,32 +53,32 @@ class Parsed:
     resources: tuple[Resource, ...]
 
     def __repr__(self) -> str:
-        errors = sum(each.severity is Severity.ERROR for each in self.diagnostics)
-        kinds = Counter(each.kind for each in self.resources)
+        errors = sum(item.severity is Severity.ERROR for item in self.diagnostics)
+        kinds = Counter(resource.kind for resource in self.resources)
         counts = [(kinds["topic"], "topic", "topics"), (kinds["topology"], "topology", "topologies")]
         counts += [(errors, "error", "errors"), (len(self.diagnostics) - errors, "warning", "warnings")]
-        found = ", ".join(f"{number} {one if number == 1 else more}" for number, one, more in counts)
-        return f"<{type(self).__name__} {self.root.name}: {found}>"
+        text = ", ".join(f"{number} {one if number == 1 else more}" for number, one, more in counts)
+        return f"<{type(self).__name__} {self.root.name}: {text}>"
 
     @property
     def ok(self) -> bool:
-        """Whether there are no errors; warnings are fine."""
+        """Whether there are no errors, only warnings."""
         return not self.errors
 
     @property
     def errors(self) -> tuple[Diagnostic, ...]:
         """The errors, without warnings."""
-        return tuple(each for each in self.diagnostics if each.severity is Severity.ERROR)
+        return tuple(item for item in self.diagnostics if item.severity is Severity.ERROR)
 
     @property
     def target_ok(self) -> bool:
         """Whether the target is valid, so that its log can be read.
 
-        It is valid if headwater.yml, profiles.yml and the options of the command line have no errors. A package that
-        is missing keeps nobody from reading who does not need it.
+        It is valid if headwater.yml, profiles.yml and the options of the command line have no errors. Missing packages
+        do not count, because reading may not need them.
         """
-        places = [each.position for each in self.errors if each.code != "HW610"]
-        return all(at.in_file and at.file.rpartition(".")[0] not in ("headwater", "profiles") for at in places)
+        positions = [item.position for item in self.errors if item.code != "HW610"]
+        return all(at.in_file and at.file.rpartition(".")[0] not in ("headwater", "profiles") for at in positions)
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,7 +97,7 @@ class Compiled(Parsed):
 
 @dataclass(frozen=True)
 class OwnedStore:
-    """A store with its application and subtopology. The store of a global table has the `table` and no subtopology."""
+    """A store with its application and subtopology. For a global table: `table` is set, and `subtopology` is empty."""
 
     application: str
     subtopology: str
@@ -106,26 +106,26 @@ class OwnedStore:
 
 
 def find_store(graphs: Sequence[TopologyGraph], name: str) -> OwnedStore:
-    """The store called `store` or `topology.store`.
+    """The store with the name `store` or `topology.store`.
 
-    Raises UnknownNameError, also if several topologies have such a store.
+    Raises UnknownNameError, also if several topologies have a store with this name.
     """
     topology, _, bare = name.rpartition(".")
-    every = [
+    stores = [
         (graph, OwnedStore(graph.application, part.name, store))
         for graph in graphs
         for part in graph.subtopologies
         for store in part.stores
     ]
-    every += [
+    stores += [
         (graph, OwnedStore(graph.application, "", table.store, table))
         for graph in graphs
         for table in graph.global_tables
     ]
-    found = [owned for graph, owned in every if owned.store.name == bare and topology in ("", graph.name)]
-    if not found:
-        hint = did_you_mean(bare, [owned.store.name for _, owned in every])
-        raise UnknownNameError("store", name, hint or "`headwater ls --type store` lists those that there are")
-    if len({owned.application for owned in found}) > 1:
+    matches = [owned for graph, owned in stores if owned.store.name == bare and topology in ("", graph.name)]
+    if not matches:
+        hint = did_you_mean(bare, [owned.store.name for _, owned in stores])
+        raise UnknownNameError("store", name, hint or "`headwater ls --type store` lists the stores")
+    if len({owned.application for owned in matches}) > 1:
         raise UnknownNameError("single store", name, "several topologies have one: write topology.store")
-    return found[0]
+    return matches[0]

@@ -1,7 +1,7 @@
-"""The whole compiler: a folder in, a checked project with its graphs out.
+"""The stages of the compiler, from a folder to a checked project with its graphs.
 
 parse     load, render, validate, resolve, check; without Spark and without the project's Python
-compile   the same with Spark's analyzer for types, with the plugins and with the functions that flows name, then graphs
+compile   also with Spark's analyzer for types, with plugins and Python functions; then graphs
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 from ..runtime.builtin_plugins import REQUIRED
 from ..runtime.ir.topology import Topic
 from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
-from .checks.project import Checked, check_former_names, check_left_out, check_modules, check_project
-from .checks.target import check_places, check_spark
+from .checks.project import Checked, check_disabled, check_former_names, check_modules, check_project
+from .checks.target import check_folders, check_spark
 from .diagnostics import Diagnostic, Diagnostics
 from .language.type_checker import Analyzer, LeftToSpark, TypeChecker, VerdictCache
 from .language.udfs import ProjectFunctions, declared_udfs
@@ -34,17 +34,17 @@ from .topology.sharing_checks import check_shared_stores
 from .topology.subtopologies import build_graph
 
 CACHE = Path("target", ".cache", "expressions.json")
-"""Where the analyzer's verdicts are kept, relative to the project's folder."""
+"""The file of the analyzer's verdicts, relative to the project's folder."""
 
 
 @dataclass(frozen=True)
 class CheckedProject:
     """The compiler's result for a project.
 
-    `whole`: topologies by name, each after those whose topics it reads, unless they read one another in a circle.
-    Topologies with errors are left out, and so are those with an unknown type (without an analyzer). `topics`: all
-    topics of the project by name, declared or only written, without repartition topics. `left_to_spark`: expressions
-    whose types only Spark knows. `read`: what was found while the files were read.
+    `whole`: topologies by name, writers of a topic before its readers, unless they form a cycle; without topologies
+    with errors or (without an analyzer) unknown types. `topics`: all topics of the project by name, declared or only
+    written, without repartition topics. `left_to_spark`: expressions whose types only Spark knows. `read`: findings of
+    reading the files.
     """
 
     loaded: LoadedProject
@@ -57,8 +57,9 @@ class CheckedProject:
 
     @cached_property
     def topologies(self) -> tuple[TopologyGraph, ...]:
-        """The graphs of whole topologies, in their order. Who only needs topics does without."""
-        return tuple(build_graph(self.model, self.model.topologies[name], each) for name, each in self.whole.items())
+        """The graphs of `whole`, built on first use."""
+        topologies = self.model.topologies
+        return tuple(build_graph(self.model, topologies[name], checked) for name, checked in self.whole.items())
 
     def topology(self, name: str) -> TopologyGraph:
         """The graph of a topology. Raises KeyError if there is none."""
@@ -84,9 +85,9 @@ def compile_project(
 ) -> CheckedProject:
     """Check the project in the folder `root`. Without `analyzer` and `plugins` this is `parse`.
 
-    Findings are in the result's diagnostics and are not raised. `keep_verdicts`: whether what the analyzer says is kept
-    for the next time. `only_spark`: whether the analyzer is asked for all types, also for those that are known without.
-    `earlier`: the same project, checked with the same variables and target, whose files are not read again.
+    Findings are in the result's diagnostics and are not raised. `keep_verdicts`: the analyzer's verdicts are saved for
+    the next call. `only_spark`: the analyzer types all expressions, also those with a type rule. `earlier`: the same
+    project, checked with the same variables and target; its files are not read again.
     """
     diagnostics = Diagnostics(earlier.read if earlier is not None else ())
     if earlier is not None:
@@ -94,9 +95,9 @@ def compile_project(
     else:
         loaded = load_project(root, diagnostics, vars=vars, profile=profile, target=target, environment=environment)
     read = tuple(diagnostics)
-    check_places(loaded, diagnostics)
+    check_folders(loaded, diagnostics)
     if not check_spark(loaded.target, diagnostics):
-        analyzer = None  # there would be no session to ask
+        analyzer = None  # no session could be started
     model = build_model(loaded, diagnostics)
     cache = VerdictCache(root / CACHE)
     checker = TypeChecker(analyzer, cache, diagnostics, only_spark=only_spark)
@@ -107,11 +108,11 @@ def compile_project(
     check_former_names(model, diagnostics)
     check_functions(model, root, diagnostics)
     failures = plugins.failures if plugins is not None else None
-    check_left_out(loaded.project.get("plugins"), without_plugins, diagnostics)
-    fine = check_modules(loaded.project.get("plugins"), root, without_plugins, failures, diagnostics)
-    asked = plugins is not None and fine
-    check_packages(model, loaded.target, diagnostics, {} if asked else REQUIRED)
-    if plugins is not None and fine:
+    check_disabled(loaded.project.get("plugins"), without_plugins, diagnostics)
+    modules_valid = check_modules(loaded.project.get("plugins"), root, without_plugins, failures, diagnostics)
+    use_plugins = plugins is not None and modules_valid
+    check_packages(model, loaded.target, diagnostics, {} if use_plugins else REQUIRED)
+    if plugins is not None and modules_valid:
         check_plugins(model, loaded.target, plugins, diagnostics)
     if analyzer is not None and keep_verdicts:
         cache.save()
@@ -125,14 +126,14 @@ def compile_project(
 
 
 def _folders(loaded: LoadedProject) -> tuple[Path, ...]:
-    """Where names become those of files: the project, its stores, and its log if that is in a folder."""
+    """The folders in which names become file names: the project, its stores, and a log in a folder."""
     settings = absolute(settings_of(loaded), loaded.root)
     log = settings.log.options.get("path")
     return (loaded.root, Path(settings.state_dir), *((Path(log),) if isinstance(log, str) else ()))
 
 
 def _whole(loaded: LoadedProject, checked: Checked, diagnostics: Diagnostics) -> dict[str, CheckedTopology]:
-    """The topologies that have flows or tables, no errors and no unknown types, in their order."""
+    """The topologies with flows or tables, without errors and unknown types, in their order."""
     faulty = _faulty(loaded, diagnostics)
     return {
         name: topology
@@ -146,13 +147,14 @@ def _faulty(loaded: LoadedProject, diagnostics: Diagnostics) -> set[str]:
     faulty: set[str] = set()
     for error in diagnostics.errors:
         at = error.position
-        before = [each.name for each in loaded.topics if each.file == at.file and each.name.position.line <= at.line]
+        topics = (topic.name for topic in loaded.topics if topic.file == at.file)
+        before = [name for name in topics if name.position.line <= at.line]
         faulty.add(max(before, key=lambda name: name.position.line).text if before else at.file)
     return faulty
 
 
 def _parts(topology: CheckedTopology) -> set[str]:
-    """The topology's file and the topics that it reads and writes."""
+    """The topology's file, and the topics it reads and writes."""
     topics = {source for flow in topology.flows.values() for source in read_by(flow) if source in topology.topics}
     topics |= {flow.to.name for flow in topology.flows.values() if flow.to is not None}
     return {topology.file, *topics, *(table.topic.name for table in topology.tables.values())}
@@ -165,7 +167,7 @@ def _known(topology: CheckedTopology) -> bool:
 
 
 def _ordered(checked: Checked) -> dict[str, CheckedTopology]:
-    """Topologies, each after those whose topics it reads; in a circle, in order of declaration."""
+    """The topologies, writers of a topic before its readers; in a cycle, in order of declaration."""
     writers = {
         flow.to.name: name
         for name, topology in checked.topologies.items()

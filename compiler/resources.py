@@ -1,7 +1,7 @@
-"""The named parts of a project (topics and topologies with their flows, tables and stores), and which of them feed
-which.
+"""The named parts of a project, topics and topologies with their flows, tables and stores, and their dependencies.
 
-It uses the loaded files and their model only. So listing and selecting need no types, no Java and no compiled project.
+They come from the loaded files and their model only. So listing and selecting need no types, no Java and no compiled
+project.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ Kind = Literal["topic", "topology", "table", "store", "flow"]
 class Resource:
     """One named part.
 
-    `parents`: ids of what it reads, or for a topic, of what writes it. `topology`: the one it belongs to. `line` is
-    None for a topic that is only named as an output. `implicit`: a store that no file declares; its line is that of the
+    `parents`: ids of its sources, or of the writers of a topic. `topology`: its topology, for a part of one. `line`:
+    None for a topic that is only named as an output. `implicit`: a store that no file declares, with the line of the
     table or flow after which it is named.
     """
 
@@ -47,25 +47,25 @@ class Resource:
 
 @dataclass(frozen=True)
 class Resources:
-    """All resources of a project by id, in order of declaration: topics, then each topology with its parts."""
+    """All resources of a project by id, in order of declaration: topics, then topologies with their parts."""
 
     by_id: AbstractMapping[str, Resource]
 
-    def of(self, *kinds: Kind) -> tuple[Resource, ...]:
+    def of_kinds(self, *kinds: Kind) -> tuple[Resource, ...]:
         """The resources of these kinds."""
         return tuple(resource for resource in self.by_id.values() if resource.kind in kinds)
 
     @property
     def graph(self) -> dict[str, tuple[str, ...]]:
-        """Topics and topologies: id -> ids of those that feed it."""
+        """Topics and topologies: id -> ids of its parents."""
         return {
             resource.id: tuple(parent for parent in resource.parents if parent in self.by_id)
-            for resource in self.of("topic", "topology")
+            for resource in self.of_kinds("topic", "topology")
         }
 
 
 def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
-    """The resources of a project, whatever errors it has. What a step names, the step itself says (`references`)."""
+    """The resources of a project, which may have errors."""
     topologies = [_topology(document, model.topologies[document.name.text]) for document in loaded.topologies]
     writers = {topic: topology.id for topology, outputs, _ in topologies for topic in outputs}
     declared = {definition.name.text: definition for definition in loaded.topics}
@@ -99,11 +99,11 @@ def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
 
 
 def _topology(document: TopologyDocument, model: TopologyModel) -> tuple[Resource, list[str], list[Resource]]:
-    """A topology, the topics that it writes, and its parts."""
+    """A topology, the topics it writes, and its parts."""
     node = document.node
     name = document.name.text
     tables = [table.topic.text for table in model.tables.values()]
-    made = {flow.text for each in model.flows.values() for step in each.references for flow in step.flows}
+    made = {new.text for flow in model.flows.values() for step in flow.references for new in step.flows}
     inner = {*model.flows, *model.tables, *made}
     read = [source.text for flow in model.flows.values() for source in flow.reads]
     parents = [*tables, *(source for source in read if source not in inner or source in tables)]

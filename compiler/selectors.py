@@ -1,12 +1,12 @@
-"""Selectors, which name the topics and topologies of a command, with the syntax of dbt.
+"""Selectors of topics and topologies for commands, with the syntax of dbt.
 
 carrier_delays         a topic or topology by name; `*` and `?` are wildcards
 tag:delays             by tag
 path:topologies/daily  by file or folder
-+hourly  2+hourly      and everything that feeds it, or only two steps up (a topology and each topic are a step)
-hourly+  hourly+1      and everything that it feeds
-a b                    both; several --select are the same
-tag:x,path:y           only those in both
++hourly  2+hourly      and everything upstream, or only two steps up (a topology or a topic is one step)
+hourly+  hourly+1      and everything downstream
+a b                    the union; several --select are the same
+tag:x,path:y           the intersection
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SELECTOR = re.compile(r"(?:(?P<up>\d*)\+)?(?:(?P<method>[a-z]+):)?(?P<what>[^+\
 
 
 class SelectorError(HeadwaterError):
-    """A selector that cannot be read or matches nothing: `selector`."""
+    """`selector` is malformed or matches nothing."""
 
     exit_code = 2
 
@@ -38,15 +38,15 @@ class NoTopologyError(SelectorError):
     def __init__(self, selector: str) -> None:
         super().__init__(
             selector,
-            f"there is no topology in what {selector!r} selects",
-            "a topic's name selects the topic alone; + before it adds what writes it, + behind it what reads it",
+            f"{selector!r} selects no topology",
+            "a topic's name selects the topic alone; + before it adds its writers, + behind it its readers",
         )
 
 
 def select(resources: Resources, selectors: Iterable[str]) -> frozenset[str]:
-    """Ids of the topics and topologies that any of the selectors matches; all of them if there is no selector.
+    """Ids of the topics and topologies that any of the selectors matches; all of them without selectors.
 
-    Raises SelectorError for a selector that is malformed, empty (as from an unset shell variable) or matches nothing.
+    Raises SelectorError for a selector that is malformed, empty (as from an unset shell variable) or without a match.
     """
     given = list(selectors)
     if not given:
@@ -56,41 +56,41 @@ def select(resources: Resources, selectors: Iterable[str]) -> frozenset[str]:
 
 
 def _intersection(resources: Resources, word: str) -> frozenset[str]:
-    found = frozenset.intersection(*(_one(resources, part) for part in word.split(",")))
-    if not found:
+    selected = frozenset.intersection(*(_one(resources, part) for part in word.split(",")))
+    if not selected:
         parts = " and ".join(map(repr, word.split(",")))
-        raise SelectorError(word, f"nothing in the project answers to both {parts}", "a blank selects what is in any")
-    return found
+        raise SelectorError(word, f"nothing in the project matches both {parts}", "use a blank for the union")
+    return selected
 
 
 def _one(resources: Resources, selector: str) -> frozenset[str]:
-    read = _SELECTOR.fullmatch(selector)
-    if read is None:
+    match = _SELECTOR.fullmatch(selector)
+    if match is None:
         raise SelectorError(selector, f"{selector!r} is not a selector", "write a name, tag:x or path:x, maybe with +")
-    method, what = read["method"] or "name", read["what"]
-    candidates = resources.of("topic", "topology")
-    found = {resource.id for resource in candidates if _answers(resource, method, what, selector)}
-    if not found:
-        hint = _meant(resources, what) if method == "name" else None
+    method, what = match["method"] or "name", match["what"]
+    candidates = resources.of_kinds("topic", "topology")
+    selected = {resource.id for resource in candidates if _matches(resource, method, what, selector)}
+    if not selected:
+        hint = _similar(resources, what) if method == "name" else None
         otherwise = "`headwater ls` lists the names, with `--format json` also the tags"
-        raise SelectorError(selector, f"nothing in the project answers to {selector!r}", hint or otherwise)
+        raise SelectorError(selector, f"nothing in the project matches {selector!r}", hint or otherwise)
     parents = resources.graph
-    if read["up"] is not None:
-        found |= _reached(found, parents, read["up"])
-    if read["down"] is not None:
-        found |= _reached(found, _reversed(parents), read["down"])
-    return frozenset(found)
+    if match["up"] is not None:
+        selected |= _reached(selected, parents, match["up"])
+    if match["down"] is not None:
+        selected |= _reached(selected, _reversed(parents), match["down"])
+    return frozenset(selected)
 
 
-def _meant(resources: Resources, what: str) -> str | None:
-    """Names that are like one that nobody has; of a part, the topology that has it."""
-    for part in resources.of("flow", "store", "table"):
+def _similar(resources: Resources, what: str) -> str | None:
+    """A hint for an unknown name: similar names, or the topology of a flow, store or table with the name."""
+    for part in resources.of_kinds("flow", "store", "table"):
         if what in (part.name, f"{part.topology}.{part.name}"):
-            return f"It is a {part.kind} of topology '{part.topology}': select that."
-    return did_you_mean(what, [resource.name for resource in resources.of("topic", "topology")])
+            return f"It is a {part.kind} of topology '{part.topology}': select the topology."
+    return did_you_mean(what, [resource.name for resource in resources.of_kinds("topic", "topology")])
 
 
-def _answers(resource: Resource, method: str, what: str, selector: str) -> bool:
+def _matches(resource: Resource, method: str, what: str, selector: str) -> bool:
     if method == "name":
         return fnmatchcase(resource.name, what)
     if method == "tag":
@@ -117,4 +117,4 @@ def _reversed(edges: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]
     for id_, parents in edges.items():
         for parent in parents:
             children[parent].append(id_)
-    return {id_: tuple(found) for id_, found in children.items()}
+    return {id_: tuple(ids) for id_, ids in children.items()}

@@ -16,13 +16,13 @@ from .reading.source import without_notes
 DEFAULT_LOG = ".headwater/log"
 DEFAULT_STATE = ".headwater/state"
 BUILTIN_LOGS = ("embedded", "object_store")
-"""Logs whose options stand beside `type`."""
+"""Logs with their options beside `type`."""
 
 
 def settings_of(loaded: LoadedProject) -> Settings:
     """The settings of the chosen target, with defaults for missing ones. Paths are relative to the project's root.
 
-    Only for a project without errors, whose target exists and fits its schema.
+    Only for a project without errors, with a target that is valid by the schema.
     """
     target: dict[str, Any] = loaded.target.to_python() if loaded.target is not None else {}
     epoch = target.get("epoch") or {}
@@ -60,7 +60,7 @@ def settings_of(loaded: LoadedProject) -> Settings:
 
 
 def _former_names(loaded: LoadedProject) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The applications whose topologies were called otherwise, each with what it was called."""
+    """Applications with their former names."""
     for topology in loaded.topologies:
         was = topology.node.get("was")
         written = was.to_python() if was is not None else None
@@ -70,9 +70,9 @@ def _former_names(loaded: LoadedProject) -> Iterator[tuple[str, tuple[str, ...]]
 
 
 def spark_of(loaded: LoadedProject) -> dict[str, Any]:
-    """Spark's settings, also for a faulty project, whose expressions are checked too.
+    """Spark's settings, also for a project with errors, because its expressions are checked, too.
 
-    If they do not fit: the defaults.
+    The defaults, if `spark` is missing or not a mapping.
     """
     target = loaded.target.to_python() if loaded.target is not None else None
     written = target.get("spark") if isinstance(target, dict) else None
@@ -82,14 +82,14 @@ def spark_of(loaded: LoadedProject) -> dict[str, Any]:
 
 
 def plugins_of(loaded: LoadedProject) -> tuple[str, ...]:
-    """The modules that `plugins` names, also for a faulty project; entries that do not fit the schema are ignored."""
+    """The modules in `plugins`, also for a project with errors; invalid entries are ignored."""
     written = loaded.project.get("plugins")
     names = written.to_python() if written is not None else None
     return tuple(name for name in names if isinstance(name, str)) if isinstance(names, list) else ()
 
 
 def absolute(settings: Settings, root: Path) -> Settings:
-    """The same settings with every path made absolute."""
+    """The settings with absolute paths."""
     options = dict(settings.log.options)
     path = options.get("path")
     if isinstance(path, str) and "://" not in path:
@@ -116,6 +116,6 @@ def _log(written: Any) -> PluginRef:
 
 
 def _duration(text: str) -> int:
-    """The milliseconds of a duration. They remember if they come from the environment."""
+    """The milliseconds of a duration, as a `DurationFromEnvironment` if it comes from the environment."""
     milliseconds = parse_duration(text)
     return DurationFromEnvironment(milliseconds, text) if isinstance(text, FromEnvironment) else milliseconds

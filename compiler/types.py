@@ -1,4 +1,4 @@
-"""Spark SQL's types in one canonical spelling, so that equal types are equal texts."""
+"""Types of Spark SQL in a canonical spelling, so that equal types are equal strings."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ boolean tinyint byte smallint short int integer bigint long float real double st
 timestamp_ltz timestamp_ntz decimal dec numeric varchar char character array map struct not null
 """
 _WORDS = frozenset(_SPARKS.split())
-"""Spark's names of types. sqlglot also accepts those of other databases."""
+"""Spark's names of types. sqlglot also accepts names of other databases."""
 
 _OF_OTHERS = {
     "text": "string",
@@ -64,17 +64,17 @@ _OF_OTHERS = {
     "bytes": "binary",
     "blob": "binary",
 }
-"""Names of types elsewhere, and the type to write here."""
+"""Names of types of other systems, and the types to write instead."""
 
 _PARAMETERS = frozenset({"decimal", "dec", "numeric", "varchar", "char", "character"})
 _MAX_DIGITS = 38
 NUMBERS = frozenset({"tinyint", "smallint", "int", "bigint", "float", "double"})
-"""The numeric types without parameters, which are all but decimals."""
+"""The numeric types without parameters: all but decimals."""
 
 
-@lru_cache(maxsize=1000)  # columns of a project have few types between them
+@lru_cache(maxsize=1000)  # the columns of a project have few different types
 def canonical(text: str) -> str:
-    """The canonical spelling of a type. Raises ValueError for a text that is not a type that columns can have."""
+    """The canonical spelling of a type. Raises ValueError for other texts, and for types that columns cannot have."""
     try:
         tokens = Dialect.get_or_raise("spark").tokenize(text)
         tree = parse_one(text, into=exp.DataType, dialect="spark")
@@ -86,15 +86,15 @@ def canonical(text: str) -> str:
 
 
 def fields(type_: str) -> Mapping[str, str]:
-    """The fields of a canonical struct, and their canonical types; none of any other type."""
+    """The fields of a canonical struct with their canonical types; empty for other types."""
     tree = parse_one(type_, into=exp.DataType, dialect="spark")
     if not isinstance(tree, exp.DataType) or tree.this is not exp.DataType.Type.STRUCT:
         return {}
-    return {each.name: _spelled(each.args["kind"], type_) for each in tree.expressions}
+    return {field.name: _spelled(field.args["kind"], type_) for field in tree.expressions}
 
 
 def advice(text: str) -> str:
-    """A sentence that says what to write in place of a text that is no type."""
+    """A hint for a text that is not a type."""
     for word in re.findall(r"[a-z_][a-z0-9_]*(?![a-z0-9_]|\s*:)", text.lower()):
         if word in _OF_OTHERS:
             return f"Write {_OF_OTHERS[word]}."
@@ -104,7 +104,7 @@ def advice(text: str) -> str:
 
 
 def of_others(word: str) -> str | None:
-    """The type to write instead of a word that is a type elsewhere, or that Spark takes without doing what it says."""
+    """The type to write instead of a type of other systems, or of one with a length that Spark ignores; or None."""
     return _OF_OTHERS.get(word.lower())
 
 
@@ -114,12 +114,12 @@ def ddl(columns: Mapping[str, str]) -> str:
 
 
 def holds_map(type_: str) -> bool:
-    """Whether a canonical type is a map or contains one. Maps have no order and no equality, so they cannot be keys."""
+    """Whether a canonical type is or contains a map. Maps have no order and no equality, so they cannot be keys."""
     return "map<" in type_
 
 
 def _is_of_spark(tokens: Sequence[Token], tree: exp.DataType) -> bool:
-    """Whether Spark would accept it too: it has no words of other databases, and `<` where those write `(` or `[`."""
+    """Whether Spark would accept the type: it has no names of other databases, and no `(` or `[` instead of `<`."""
     words = Counter(
         token.text.lower()
         for token in tokens
@@ -150,7 +150,7 @@ def _spelled(node: exp.Expression | None, text: str) -> str:
             case type_, 0 if type_ in _NAMES:
                 return _NAMES[type_]
             case type_, 1 if type_ in _SIZED:
-                raise ValueError(f"'{text}' limits a text's length, which no step checks")
+                raise ValueError(f"'{text}' limits a string's length, which no step checks")
     raise ValueError(f"'{text}' is not a type")
 
 

@@ -1,4 +1,4 @@
-"""Checks of flows and of the steps that they become."""
+"""Checks of flows: their sources, their steps, and the topics they write."""
 
 from __future__ import annotations
 
@@ -20,19 +20,17 @@ from ..operations.reduce import ReduceStep
 from ..operations.to_table import ToTableStep
 from ..reading.source import ScalarNode
 
-# Checks one flow: what it reads, whether its steps fit their input, and what it writes.
-
 
 def check_flow(
     context: FlowContext,
     flow: FlowModel,
     sources: Sequence[tuple[str, Shape]] | None,
     topic: TopicModel | None,
-    refused: bool,
+    invalid_sink: bool,
 ) -> CheckedFlow:
     """Check a flow against the shapes of its sources (None: unknown).
 
-    `topic`: the declared topic that it writes; None if there is none. `refused`: its `to` has been reported.
+    `topic`: the topic that it writes, if it is declared. `invalid_sink`: an error of its `to` was already reported.
     """
     before = _merged(context, flow, sources) if sources is not None else UNKNOWN
     if sources is not None and len(sources) == 1:
@@ -40,10 +38,10 @@ def check_flow(
     at = flow.name.position.line_text
     shape = _settled(context, _steps(context, flow, before), at=at)
     to = None
-    if flow.to is not None and not refused:
+    if flow.to is not None and not invalid_sink:
         to = _sink(context, flow, flow.to, shape, topic)
     context.topology.shapes[flow.name.text] = shape
-    _can_leave_out(context, flow)
+    _check_skipping(context, flow)
     return CheckedFlow(
         flow.name.text,
         tuple(name for name, _ in sources or ()),
@@ -57,8 +55,8 @@ def check_flow(
     )
 
 
-def _can_leave_out(context: FlowContext, flow: FlowModel) -> None:
-    """Report a flow that is to leave out records, and gets changes of a regrouped table or of a join by foreign key."""
+def _check_skipping(context: FlowContext, flow: FlowModel) -> None:
+    """Report `on_error` of a flow that gets changes of a regrouped table or of a join by a foreign key."""
     regrouped = any(source.text in context.topology.regrouped for source in flow.reads)
     what = "a regrouped table"
     for placed in context.operations:
@@ -68,13 +66,13 @@ def _can_leave_out(context: FlowContext, flow: FlowModel) -> None:
     if regrouped:
         context.topology.regrouped.add(flow.name.text)
         if flow.on_error_at is not None and flow.on_error != "fail":
-            message = f"The flow '{flow.name.text}' gets changes of {what}, of which none can be left out."
-            hint = "Leave `on_error` out here; set it for the flow or the topic before the table."
+            message = f"The flow '{flow.name.text}' gets changes of {what}, which cannot be skipped."
+            hint = "Remove `on_error` here; set it for the flow or the topic before the table."
             context.report("HW720", flow.on_error_at.position, message, hint)
 
 
 def _merged(context: FlowContext, flow: FlowModel, sources: Sequence[tuple[str, Shape]]) -> Shape:
-    """The shape of what a flow reads. Several sources must be streams with equal columns."""
+    """The shape of a flow's input. Several sources must be streams with equal columns."""
     (_, first), rest = sources[0], sources[1:]
     if not rest:
         return first
@@ -95,8 +93,8 @@ def _merged(context: FlowContext, flow: FlowModel, sources: Sequence[tuple[str, 
                 context.report("HW512", scalars[name].position, message, "Give both the same columns with `select`.")
                 differs = True
             elif side == "key" and list(mine) != list(theirs):
-                message = f"'{name}' and '{sources[0][0]}' have the columns of their keys in another order."
-                hint = "The order settles the partition: give both the same key with `key_by`."
+                message = f"'{name}' and '{sources[0][0]}' have their key columns in a different order."
+                hint = "The order determines the partition: give both the same key with `key_by`."
                 context.report("HW512", scalars[name].position, message, hint)
                 differs = True
     if differs:
@@ -121,7 +119,7 @@ def _difference(mine: object, theirs: object) -> str | None:
         if name not in mine or name not in theirs:
             return f"only one has '{name}'"
         if mine[name] and theirs[name] and mine[name] != theirs[name]:
-            return f"'{name}' is of type {mine[name]} in one, {theirs[name]} in the other"
+            return f"'{name}' has type {mine[name]} in one, {theirs[name]} in the other"
     return None
 
 
@@ -131,8 +129,8 @@ def _steps(context: FlowContext, flow: FlowModel, shape: Shape) -> Shape:
         shape = _step(context, step, following, shape)
         flows = _made(step)
         if flows and following is not None:
-            message = f"After a `{step.word.text}` the flow has gone on as other flows."
-            hint = f"Put this step into a flow that reads one of them, such as '{flows[0]}'."
+            message = f"A `{step.word.text}` ends its flow, so it cannot have a step behind it."
+            hint = f"Put this step into a flow that reads one of the new flows, such as '{flows[0]}'."
             context.report("HW514", following.word.position, message, hint)
             return UNKNOWN
     return shape
@@ -153,15 +151,15 @@ def _step(context: FlowContext, step: Step, following: Step | None, shape: Shape
         return UNKNOWN
     if not action.passes_tombstones:
         shape = _settled(context, shape, step)
-    named = set(context.topology.default_stores)
+    stores = set(context.topology.default_stores)
     after = action.check(context, step, shape, following)
-    if context.topology.default_stores - named and not action.references().stores_result:
+    if context.topology.default_stores - stores and not action.references().stores_result:
         raise AssertionError(f"`{step.word.text}` has a store: its `references()` must say `stores_result`")
     return after
 
 
 def _settled(context: FlowContext, shape: Shape, step: Step | None = None, at: str = "") -> Shape:
-    """The table without deletions of rows that did not exist."""
+    """The shape after removing deletions of rows that did not exist, if the table has any."""
     if not shape.unsettled:
         return shape
     return context.add(Settling(), shape, replace(shape, unsettled=False), step, at)
@@ -173,7 +171,7 @@ def _sink(
     """The topic that a flow writes. If it is declared, the declaration must match the flow."""
     last = flow.steps[-1] if flow.steps else None
     if context.operations and not shape.open and last is not None and _made(last):
-        message = f"After a `{last.word.text}` there is nothing left to write."
+        message = f"A `{last.word.text}` ends its flow, so the flow cannot write a topic."
         hint = f"Write the flows of the {last.word.text}, through flows that read them."
         context.report("HW514", to.position, message, hint)
         return None
@@ -193,8 +191,8 @@ def _sink(
 
 
 def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
-    """A topic of `topics/`, as the runtime declares it. Who reads it matters only where its records may go."""
-    goes = "compact" in topic.cleanup or topic.retention_ms is not None
+    """A topic of `topics/`, as a declaration of the runtime. It has `readers` only if records may be deleted."""
+    deletes = "compact" in topic.cleanup or topic.retention_ms is not None
     return Topic(
         topic.name.text,
         topic.partitions,
@@ -206,12 +204,12 @@ def declared_topic(topic: TopicModel, writer: str | None) -> Topic:
         retention_ms=topic.retention_ms,
         on_error=topic.on_error,
         timestamp=topic.timestamp.text if topic.timestamp is not None else None,
-        readers=topic.readers if goes else (),
+        readers=topic.readers if deletes else (),
     )
 
 
 def _compare(context: FlowContext, to: ScalarNode, shape: Shape, topic: TopicModel) -> None:
-    """Report each difference between a declared topic and the flow that writes it."""
+    """Report the differences between a declared topic and the flow that writes it."""
     name = topic.name.text
     if shape.open:
         return
@@ -221,44 +219,43 @@ def _compare(context: FlowContext, to: ScalarNode, shape: Shape, topic: TopicMod
             windowed, plain = plain, windowed
         way = "Declare `windowed: true`." if shape.windowed else "Remove `windowed`, or aggregate in windows."
         context.report(
-            "HW510", to.position, f"The key of the {windowed} has a window, that of the {plain} has none.", way
+            "HW510", to.position, f"The key of the {windowed} has a window, the key of the {plain} has none.", way
         )
     where = f"in {topic.name.position.file}"
     for side, yielded, declared in (("key", shape.plain_key, topic.key), ("value", shape.value, topic.value)):
         for column, type_ in yielded.items():
             if column not in declared:
-                message = f"The flow yields the {side} column '{column}', which the topic '{name}' lacks."
-                context.report("HW510", to.position, message, f"Add it {where}, or leave it out with `select`.")
+                message = f"The flow has the {side} column '{column}', which the topic '{name}' does not declare."
+                context.report("HW510", to.position, message, f"Add it {where}, or remove it with `select`.")
                 continue
             expected = declared[column].type
             if type_ and expected and type_ != expected and type_ not in UNKNOWN_TYPES:
                 what = f"The {side} column '{column}' of the topic '{name}'"
-                message = f"{what} is of type {expected}; the flow yields {type_}."
+                message = f"{what} has type {expected}; in the flow it has type {type_}."
                 context.report("HW510", to.position, message, f"Change the type {where}, or `cast` in the flow.")
         for column in declared:
             if column not in yielded:
-                message = f"The topic '{name}' has the {side} column '{column}', which the flow does not yield."
+                message = f"The topic '{name}' declares the {side} column '{column}', which the flow does not have."
                 context.report("HW510", to.position, message, f"Remove it {where}, or add it to the flow.")
 
 
-# Checks that no aggregate and no join of streams takes the changes of a table, collapsed by epoch, for records.
+# Aggregates and joins of collapsed changes.
 #
-# A topic that is written from a table with `emit: per_epoch` has the change of each key from the start of an epoch to
-# its end. As a table it is the same wherever epochs end. As a stream it is not: its records are as many as there were
-# epochs.
+# A topic written from a table with `emit: per_epoch` has one change per key and epoch. Read as a table, its result does
+# not depend on where epochs end. Read as a stream it does, because the number of records depends on the epochs.
 
 Read = tuple[str, str, str]
-"""What a flow may read: its topology (empty for a topic), its kind and name."""
+"""A source of a flow: its topology (empty for a topic), its kind and its name."""
 
 
 def check_collapsed(
     model: ProjectModel, resolution: Resolution, checked: Mapping[str, CheckedTopology], diagnostics: Diagnostics
 ) -> None:
-    """Warn of each aggregate and each join of streams whose records are such changes."""
+    """Warn of aggregates and joins of streams that take collapsed changes of a table for records."""
     collapsed: dict[Read, str] = {}  # -> the topic that is written from a table
     for topology, name in resolution.order:
-        flow, found = model.topologies[topology].flows[name], checked[topology].flows.get(name)
-        if found is None:
+        flow, checked_flow = model.topologies[topology].flows[name], checked[topology].flows.get(name)
+        if checked_flow is None:
             continue
         sources = resolution.names[topology].sources.get(name) or ()
         origin = _origin(topology, sources, collapsed)
@@ -266,10 +263,11 @@ def check_collapsed(
         if origin is not None:
             origin = _through(flow, origin, diagnostics)
         if origin is not None:
-            for made in (name, *(each.text for references in flow.references for each in references.flows)):
-                collapsed[topology, "flow", made] = origin
+            made = (scalar.text for references in flow.references for scalar in references.flows)
+            for flow_name in (name, *made):
+                collapsed[topology, "flow", flow_name] = origin
         if flow.to is not None:
-            if found.after.is_table and found.after.emit == "per_epoch":
+            if checked_flow.after.is_table and checked_flow.after.emit == "per_epoch":
                 collapsed["", "topic", flow.to.text] = flow.to.text
             elif origin is not None:
                 collapsed["", "topic", flow.to.text] = origin
@@ -281,7 +279,7 @@ def _origin(topology: str, sources: Sequence[tuple[str, str]], collapsed: Mappin
 
 
 def _through(flow: FlowModel, origin: str, diagnostics: Diagnostics) -> str | None:
-    """The topic from which the flow's records still come as a stream, if they do."""
+    """The topic `origin`, if the flow passes on its records as a stream; otherwise None."""
     for step in flow.steps:
         if isinstance(step.action, ToTableStep):
             return None
@@ -292,7 +290,7 @@ def _through(flow: FlowModel, origin: str, diagnostics: Diagnostics) -> str | No
 
 
 def _check_joined(flow: FlowModel, topology: str, collapsed: Mapping[Read, str], diagnostics: Diagnostics) -> None:
-    """Warn of each stream that the flow joins whose records are such changes."""
+    """Warn of joined streams that have collapsed changes."""
     for step in flow.steps:
         if isinstance(step.action, StreamJoinStep):
             stream = step.action.join.table
@@ -303,8 +301,8 @@ def _check_joined(flow: FlowModel, topology: str, collapsed: Mapping[Read, str],
 
 def _warn(position: Position, topic: str, diagnostics: Diagnostics) -> None:
     message = (
-        f"The topic '{topic}' is written from a table and has one change of each key and epoch. Here each counts as a "
+        f"The topic '{topic}' is written from a table, with one change per key and epoch. Here each change counts as a "
         "record, so the result depends on where epochs end."
     )
-    hint = f"Read '{topic}' by an entry of `tables:`, or write `emit: each_update` where its table is made."
+    hint = f"Read '{topic}' as an entry of `tables:`, or write `emit: each_update` at the step that makes the table."
     diagnostics.add("HW520", position, message, hint)

@@ -1,4 +1,4 @@
-"""Checks of plugins, and the catalog of what they offer."""
+"""Checks of plugins, and the catalog of installed plugins."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..reading.source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
 from ..reading.violations import instead_of_log
 from ..target_settings import BUILTIN_LOGS
 
-# Checks names defined outside of the YAML: plugins with their options, and Python functions of the project.
+# Names defined outside of the YAML: plugins with their options, and Python functions of the project.
 
 _WORDS = {
     "assignor": "assignor",
@@ -41,40 +41,39 @@ class PluginCatalog(Protocol):
         """The JSON Schema of a plugin's options."""
 
     def failures(self) -> AbstractMapping[str, str]:
-        """Modules of the project that cannot be imported, each with the reason.
+        """Modules of the project that cannot be imported, with the reasons.
 
-        If there are any, no other method may be called.
+        Unless it is empty, do not call other methods.
         """
 
     def missing(self, kind: str, name: str) -> AbstractMapping[str, str]:
-        """The modules that a plugin requires and that are not installed, each with what `pip install` gets it by."""
+        """The modules that a plugin requires and that are not installed, with the arguments of `pip install`."""
 
     def needs_changelog(self, backend: str) -> bool:
         """Whether the stores of a backend can lose their rows with a process."""
 
     def makes(self, kind: str, name: str, method: str) -> bool:
-        """Whether what a plugin makes has this method, as far as can be told before it is made."""
+        """Whether objects made by a plugin have this method, as far as its class is known."""
 
     def has_rack_solver(self) -> bool:
-        """Whether the solver is installed that built-in assignors need for racks."""
+        """Whether the solver for rack-aware assignors is installed."""
 
 
 def check_plugins(
     model: ProjectModel, target: MappingNode | None, catalog: PluginCatalog, diagnostics: Diagnostics
 ) -> None:
-    """Report unknown plugins, options that their schemas refuse, packages that are missing, and stores that need a
-    changelog and have none."""
+    """Report unknown plugins, invalid options, missing packages, and stores without a changelog that need one."""
     for kind, use in _uses(model, target):
         names = catalog.names(kind)
         name = use.name.text
         if name not in names:
             message = f"There is no {_WORDS[kind]} '{name}'."
-            known = f"There are {', '.join(sorted(names)) or 'none'}."
-            unlisted = f"{known} List the module of your own in headwater.yml, under 'plugins'."
+            available = f"Available are {', '.join(sorted(names))}. " if names else ""
+            unlisted = f"{available}List your own module in headwater.yml, under 'plugins'."
             other = instead_of_log(name) if kind == "log" else None
             diagnostics.add("HW601", use.name.position, message, other or did_you_mean(name, names) or unlisted)
             written = target.get("log") if kind == "log" and target is not None else None
-            if isinstance(written, MappingNode):  # nobody knows which keys such a log has
+            if isinstance(written, MappingNode):  # the keys of an unknown log are unknown
                 diagnostics.withdraw("HW201", [entry.key.position for entry in written.entries])
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
@@ -96,9 +95,9 @@ def check_packages(
     diagnostics: Diagnostics,
     required: AbstractMapping[tuple[str, str], AbstractMapping[str, str]],
 ) -> None:
-    """Report packages that are missing for the profile's lineage and for these plugins, without importing anything.
+    """Report missing packages for the profile's lineage and for plugins, without imports.
 
-    `required`: kind and name of a plugin -> the modules that it needs, each with what `pip install` gets it by.
+    `required`: kind and name of a plugin -> the modules that it needs, with the arguments of `pip install`.
     """
     for kind, use in _uses(model, target):
         _check_packages(kind, use, required.get((kind, use.name.text), {}), diagnostics)
@@ -123,7 +122,7 @@ def _check_copies(backend: PluginUse, catalog: PluginCatalog, diagnostics: Diagn
 
 
 def _makes(catalog: PluginCatalog, kind: str, use: PluginUse, method: str) -> bool:
-    """Whether a plugin has a method. One that is not there, which is reported elsewhere, is taken to be all right."""
+    """Whether a plugin has a method. Missing plugins are reported elsewhere."""
     name = use.name.text
     if name not in catalog.names(kind) or catalog.missing(kind, name):
         return kind == "store_backend"
@@ -165,7 +164,7 @@ def _uses(model: ProjectModel, target: MappingNode | None) -> Iterator[tuple[str
 
 
 def _log(written: Node | None) -> PluginUse | None:
-    """The log as a profile names it, see `target_settings`; None if it does not."""
+    """The log of a profile, see `target_settings`; None if it names no log."""
     name = (written.get("name") or written.get("type")) if isinstance(written, MappingNode) else written
     if not isinstance(name, ScalarNode) or not isinstance(name.value, str):
         return None
@@ -182,46 +181,49 @@ def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any],
     from jsonschema import Draft7Validator, SchemaError
     from referencing.exceptions import Unresolvable
 
-    whose = f"{_WORDS[kind]} '{use.name.text}'"
+    plugin = f"{_WORDS[kind]} '{use.name.text}'"
     options = use.options or MappingNode((), use.name.position)
     try:
         Draft7Validator.check_schema(dict(schema))
         errors = list(Draft7Validator(schema).iter_errors(options.to_python()))
     except (SchemaError, Unresolvable) as error:
         problem = error.message if isinstance(error, SchemaError) else f"there is no {error.ref}"
-        diagnostics.add("HW602", use.name.position, f"The options schema of {whose} is no JSON Schema: {problem}.")
+        diagnostics.add("HW602", use.name.position, f"The options schema of {plugin} is not a JSON Schema: {problem}.")
         return
-    for found in errors:
-        path = list(found.absolute_path)
+    for violation in errors:
+        path = list(violation.absolute_path)
         if path:
-            message = f"The {whose} refuses the option: {found.message}."
-            diagnostics.add("HW602", _place(options, path), message)
-        elif found.validator == "additionalProperties" and "patternProperties" not in found.schema:
-            _report_unknown(whose, options, list(found.schema.get("properties", {})), diagnostics)
+            message = f"The {plugin} does not accept the option: {violation.message}."
+            diagnostics.add("HW602", _position(options, path), message)
+        elif violation.validator == "additionalProperties" and "patternProperties" not in violation.schema:
+            _report_unknown(plugin, options, list(violation.schema.get("properties", {})), diagnostics)
         else:
-            diagnostics.add("HW602", use.name.position, f"The {whose} refuses its options: {found.message}.")
+            message = f"The {plugin} does not accept its options: {violation.message}."
+            diagnostics.add("HW602", use.name.position, message)
 
 
-def _report_unknown(whose: str, options: MappingNode, known: Sequence[str], diagnostics: Diagnostics) -> None:
-    """Report each unknown option at its place. Only for a schema that refuses all options it does not list."""
+def _report_unknown(plugin: str, options: MappingNode, valid: Sequence[str], diagnostics: Diagnostics) -> None:
+    """Report unknown options, for a schema that allows only the options it lists."""
     for entry in options.entries:
-        if entry.name not in known:
-            hint = did_you_mean(entry.name, known) or f"It has {', '.join(known) or 'none'}."
-            diagnostics.add("HW602", entry.key.position, f"The {whose} has no option '{entry.name}'.", hint)
+        if entry.name not in valid:
+            listed = f"Its options are {', '.join(valid)}." if valid else "It has no options."
+            hint = did_you_mean(entry.name, valid) or listed
+            diagnostics.add("HW602", entry.key.position, f"The {plugin} has no option '{entry.name}'.", hint)
 
 
-def _place(node: Node, path: list[str | int]) -> Position:
-    for step in path:
-        match node, step:
-            case (MappingNode(), str()) if step in node:
-                node = node[step]
+def _position(node: Node, path: list[str | int]) -> Position:
+    """The position of the value at a path of keys and indexes."""
+    for part in path:
+        match node, part:
+            case (MappingNode(), str()) if part in node:
+                node = node[part]
             case SequenceNode(), int():
-                node = node[step]
+                node = node[part]
     return node.position
 
 
 def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -> None:
-    """Report Python functions that the project's files do not define. Nothing is imported."""
+    """Report Python functions of seeds that the project's files do not define. Imports nothing."""
     for topic in model.topics.values():
         function = topic.seed.get("function") if topic.seed is not None else None
         if not isinstance(function, ScalarNode) or not isinstance(function.value, str):
@@ -230,13 +232,13 @@ def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -
             code_of(function, root, diagnostics)
 
 
-# The plugins that a project may name, to check names and options before anything runs.
+# Installed plugins.
 
 
 class InstalledPlugins:
-    """Implements `checks.plugins.PluginCatalog`. Plugins are imported when the first question is asked.
+    """Implements `PluginCatalog`. Plugins are imported by the first call of a method.
 
-    `manager` makes a PluginManager without the plugins that it is given.
+    `manager` makes a PluginManager without the plugins passed to it.
     """
 
     def __init__(self, manager: Callable[[Collection[str]], PluginManager]) -> None:
@@ -251,7 +253,7 @@ class InstalledPlugins:
         return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
 
     def missing(self, kind: str, name: str) -> Mapping[str, str]:
-        """The modules that a plugin requires and that are not installed, each with what `pip install` gets it by."""
+        """The modules that a plugin requires and that are not installed, with the arguments of `pip install`."""
         return self._registry(kind)[name].missing
 
     def needs_changelog(self, backend: str) -> bool:
@@ -259,7 +261,7 @@ class InstalledPlugins:
         return self._registry("store_backend")[backend].needs_changelog
 
     def makes(self, kind: str, name: str, method: str) -> bool:
-        """Whether a plugin's class has a method. Of a factory that is no class, nothing is known: True for backends."""
+        """Whether a plugin's class has a method. For other factories the methods are unknown: True for backends."""
         factory = self._registry(kind)[name].load()
         return hasattr(factory, method) if isinstance(factory, type) else kind == "store_backend"
 
@@ -268,9 +270,9 @@ class InstalledPlugins:
         return has_solver()
 
     def failures(self) -> Mapping[str, str]:
-        """The project's modules that cannot be imported, each with the reason. Raises PluginError for other plugins."""
+        """The project's modules that cannot be imported, with the reasons. Raises PluginError for other plugins."""
         failed: dict[str, str] = {}
-        # Each round leaves out the modules that have failed, so that one run reports all of them.
+        # A round excludes the modules that have failed, so one run reports all of them.
         while True:
             try:
                 self._find(failed)

@@ -1,4 +1,4 @@
-"""Checks of what a project declares: names, former names, modules of plugins."""
+"""Checks of a project: topics, tables and flows, former names, modules of plugins."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from ..types import holds_map
 from .flow import check_collapsed, check_flow, declared_topic
 from .target import check_starts
 
-# Checks the whole project: topics, then every flow after those that it reads.
+# The whole project: topics, then flows, after the flows that they read.
 
 
 @dataclass(frozen=True)
 class Checked:
-    """The result of the checks. `topics`: all topics of the project, declared or not, with their columns."""
+    """The result of the checks. `topics`: all topics of the project, declared or only written."""
 
     topologies: Mapping[str, CheckedTopology]
     topics: Mapping[str, Topic]
@@ -84,7 +84,7 @@ class _ProjectCheck:
             flow.to.text: f"{self._model.name}-{name}"
             for name, topology in self._model.topologies.items()
             for flow in topology.flows.values()
-            if flow.to is not None and (name, flow.name.text) not in self._resolution.refused
+            if flow.to is not None and (name, flow.name.text) not in self._resolution.invalid_sinks
         }
         for name, topic in self._model.topics.items():
             self._check_topic(topic)
@@ -103,18 +103,18 @@ class _ProjectCheck:
     def _check_topic(self, topic: TopicModel) -> None:
         for column in topic.key.values():
             if column.type is not None and holds_map(column.type):
-                message = f"A key cannot hold a map; '{column.name.text}' is of type {column.type}."
+                message = f"A key cannot contain a map; '{column.name.text}' has type {column.type}."
                 self._diagnostics.add("HW412", column.name.position, message)
         if topic.timestamp is None:
             return
-        name, found = topic.timestamp.text, topic.value.get(topic.timestamp.text)
-        if found is None and topic.lost:
+        name, column_model = topic.timestamp.text, topic.value.get(topic.timestamp.text)
+        if column_model is None and topic.lost:
             return
-        if found is None:
+        if column_model is None:
             message = f"The topic '{topic.name.text}' has no value column '{name}'."
             self._diagnostics.add("HW519", topic.timestamp.position, message, did_you_mean(name, topic.value))
-        elif found.type not in (None, "timestamp", "bigint"):
-            message = f"The column '{name}' is of type {found.type}, not a timestamp."
+        elif column_model.type not in (None, "timestamp", "bigint"):
+            message = f"The column '{name}' has type {column_model.type}; it must be timestamp or bigint."
             self._diagnostics.add("HW519", topic.timestamp.position, message)
 
     def _check_tables(self, topology: str) -> None:
@@ -124,8 +124,7 @@ class _ProjectCheck:
     def _check_flow(self, topology: str, name: str) -> None:
         context = self._contexts[topology]
         flow = self._model.topologies[topology].flows[name]
-        # A flow may read a table whose topic another flow writes, so tables are checked as soon as their topics are
-        # known.
+        # A flow may read a table of a topic that another flow writes, so tables are checked when their topic is known.
         self._check_tables(topology)
         sources = self._resolution.names[topology].sources.get(name)
         shapes = (
@@ -133,17 +132,17 @@ class _ProjectCheck:
         )
         flow_context = FlowContext(context, flow.name, self._diagnostics, self._checker, self._functions, self._udfs)
         declared = self._model.topics.get(flow.to.text) if flow.to else None
-        refused = (topology, name) in self._resolution.refused
-        checked = check_flow(flow_context, flow, shapes, declared, refused)
+        invalid_sink = (topology, name) in self._resolution.invalid_sinks
+        checked = check_flow(flow_context, flow, shapes, declared, invalid_sink)
         context.flows[name] = checked
-        if flow.to is not None and declared is None and not refused:
+        if flow.to is not None and declared is None and not invalid_sink:
             self._shapes[flow.to.text] = _stored_shape(checked.after)
             if checked.to is not None:
                 self._topics[flow.to.text] = checked.to
                 self._add_letters()
 
     def _add_letters(self) -> None:
-        """Add the topics of dead letters of topics that are known by now."""
+        """Add topics of dead letters for the topics known so far."""
         for name, letters in self._resolution.letters.items():
             source = self._topics.get(letters.topic)
             if name not in self._topics and source is not None:
@@ -156,7 +155,7 @@ class _ProjectCheck:
         return shapes.get(name, UNKNOWN)
 
     def _table(self, context: TopologyContext, table: TableModel) -> None:
-        """Check a table, as soon as the columns of its topic are known."""
+        """Check a table, if the columns of its topic are known."""
         name = table.name.text
         shape = self._shapes.get(table.topic.text)
         if name in context.shapes or shape is None:
@@ -164,7 +163,7 @@ class _ProjectCheck:
                 context.shapes.setdefault(name, UNKNOWN)
             return
         if not shape.key and not shape.open:
-            message = f"A table needs a key, and the topic '{table.topic.text}' has none."
+            message = f"A table needs a key, and the topic '{table.topic.text}' has no key."
             self._diagnostics.add("HW504", table.topic.position, message, "Give the topic a `key`.")
             context.shapes[name] = UNKNOWN
             return
@@ -172,7 +171,7 @@ class _ProjectCheck:
         model = context.stores.get(store_name) if table.store else None
         if table.store is None:
             if name in context.stores:
-                message = f"The store '{name}', named after the table, is declared, but the table does not name it."
+                message = f"The store '{name}', named after the table, is declared, but the table does not use it."
                 self._diagnostics.add("HW309", table.name.position, message, f"Write `store: {name}`.")
             context.default_stores.add(name)
         elif model is not None and model.type not in (None, "key_value"):
@@ -195,9 +194,9 @@ class _ProjectCheck:
         context.shapes[name] = table_shape
         topic = self._topics.get(table.topic.text)
         if topic is not None:
-            place = table.name.position.line_text
-            found = GlobalTable(name, topic, store) if table.is_global else None
-            context.tables[name] = CheckedTable(name, topic, table_shape, store, place, found)
+            at = table.name.position.line_text
+            global_table = GlobalTable(name, topic, store) if table.is_global else None
+            context.tables[name] = CheckedTable(name, topic, table_shape, store, at, global_table)
 
     def _topology(self, name: str, context: TopologyContext) -> CheckedTopology:
         order: Sequence[str] = [flow for topology, flow in self._resolution.order if topology == name]
@@ -220,67 +219,67 @@ def _topic_shape(topic: TopicModel) -> Shape:
 
 
 def _stored_shape(shape: Shape) -> Shape:
-    """The shape that readers of an undeclared topic get."""
+    """The shape of an undeclared topic for its readers."""
     return Shape(
         key=shape.key, value=shape.value, partitions=shape.partitions, windowed=shape.windowed, open=shape.open
     )
 
 
-# Checks `was`: a former name is nobody's name now, and one thing's only.
+# Former names (`was`): they must not be in use, and belong to one entry only.
 
 Named = tuple[ScalarNode, tuple[ScalarNode, ...]]
-"""A name, and the names before it."""
+"""A name, and its former names."""
 
 
 def check_former_names(model: ProjectModel, diagnostics: Diagnostics) -> None:
-    """Check the former names of all that may have some."""
+    """Check the former names of topologies and of their parts."""
     topologies = model.topologies.values()
-    _check("topology", ((each.name, each.was) for each in topologies), diagnostics)
+    _check("topology", ((topology.name, topology.was) for topology in topologies), diagnostics)
     for topology in topologies:
         for kind, named in named_in(topology).items():
             _check(kind, named, diagnostics)
 
 
 def named_in(topology: TopologyModel) -> dict[str, list[Named]]:
-    """What has a name in a topology, by kind, each with the names before it."""
+    """The names and former names in a topology, by kind."""
     steps = (step for flow in topology.flows.values() for step in flow.steps)
     return {
-        "store": [(each.name, each.was) for each in topology.stores.values()],
-        "table": [(each.name, each.was) for each in topology.tables.values()],
-        "flow": [(each.name, each.was) for each in topology.flows.values()],
-        "step": [(each.name, each.was) for each in steps if each.name is not None],
+        "store": [(store.name, store.was) for store in topology.stores.values()],
+        "table": [(table.name, table.was) for table in topology.tables.values()],
+        "flow": [(flow.name, flow.was) for flow in topology.flows.values()],
+        "step": [(step.name, step.was) for step in steps if step.name is not None],
     }
 
 
 def _check(kind: str, named: Iterable[Named], diagnostics: Diagnostics) -> None:
-    """Check those of one kind, of which no two have one name."""
-    known = {name.text: (name, was) for name, was in named}
+    """Check the former names of one kind."""
+    current = {name.text: (name, was) for name, was in named}
     taken: dict[str, ScalarNode] = {}
-    for name, was in known.values():
+    for name, was in current.values():
         for former in was:
             if former.text == name.text:
-                message = f"The {kind} '{name.text}' cannot have been '{name.text}' before: that is its name."
+                message = f"'{name.text}' is the current name of this {kind}, so it cannot be a former one."
                 diagnostics.add("HW740", former.position, message, "Remove it.")
-            elif former.text in known:
-                _in_use(kind, former, known, diagnostics)
+            elif former.text in current:
+                _in_use(kind, former, current, diagnostics)
             elif (first := taken.setdefault(former.text, name)) is not name:
-                message = f"Both '{first.text}' and '{name.text}' are said to have been the {kind} '{former.text}'."
-                diagnostics.add("HW741", former.position, message, "Leave it at the one that goes on.")
+                message = f"Both '{first.text}' and '{name.text}' have the former name '{former.text}' of a {kind}."
+                diagnostics.add("HW741", former.position, message, "Keep it at the one that resumes the old one.")
 
 
-def _in_use(kind: str, former: ScalarNode, known: Mapping[str, Named], diagnostics: Diagnostics) -> None:
-    at = known[former.text][0].position
-    message = f"There is a {kind} '{former.text}' now: {at.file}, line {at.line}."
-    hint = f"Remove the name here if that {kind} is another one; else remove that {kind}."
+def _in_use(kind: str, former: ScalarNode, current: Mapping[str, Named], diagnostics: Diagnostics) -> None:
+    at = current[former.text][0].position
+    message = f"'{former.text}' is the name of another {kind}: {at.file}, line {at.line}."
+    hint = f"Remove the former name here if that is another {kind}; otherwise remove that {kind}."
     diagnostics.add("HW740", former.position, message, hint)
 
 
-# Checks the modules that `plugins:` of headwater.yml names: they exist, are Python, and can be imported.
+# Modules in `plugins:` of headwater.yml: they must exist, be Python, and be importable.
 
-_MOST_BYTES = 500_000
-"""A longer module is data written by a program; only the import checks it."""
+_MAX_BYTES = 500_000
+"""A longer module is data written by a program. Only the import checks it."""
 
-_WAY_OUT = "Fix it there, or leave the plugin out with -p no:<name>."
+_WAY_OUT = "Fix it there, or disable the plugin with -p no:<name>."
 
 
 def check_modules(
@@ -290,57 +289,58 @@ def check_modules(
     failures: Callable[[], AbstractMapping[str, str]] | None,
     diagnostics: Diagnostics,
 ) -> bool:
-    """Report modules that are missing or are no Python and, with `failures`, those that cannot be imported.
+    """Report modules that are missing or not Python and, with `failures`, those that cannot be imported.
 
-    `without`: modules that are left out. Returns whether all are fine. Without `failures` nothing is imported.
+    `without`: disabled modules. `failures`: imports the modules, and returns the reasons of failed imports. Returns
+    whether all modules are valid.
     """
     items = plugins.items if isinstance(plugins, SequenceNode) else ()
-    named = [each for each in items if isinstance(each, ScalarNode) and isinstance(each.value, str)]
-    named = [each for each in named if each.text not in without]
-    faulty = [each for each in named if not _is_python(each, root, diagnostics)]
-    if faulty:
+    named = [item for item in items if isinstance(item, ScalarNode) and isinstance(item.value, str)]
+    modules = [module for module in named if module.text not in without]
+    invalid = [module for module in modules if not _is_python(module, root, diagnostics)]
+    if invalid:
         return False
-    failed = failures() if failures is not None and named else {}
-    for each in named:
-        if each.text in failed:
-            message = f"The module '{each.text}' cannot be imported: {failed[each.text]}."
-            diagnostics.add("HW604", each.position, message, _WAY_OUT)
+    failed = failures() if failures is not None and modules else {}
+    for module in modules:
+        if module.text in failed:
+            message = f"The module '{module.text}' cannot be imported: {failed[module.text]}."
+            diagnostics.add("HW604", module.position, message, _WAY_OUT)
     return not failed
 
 
-def check_left_out(plugins: Node | None, without: Collection[str], diagnostics: Diagnostics) -> None:
-    """Report plugins that the command line leaves out, and that nobody would have used."""
+def check_disabled(plugins: Node | None, without: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report plugins disabled on the command line that do not exist."""
     if not without:
         return
     from ...plugins.manager import BUILTINS, ENTRY_POINTS
 
     items = plugins.items if isinstance(plugins, SequenceNode) else ()
-    known = [*BUILTINS, *(each.name for each in entry_points(group=ENTRY_POINTS))]
-    known += [each.text for each in items if isinstance(each, ScalarNode)]
+    names = [*BUILTINS, *(entry.name for entry in entry_points(group=ENTRY_POINTS))]
+    names += [item.text for item in items if isinstance(item, ScalarNode)]
     for name in without:
-        if name not in known:
-            hint = did_you_mean(name, known) or "Leave the option out."
-            diagnostics.add("HW040", Position.option("-p"), f"There is no plugin '{name}' to leave out.", hint)
+        if name not in names:
+            hint = did_you_mean(name, names) or "Remove the option."
+            diagnostics.add("HW040", Position.option("-p"), f"There is no plugin '{name}' to disable.", hint)
 
 
 def _is_python(module: ScalarNode, root: Path, diagnostics: Diagnostics) -> bool:
-    """Whether a module of the project parses; reports it if not. Installed modules and packages without a file pass."""
-    place = root.joinpath(*module.text.split("."))
-    file = next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+    """Whether a module of the project parses; otherwise reports it. Installed modules and namespace packages pass."""
+    folder = root.joinpath(*module.text.split("."))
+    file = next((path for path in (folder.with_suffix(".py"), folder / "__init__.py") if path.is_file()), None)
     if file is None:
         top = module.text.partition(".")[0]
         own = (root / top).is_dir() or (root / f"{top}.py").is_file()
-        if place.is_dir() or (not own and PathFinder.find_spec(top) is not None):
+        if folder.is_dir() or (not own and PathFinder.find_spec(top) is not None):
             return True
-        known = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("*/*.py"))]
-        hint = did_you_mean(module.text, known) or "Modules have dotted names: plugins.mine is plugins/mine.py."
+        modules = [".".join(path.relative_to(root).with_suffix("").parts) for path in sorted(root.glob("*/*.py"))]
+        hint = did_you_mean(module.text, modules) or "Modules have dotted names: plugins.mine is plugins/mine.py."
         diagnostics.add("HW603", module.position, f"There is no module '{module.text}'.", hint)
         return False
     if is_outside(root, file):
         report_outside(file.relative_to(root).as_posix(), module.position, diagnostics)
         return False
     try:
-        if file.stat().st_size <= _MOST_BYTES:
+        if file.stat().st_size <= _MAX_BYTES:
             ast.parse(file.read_bytes(), file.relative_to(root).as_posix())
     except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
         reason: object = error

@@ -1,4 +1,4 @@
-"""Calls of constructors, with their notes, as Python source."""
+"""Calls of constructors, with comments, as Python source."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
 from .literals import FUNCTIONS, WIDTH, Code, Constants, Expression, Items, Text, call, dict_of, literal, tuple_of
 from .template import content_hash
 
-# Writes dataclasses of the runtime and of the graph as the calls that make them.
+# Dataclasses of the runtime and of the graph, written as calls of their constructors.
 
 _POSITIONAL = {
     "Agg": 3,
@@ -54,22 +54,22 @@ _POSITIONAL = {
     "Udf": 4,
     "Settings": 0,
 }
-"""How many arguments are written without a name; one for a class that is not listed."""
+"""The number of positional arguments; one for classes not listed."""
 
 
 class Declarations:
-    """Writes declarations as code. Topics, stores, global tables and functions of expressions are written as constants.
+    """Writes declarations as code. Topics, stores, global tables and Python functions are written as constants.
 
     `classes` collects the names of the classes used.
     """
 
     def __init__(self, constants: Constants, file: str) -> None:
-        """`file`: the topology's file. A place in it is written as its line alone."""
+        """`file`: the topology's file. A location in it is written as its line alone."""
         self._constants = constants
         self._file = file
         self.classes: set[str] = set()
 
-    def of(self, value: Any) -> Expression:
+    def expression(self, value: Any) -> Expression:
         """A value as an expression: a constant, a call, or plain data."""
         if isinstance(value, Topic | Store | GlobalTable | Udf):
             return Code(self._constants[value])
@@ -77,7 +77,7 @@ class Declarations:
             return self._window(value)
         if isinstance(value, JoinWindow):
             self.classes.add("JoinWindow")
-            lengths = (Text(duration_text(each)) for each in (value.before_ms, value.after_ms))
+            lengths = (Text(duration_text(length)) for length in (value.before_ms, value.after_ms))
             return call("JoinWindow.of", *lengths, grace=Text(duration_text(value.grace_ms)))
         if isinstance(value, SessionWindow):
             self.classes.add("SessionWindow")
@@ -93,15 +93,15 @@ class Declarations:
         if is_dataclass(value) and not isinstance(value, type):
             return self.call(value)
         if isinstance(value, tuple):
-            return tuple_of(self.of(item) for item in value)
+            return tuple_of(self.expression(item) for item in value)
         if isinstance(value, Mapping):
-            return dict_of({str(key): self.of(item) for key, item in value.items()})
+            return dict_of({str(key): self.expression(item) for key, item in value.items()})
         return literal(value)
 
     def call(self, declared: Any, **instead: Expression) -> Items:
-        """The call that makes `declared`: its class, and the fields that differ from their defaults.
+        """The call of the constructor of `declared`, with the fields that differ from their defaults.
 
-        `instead`: expressions that replace the values of some fields.
+        `instead`: expressions to use for some fields.
         """
         name = type(declared).__name__
         self.classes.add(name)
@@ -119,13 +119,13 @@ class Declarations:
                 named[field.name] = expression
         return call(name, *plain, **named)
 
-    def place(self, at: str) -> Expression:
-        """`file:line`, or the line alone for a place in the topology's file."""
+    def location(self, at: str) -> Expression:
+        """`file:line`, or the line alone for a location in the topology's file."""
         file, _, line = at.rpartition(":")
         return Code(line) if file == self._file else literal(at)
 
     def _window(self, window: Window) -> Expression:
-        """In the words of the YAML: `Window.tumbling("1h", grace="10m")`."""
+        """A window with the keywords of the YAML: `Window.tumbling("1h", grace="10m")`."""
         self.classes.add("Window")
         size, advance, grace = (
             Text(duration_text(length)) for length in (window.size_ms, window.advance_ms, window.grace_ms)
@@ -139,7 +139,7 @@ class Declarations:
         if name.endswith("_ms") and type(value) is int:
             self.classes.add("parse_duration")
             return call("parse_duration", Text(duration_text(value)))
-        return self.place(value) if name == "at" else self.of(value)
+        return self.location(value) if name == "at" else self.expression(value)
 
 
 def _is_default(declared: Any, field: Field[Any]) -> bool:
@@ -147,24 +147,24 @@ def _is_default(declared: Any, field: Field[Any]) -> bool:
     return default is not MISSING and bool(getattr(declared, field.name) == default)
 
 
-# Comments of generated code: what the YAML says of a flow or table, above the first of its steps.
+# Comments of generated code: the description of a flow or table in the YAML, above its first step.
 
 
 class Notes:
-    """The comments of one function: each flow and table that has a description is said once."""
+    """The comments of one function: the descriptions of flows and tables, once each."""
 
     def __init__(self, graph: TopologyGraph) -> None:
         self._file = graph.file
         self._notes = graph.notes
-        self._said: set[str] = set()
+        self._written: set[str] = set()
 
-    def at(self, place: str, indent: int) -> tuple[str, ...]:
-        """The lines of the comment above a step at `file:line`; none where its flow was said before."""
-        file, _, line = place.rpartition(":")
+    def at(self, location: str, indent: int) -> tuple[str, ...]:
+        """The lines of the comment above a step at `file:line`; none if its flow has a comment already."""
+        file, _, line = location.rpartition(":")
         notes = [note for note in self._notes if file == self._file and note.line <= int(line)]
-        if not notes or not notes[-1].description.strip() or notes[-1].name in self._said:
+        if not notes or not notes[-1].description.strip() or notes[-1].name in self._written:
             return ()
-        self._said.add(notes[-1].name)
+        self._written.add(notes[-1].name)
         return comment_lines(f"{notes[-1].name}: {notes[-1].description}", indent)
 
 
@@ -176,11 +176,11 @@ def comment_lines(text: str, indent: int) -> tuple[str, ...]:
     )
 
 
-# A graph as the topology that its generated code declares, without writing or loading that code.
+# The topology that generated code declares, without writing or loading the code.
 
 
 def declared_topology(graph: TopologyGraph) -> Topology:
-    """The topology. It can be compared and described, not run: which columns its edges keep is left out."""
+    """The topology, for comparisons and descriptions. It cannot run, because it lacks the columns that edges keep."""
     return Topology(
         project=graph.project,
         name=graph.name,

@@ -1,6 +1,6 @@
 """Generates `job.py`: a topology's topics, stores and subtopologies as PySpark code.
 
-All text is computed here; the template only puts it in place.
+The text is computed here; the template only inserts it.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class JobTemplate:
 
 
 def render_job(graph: TopologyGraph) -> str:
-    """The text of `job.py`. The same graph gives the same text."""
+    """The text of `job.py`, which depends on the graph alone."""
     constants = Constants(graph)
     writer = Declarations(constants, graph.file)
     names = function_names([part.function for part in graph.subtopologies], ("subtopology",))
@@ -90,8 +90,8 @@ def render_job(graph: TopologyGraph) -> str:
 
 
 def _constants(group: Sequence[Declared], constants: Constants, writer: Declarations) -> list[str]:
-    declared = {constants[each]: each for each in group}
-    return [statement(f"{name} = ", writer.call(each)) for name, each in declared.items()]
+    by_name = {constants[declared]: declared for declared in group}
+    return [statement(f"{name} = ", writer.call(declared)) for name, declared in by_name.items()]
 
 
 def _topology(graph: TopologyGraph, names: list[str], writer: Declarations) -> Items:
@@ -116,7 +116,7 @@ def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: D
         for number, (stage, kept) in enumerate(zip(part.stages, spark_reasons(part), strict=True))
     )
     policies: dict[str, Expression] = {
-        policy: tuple_of(map(writer.place, places)) for policy, places in part.step_policies.items()
+        policy: tuple_of(map(writer.location, places)) for policy, places in part.step_policies.items()
     }
     named = {"on_error": dict_of(policies)} if policies else {}
     decorator = call("subtopology", Code(str(part.number)), Text(part.name), file=Code("FILE"), **named)
@@ -125,7 +125,7 @@ def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: D
 
 
 def _summary(part: SubtopologyGraph) -> str:
-    """`4 tasks: flights -> hourly_delays.`, wrapped, with the stores below."""
+    """`4 tasks: flights -> hourly_delays.`, wrapped, with the stores below it."""
     tasks = f"{part.partitions} task{'s' if part.partitions != 1 else ''}"
     read = ", ".join(topic.name for topic in part.sources)
     written = ", ".join(topic.name for topic in part.sinks) or "nothing"
@@ -134,7 +134,7 @@ def _summary(part: SubtopologyGraph) -> str:
 
 
 class _Stages:
-    """Writes the calls of a subtopology's pipe, and follows its edges to see which columns need not be said."""
+    """Writes the calls of a subtopology's pipe, and tracks its edges to omit columns that the runtime derives."""
 
     def __init__(self, writer: Declarations, notes: Notes) -> None:
         self._writer = writer
@@ -142,9 +142,9 @@ class _Stages:
         self._flows: Flows = {}
 
     def statement(self, stage: PythonStage | SqlStep, kept: str, start: str) -> str:
-        """A statement that begins with `start`. `kept`: what keeps the stage with Spark SQL.
+        """A statement that begins with `start`. `kept`: why Spark SQL computes the stage.
 
-        Above a SQL step: the comment on the flow that it is the first of, and what keeps it.
+        A SQL step has comments above it: the description of its flow, if it is the first step, and `kept`.
         """
         if isinstance(stage, PythonStage):
             return statement(start, self._process(stage), indent=4)
@@ -157,41 +157,42 @@ class _Stages:
     def _process(self, stage: PythonStage) -> Items:
         reads = {name: self._flows[name] for name in stage.reads}
         _check(reads, stage.reads)
-        going = PythonStep(stage.nodes).behind(reads, stage.yields)
+        derived = PythonStep(stage.nodes).behind(reads, stage.yields)
         keep = {
             name: tuple(parse_columns(flow.value))
             for name, flow in stage.yields.items()
-            if _columns(flow) != _columns(going[name])
+            if _columns(flow) != _columns(derived[name])
         }
         self._flows = PythonStep(stage.nodes, keep).behind(reads, stage.yields)
         _check(self._flows, stage.yields)
         nodes = [self._operator(node) for node in stage.nodes]
-        named = {"keep": self._writer.of(keep)} if keep else {}
+        named = {"keep": self._writer.expression(keep)} if keep else {}
         written = call("rows.process", *nodes, **named)
         return one_a_line(written) if len(nodes) > 1 else written
 
     def _operator(self, node: Declaration | SqlStep) -> Expression:
         comment = self._notes.at(str(node.at), indent=8)
-        call = self._called(node, "Pipe()") if isinstance(node, SqlStep) else self._writer.call(node)
+        call = self._sql_call(node, "Pipe()") if isinstance(node, SqlStep) else self._writer.call(node)
         return Commented(comment, call) if comment else call
 
     def _sql(self, step: SqlStep) -> Items:
         self._flows = behind_sql(step, self._flows)
-        return self._called(step, "rows")
+        return self._sql_call(step, "rows")
 
-    def _called(self, step: SqlStep, pipe: str) -> Items:
+    def _sql_call(self, step: SqlStep, pipe: str) -> Items:
         plain, named = _arguments(step)
         plain = [step.flows if step.kind == "merge" else step.flow, *plain]
-        arguments = {name: self._writer.of(value) for name, value in named.items()}
+        arguments = {name: self._writer.expression(value) for name, value in named.items()}
         if step.at:
-            arguments["at"] = self._writer.place(str(step.at))
-        return call(f"{pipe}.{step.kind}", *map(self._writer.of, plain), **arguments)
+            arguments["at"] = self._writer.location(str(step.at))
+        return call(f"{pipe}.{step.kind}", *map(self._writer.expression, plain), **arguments)
 
 
-def _check(flows: Mapping[str, Flow], meant: Mapping[str, Flow]) -> None:
-    """That the edges which generated code would have are those that the graph has."""
-    found, wanted = ({name: _columns(flow) for name, flow in each.items()} for each in (flows, meant))
-    assert found == wanted, f"{found} would be there in place of {wanted}"
+def _check(generated: Mapping[str, Flow], graph: Mapping[str, Flow]) -> None:
+    """Assert that the edges of generated code are those of the graph."""
+    actual = {name: _columns(flow) for name, flow in generated.items()}
+    expected = {name: _columns(flow) for name, flow in graph.items()}
+    assert actual == expected, f"generated code has the edges {actual} instead of {expected}"
 
 
 def _columns(flow: Flow) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
@@ -200,7 +201,7 @@ def _columns(flow: Flow) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
 
 
 def _arguments(step: SqlStep) -> tuple[list[Any], dict[str, Any]]:
-    """What the method of `Pipe` is called with behind the edge: arguments without and with a name."""
+    """The positional and the keyword arguments of the method of `Pipe`, without the edge."""
     columns = {columns_ddl({name: step.types[name]}): sql for name, sql in step.columns.items()}
     keep = {} if step.keep is None else {"keep": step.keep}
     match step.kind:

@@ -1,4 +1,4 @@
-"""Values of the topology as Python source, and the names of its variables."""
+"""Values as Python source, and names of constants and functions in generated code."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from ...runtime.ir.topology import GlobalTable, Store, Topic
 from ..reading.files import DurationFromEnvironment, FromEnvironment, Lookup, NumberFromEnvironment
 from ..topology.graph import TopologyGraph
 
-# Python expressions as data, printed in the layout of `ruff format`.
+# Python expressions, printed in the layout of `ruff format`.
 #
-# Generated code goes through no formatter. A bracket that fits into 100 columns is printed on one line. Otherwise each
-# item is on its own line, with a comma after the last. A test checks that the formatter changes nothing.
+# No formatter runs on generated code. A bracket that fits into 100 columns is printed on one line. Otherwise every item
+# is on its own line, with a comma after the last. A test checks that the formatter would change nothing.
 
 WIDTH = 100
 """The width of generated code, in columns."""
@@ -27,23 +27,23 @@ INDENT = 4
 
 @dataclass(frozen=True)
 class Code:
-    """An expression that is never broken into lines: a name, a number."""
+    """An expression that is never broken into lines, such as a name or a number."""
 
     text: str
 
 
 @dataclass(frozen=True)
 class Text:
-    """A string. If it is too long for a line it is cut at spaces and line ends."""
+    """A string. If it is too long for a line, it is broken at spaces and line ends."""
 
     value: str
 
 
 @dataclass(frozen=True)
 class Items:
-    """Something in brackets: a call, a tuple, a list, a dict. An item may have a prefix (`name=`, `"key": `).
+    """An expression in brackets: a call, a tuple, a list, a dict. An item may have a prefix (`name=`, `"key": `).
 
-    `broken`: each item is on its own line, even if all would fit on one.
+    `broken`: every item is on its own line, even if all would fit on one.
     """
 
     opening: str
@@ -54,7 +54,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Commented:
-    """An expression with lines of comment above it, among the items of something that is `broken`."""
+    """An expression with a comment above it, among the items of a `broken` bracket."""
 
     comment: tuple[str, ...]
     expression: Expression
@@ -62,7 +62,7 @@ class Commented:
 
 @dataclass(frozen=True)
 class Sum:
-    """Terms with `+` between them."""
+    """Terms joined by `+`."""
 
     terms: tuple[Expression, ...]
 
@@ -77,12 +77,12 @@ def call(function: str, /, *arguments: Expression, **named: Expression) -> Items
 
 
 def one_a_line(items: Items) -> Items:
-    """The same, with each item on its own line."""
+    """The expression with every item on its own line."""
     return replace(items, broken=True)
 
 
 def tuple_of(items: Iterable[Expression]) -> Items:
-    """A tuple."""
+    """A tuple of expressions."""
     return Items("(", tuple(("", item) for item in items), ")")
 
 
@@ -94,7 +94,7 @@ def dict_of(items: Mapping[str, Expression]) -> Items:
 def literal(value: Any) -> Expression:
     """Plain data as an expression: None, bool, int, float, str, and lists, tuples and mappings of these.
 
-    A value from the environment is written as its lookup. The value itself may be a secret and is not written.
+    A value from the environment is written as a lookup of the variable, because the value may be a secret.
     """
     if isinstance(value, FromEnvironment):
         return _looked_up(value)
@@ -118,27 +118,27 @@ def literal(value: Any) -> Expression:
 
 
 def _looked_up(value: FromEnvironment) -> Expression:
-    terms = tuple(Code(quoted(each) if isinstance(each, str) else _lookup(each, value.at)) for each in value.parts)
+    terms = tuple(Code(quoted(part) if isinstance(part, str) else _lookup(part, value.at)) for part in value.parts)
     return terms[0] if len(terms) == 1 else Sum(terms)
 
 
-def _lookup(read: Lookup, at: str) -> str:
-    default = "" if read.default is None else f", {quoted(read.default)}"
-    return f"env_var({quoted(read.name)}{default}, at={quoted(at)})"
+def _lookup(lookup: Lookup, at: str) -> str:
+    default = "" if lookup.default is None else f", {quoted(lookup.default)}"
+    return f"env_var({quoted(lookup.name)}{default}, at={quoted(at)})"
 
 
 def quoted(text: str) -> str:
-    """A string literal in double quotes, or in single quotes if the text has more double than single ones."""
+    """A string literal in double quotes, or in single quotes if the text has more double quotes than single ones."""
     quote = "'" if text.count('"') > text.count("'") else '"'
     escaped = "".join(_escape(character, quote) for character in text)
     return f"{quote}{escaped}{quote}"
 
 
 def laid_out(expression: Expression, indent: int = 0, before: int = 0, after: int = 0) -> str:
-    """The text of an expression that starts `before` columns into a line indented by `indent`.
+    """The text of an expression in a line indented by `indent`, behind `before` columns of text.
 
-    `after`: columns that follow its last character on the last line (a comma, a bracket). All lines but the first
-    include their indent.
+    `after`: the number of columns behind it on the last line (a comma, a bracket). All lines but the first include
+    their indent.
     """
     flat = _flat(expression)
     if flat is not None and indent + before + len(flat) + after <= WIDTH:
@@ -169,7 +169,7 @@ def statement(start: str, expression: Expression, indent: int = 0) -> str:
 
 
 def _flat(expression: Expression) -> str | None:
-    """The text on one line; None if some part must be broken."""
+    """The text on one line; None if a part must be broken."""
     if isinstance(expression, Code):
         return expression.text
     if isinstance(expression, Text):
@@ -190,7 +190,7 @@ def _flat(expression: Expression) -> str | None:
 
 
 def _broken_text(text: str, indent: int) -> str:
-    """The string in pieces, one on each line in parentheses. All have the quotes that the whole string would have."""
+    """The string in pieces, one per line, in parentheses."""
     inner = " " * (indent + INDENT)
     whole = quoted(text)
     if len(inner) + len(whole) <= WIDTH:
@@ -201,11 +201,14 @@ def _broken_text(text: str, indent: int) -> str:
 
 
 def _pieces(line: str, width: int) -> Iterable[str]:
-    """The line in pieces whose literals fit into `width`, cut after a comma or else after a space."""
+    """The line in pieces with literals of at most `width` columns, broken after a comma, or else after a space.
+
+    With a width of 10, `ab, cd ef gh` gives `ab, ` and `cd ef gh`.
+    """
     piece: list[str] = []
     for word in re.findall(r"[^ ]* +|[^ ]+", line):
         if piece and len(quoted("".join(piece) + word)) > width:
-            end = max((n for n, each in enumerate(piece, 1) if each.endswith(", ")), default=len(piece))
+            end = max((n for n, part in enumerate(piece, 1) if part.endswith(", ")), default=len(piece))
             yield "".join(piece[:end])
             piece = piece[end:]
         piece.append(word)
@@ -225,26 +228,26 @@ def _escape(character: str, quote: str) -> str:
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
-# The names of topics, stores, global tables, functions of expressions and subtopologies in generated code.
+# Names of topics, stores, global tables, Python functions and subtopologies in generated code.
 
 Declared = Topic | Store | GlobalTable | Udf
 
 _SUFFIXES: dict[type, str] = {Topic: "_TOPIC", Store: "_STORE", GlobalTable: "_TABLE", Udf: "_FUNCTION"}
 
 _AMBIGUOUS = frozenset({"l", "I", "O"})
-"""Names that look like digits. Linters refuse them (E741)."""
+"""Names that look like digits. Linters reject them (E741)."""
 
 FUNCTIONS = "FUNCTIONS"
-"""The constant of the Python code of a topology's functions."""
+"""The constant with the Python code of a topology's functions."""
 
 _TAKEN = frozenset({"FILE", FUNCTIONS, "TOPOLOGY"}) | _AMBIGUOUS
 
 
 class Constants:
-    """The constant of each topic, store, global table and function of expressions: its name in capitals, made unique.
+    """The constants of topics, stores, global tables and Python functions: their names in capitals, made unique.
 
-    Topics are named first, then stores, global tables and functions, each in order of declaration, so that a name
-    depends on nothing else. The application's name is left out of the names of repartition topics.
+    Topics are named first, then stores, global tables and functions, in the order of declaration. Names of repartition
+    topics omit the application's name.
     """
 
     def __init__(self, graph: TopologyGraph) -> None:
@@ -266,7 +269,7 @@ class Constants:
 
 
 def function_names(wanted: Iterable[str], imported: Iterable[str]) -> list[str]:
-    """Names of functions, with a `_` added to a name that would hide a keyword, a built-in or an import."""
+    """Names of functions, with a `_` added to a name of a keyword, a built-in or an import."""
     taken = {*keyword.kwlist, *dir(builtins), *imported, *_AMBIGUOUS, "rows"}
     names = []
     for name in wanted:

@@ -1,6 +1,6 @@
-"""Generates `target/manifest.json`: the compiled project as data, in the form of `schemas/manifest.json`.
+"""Generates `target/manifest.json`: the compiled project as data, by the schema `schemas/manifest.json`.
 
-It contains nothing about the machine or the time, so the same project gives the same bytes.
+It depends on the project alone, not on the machine or the time.
 """
 
 from __future__ import annotations
@@ -69,7 +69,8 @@ def _topic(topic: Topic, resource: Resource | None, graph: TopologyGraph) -> dic
 
 
 def _topology(graph: TopologyGraph, loaded: LoadedProject) -> dict[str, Any]:
-    notes = next((each.node.to_python() for each in loaded.topologies if each.name.text == graph.name), {})
+    definitions = (topology for topology in loaded.topologies if topology.name.text == graph.name)
+    notes = next((definition.node.to_python() for definition in definitions), {})
     return {
         "name": graph.name,
         "application": graph.application,
@@ -135,5 +136,5 @@ def _notes(written: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _aggregate(aggregate: Agg) -> dict[str, Any]:
-    found = asdict(aggregate)
-    return found if aggregate.written else {key: value for key, value in found.items() if key != "written"}
+    fields = asdict(aggregate)
+    return fields if aggregate.written else {key: value for key, value in fields.items() if key != "written"}

@@ -13,8 +13,8 @@ from .calls import Declarations
 from .literals import Code, Constants, Expression, Text, call, dict_of, laid_out, literal, quoted, statement
 from .template import docstring, import_from, render, title
 
-_LOOKING_UP = ("env_var", "whole_number", "duration")
-"""Functions of `headwater.runtime` with which generated settings read the environment."""
+_LOOKUPS = ("env_var", "whole_number", "duration")
+"""Functions of `headwater.runtime` for reading the environment in generated settings."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
     writer = Declarations(Constants(graph), graph.file)
     written = _settings(settings, writer)
     looked_up = comes_from_environment(
-        [getattr(settings, each.name) for each in fields(settings)] + [settings.log.options]
+        [getattr(settings, field.name) for field in fields(settings)] + [settings.log.options]
     )
     settings_text = _function(written) if looked_up else statement("SETTINGS = ", written)
-    functions = {name for name in _LOOKING_UP if f"{name}(" in settings_text} if looked_up else set()
+    functions = {name for name in _LOOKUPS if f"{name}(" in settings_text} if looked_up else set()
     template = RunnerTemplate(
         docstring=docstring(
             f"Runs t{title(graph)[1:]}",
@@ -50,7 +50,7 @@ def render_runner(graph: TopologyGraph, settings: Settings) -> str:
 
 
 def _function(written: Expression) -> str:
-    """The settings as a function, so that the environment is read when it is called."""
+    """The settings as a function, which reads the environment when it is called."""
     return f"\ndef settings() -> Settings:\n{statement('return ', written, indent=4)}\n"
 
 
@@ -60,8 +60,8 @@ def _settings(settings: Settings, writer: Declarations) -> Expression:
     if settings.plugins:
         instead["project_dir"] = Code("str(PROJECT)")
     if "file" in settings.lineage:
-        where = {name: _path(text) if name == "file" else literal(text) for name, text in settings.lineage.items()}
-        instead["lineage"] = dict_of(where)
+        lineage = {name: _path(text) if name == "file" else literal(text) for name, text in settings.lineage.items()}
+        instead["lineage"] = dict_of(lineage)
     if settings.rack_script:
         instead["rack_script"] = _path(settings.rack_script)
     return writer.call(settings, **instead)

@@ -22,18 +22,18 @@ from . import manifest as manifests
 from .job import render_job
 from .runner import render_runner
 
-# The Python of a project that a topology runs, as files beside its generated code.
+# Python functions of the project, copied beside the generated code of a topology.
 
 
 def code_of(graph: TopologyGraph) -> PythonCode:
-    """The files of `functions/` on which the functions of a topology depend."""
+    """The files of `functions/` that the functions of a topology depend on."""
     return PythonCode(tuple(sorted({file for function in _functions(graph) for file in function.code.files})))
 
 
 def write_code(folder: Path, graph: TopologyGraph, write: Callable[[Path, str], bool]) -> bool:
-    """Write these files to the `folder` of the generated code, and remove those of before. Returns whether any differ.
+    """Write the Python files to the `folder` of the generated code, and remove stale ones. Returns whether any changed.
 
-    `write`: writes a file unless it has this text, and returns whether it was written.
+    `write`: writes a file unless it has this text already, and returns whether it was written.
     """
     texts = code_of(graph).texts
     stale = [path for path in folder.joinpath(FOLDER).rglob("*.py") if path.relative_to(folder).as_posix() not in texts]
@@ -54,36 +54,35 @@ def _functions(graph: TopologyGraph) -> Iterator[PythonFunction]:
                 yield value.function
 
 
-# The schemas of a project's files as editors need them: they see the files before Jinja is rendered.
+# Schemas of a project's files for editors, which see the files before Jinja is rendered.
 #
-# `schemas/*.json` say what a file is once it is rendered. Here each value may also be a text with Jinja in it. The
-# files
-# are written to `target/`, where the first line of each of a project's files names its schema.
+# `schemas/*.json` describe rendered files. For editors, a value may also be a text with Jinja. The schemas are written
+# to `target/`, and the first line of a project's file names its schema.
 
 FILES = ("project", "profiles", "topics", "topology", "tests")
-"""The schemas of the files that people write."""
+"""The schemas of files written by users."""
 
 SCHEMAS_FOLDER = ".schemas"
-"""Where they are in `target/`. No topology has this name."""
+"""The folder of the schemas in `target/`. No topology has this name."""
 
 _JINJA = {"type": "string", "pattern": r"\{[{%]"}
 _SHOWN = ("title", "description")
 
 
 def editor_schema(name: str) -> dict[str, Any]:
-    """The schema of a kind of file, with Jinja where the compiler takes it: in every value, in no key."""
+    """The schema of a kind of file, with Jinja allowed in values, not in keys."""
     content = json.loads(resources.files(schemas).joinpath(f"{name}.json").read_text(encoding="utf-8"))
     with_jinja: dict[str, Any] = _within(content)
     return with_jinja | {"definitions": with_jinja["definitions"] | {"jinja": _JINJA}}
 
 
 def editor_schemas() -> dict[str, str]:
-    """The text of each file, by its name."""
+    """The texts of the schemas, by file name."""
     return {f"{name}.json": json.dumps(editor_schema(name), indent=2) + "\n" for name in FILES}
 
 
 def write_editor_schemas(target: Path) -> None:
-    """Write the schemas below the folder of generated files. What has this content already is not written."""
+    """Write the schemas below the folder of generated files, unless they are unchanged."""
     folder = target / SCHEMAS_FOLDER
     make_folder(target)
     make_folder(folder)
@@ -93,32 +92,32 @@ def write_editor_schemas(target: Path) -> None:
 
 
 def _within(schema: Any) -> Any:
-    """A schema with Jinja in the values that it holds."""
+    """A schema with Jinja allowed in the values that it contains."""
     if not isinstance(schema, dict):
         return schema
-    made = dict(schema)
+    result = dict(schema)
     for key, part in schema.items():
         match key:
             case "properties":
-                made[key] = {name: _value(each) for name, each in part.items()}
+                result[key] = {name: _value(value) for name, value in part.items()}
             case "additionalProperties" | "items":
-                made[key] = _value(part)
+                result[key] = _value(part)
             case "definitions":
-                made[key] = {name: _within(each) for name, each in part.items()}
+                result[key] = {name: _within(definition) for name, definition in part.items()}
             case "then" | "else":
-                made[key] = _within(part)
-    return made
+                result[key] = _within(part)
+    return result
 
 
 def _value(schema: Any) -> Any:
-    """The schema of a value that may be written with Jinja."""
+    """The schema of a value with Jinja allowed."""
     if not isinstance(schema, dict):
         return schema
     shown = {key: schema[key] for key in _SHOWN if key in schema}
     return {**shown, "if": {"$ref": "#/definitions/jinja"}, "then": {}, "else": _within(schema)}
 
 
-# Writes a compiled project to `target/`: job.py and runner.py for each topology, a manifest.json, and schemas.
+# The files of `target/`: job.py and runner.py per topology, manifest.json, and schemas.
 
 MANIFEST = "manifest.json"
 
@@ -128,7 +127,7 @@ _CACHE = ".cache"
 
 @dataclass(frozen=True)
 class Emitted:
-    """The generated files of one topology. `changed`: whether any of them has new content."""
+    """The generated files of one topology. `changed`: some of them have new content."""
 
     topology: str
     job: Path
@@ -139,12 +138,12 @@ class Emitted:
 def emit(
     target: Path, graphs: Iterable[TopologyGraph], settings: Settings, manifest: Mapping[str, Any]
 ) -> tuple[Emitted, ...]:
-    """Write the code of `graphs` the manifest of the whole project, and schemas for editors to the folder `target`.
+    """Write the code of `graphs`, the manifest of the whole project, and schemas for editors to the folder `target`.
 
-    A file with unchanged content is not written. Code of topologies that are in the previous manifest and not in this
-    one is removed. Concurrent calls run one after another, so that job, runner and manifest come from the same call.
+    Unchanged files are not written. The code of topologies of the previous manifest that are not in the new one is
+    removed. Concurrent calls wait for each other, so job, runner and manifest are of the same call.
     """
-    with _alone(target):
+    with _locked(target):
         _remove_stale(target, manifest)
         emitted = tuple(_emit(target, graph, settings) for graph in graphs)
         write_editor_schemas(target)
@@ -153,10 +152,10 @@ def emit(
 
 
 @contextmanager
-def _alone(target: Path) -> Iterator[None]:
-    """Keep other processes from writing code. Remove files that were left half written.
+def _locked(target: Path) -> Iterator[None]:
+    """Lock the folder against other processes that write code, and remove unfinished files.
 
-    The operating system releases the lock when a process dies.
+    The operating system releases the lock when a process ends.
     """
     make_folder(target)
     with open(target / _LOCK, "a", opener=opener) as file:
@@ -181,20 +180,20 @@ def _remove_stale(target: Path, manifest: Mapping[str, Any]) -> None:
     path = target / MANIFEST
     try:
         last = parsed(path.read_text("utf-8"))
-        before = [(each["job"], each["runner"]) for each in last["topologies"]]
+        before = [(topology["job"], topology["runner"]) for topology in last["topologies"]]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    now = {each["job"] for each in manifest["topologies"]}
+    jobs = {topology["job"] for topology in manifest["topologies"]}
     for job, runner in before:
-        # The manifest may have been edited: only files below `target` are removed.
-        if job not in now and not Path(job).is_absolute() and ".." not in Path(job).parts:
+        # The manifest may have been edited by hand: only files below `target` are removed.
+        if job not in jobs and not Path(job).is_absolute() and ".." not in Path(job).parts:
             code = [path.relative_to(target) for path in (target / job).parent.joinpath(FOLDER).rglob("*.py")]
             for name in (job, runner, *code):
                 (target / name).unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> bool:
-    """Write a file in one step, unless it has this content already. Returns whether it was written."""
+    """Write a file atomically, unless it has this content already. Returns whether it was written."""
     content = text.encode("utf-8")
     if path.is_file() and path.read_bytes() == content:
         return False

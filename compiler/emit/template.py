@@ -1,4 +1,4 @@
-"""What the templates of generated code share: loading, docstrings, imports, the content hash."""
+"""Templates of generated code: loading, docstrings, imports, the content hash."""
 
 from __future__ import annotations
 
@@ -16,14 +16,12 @@ from jinja2 import Environment, StrictUndefined, Template
 from ..topology.graph import TopologyGraph
 from .literals import WIDTH, Code, laid_out, one_a_line, tuple_of
 
-_APART = frozenset({"at", "file", "about", "notes", "readers", "turn"})
-"""Fields that name a place in the YAML, or follow from it, or name other topologies. They do not count for the content
-hash.
-"""
+_IGNORED = frozenset({"at", "file", "about", "notes", "readers", "turn"})
+"""Fields without influence on the content hash: locations in the YAML, and names of other topologies."""
 
 
 def render(template: str, data: Any) -> str:
-    """The text of a template filled with the fields of `data`, a frozen dataclass."""
+    """The text of a template with the fields of `data`, a dataclass."""
     return _template(template).render({field.name: getattr(data, field.name) for field in fields(data)})
 
 
@@ -36,15 +34,15 @@ def _template(name: str) -> Template:
 
 
 def content_hash(graph: TopologyGraph) -> str:
-    """SHA-256 of what the topology computes, in hexadecimal. Comments, places and the order of files do not count."""
+    """SHA-256 of the computations of a topology, in hexadecimal, independent of comments, locations and file order."""
     text = json.dumps(_plain(graph), ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _plain(value: Any) -> Any:
     if is_dataclass(value):
-        named = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _APART}
-        # Only where they are said, so that a topology that says nothing keeps the hash that it always had.
+        named = {field.name: getattr(value, field.name) for field in fields(value) if field.name not in _IGNORED}
+        # Only with a value, so that topologies without these fields keep the hash of earlier versions.
         for name in ("dead_letter", "start", "step_policies", "was", "forgets", "expired", "ended", "asks_by"):
             if not named.get(name, True):
                 del named[name]
@@ -64,14 +62,14 @@ def title(graph: TopologyGraph) -> str:
 
 
 def docstring(*paragraphs: str, indent: int = 0) -> str:
-    """A docstring of these paragraphs, wrapped. Empty ones are left out. Its first line has no indent."""
+    """A docstring of the paragraphs that are not empty, wrapped. Its first line has no indent."""
     margin = " " * indent
     wrapped = [
         "\n".join(
             line
             for written in paragraph.strip().splitlines()
             for line in textwrap.wrap(
-                _harmless(written), WIDTH - indent - 6, break_long_words=False, break_on_hyphens=False
+                _escaped(written), WIDTH - indent - 6, break_long_words=False, break_on_hyphens=False
             )
         )
         for paragraph in paragraphs
@@ -83,8 +81,8 @@ def docstring(*paragraphs: str, indent: int = 0) -> str:
     return f'"""{text}"""'
 
 
-def _harmless(text: str) -> str:
-    """The text made safe for a docstring: without escapes and without its closing quotes."""
+def _escaped(text: str) -> str:
+    """The text, safe for a docstring: with escaped backslashes, and without triple double quotes."""
     return "".join(c if c.isprintable() else " " for c in text.replace("\\", "\\\\").replace('"""', "'''"))
 
 

@@ -155,7 +155,7 @@ def code_of(function: ScalarNode, root: Path, diagnostics: Diagnostics) -> Pytho
 
 def report_outside(file: str, position: Position, diagnostics: Diagnostics) -> None:
     """Report a Python file behind a link to outside of the project, because a copy of the project would lack it."""
-    diagnostics.add("HW002", position, f"The file '{file}' leads out of the project.", "Copy it into the project.")
+    diagnostics.add("HW002", position, f"The file '{file}' is outside of the project.", "Copy it into the project.")
 
 
 def _listed(body: Sequence[ast.stmt]) -> str | None:

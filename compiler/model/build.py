@@ -1,4 +1,4 @@
-"""The model of a project, with the stores that its steps imply and the topics of dead letters."""
+"""Builds the model of a project, with implicit stores and topics of dead letters."""
 
 from __future__ import annotations
 
@@ -41,10 +41,8 @@ from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
 from ..reading.validate import is_lost
 from .project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 
-# Builds the typed model from the trees of a project's files.
-#
-# Schema violations have been reported already, so values of the wrong shape are ignored silently. Only names that
-# cannot be told apart are reported here.
+# Builds the typed model from the trees of a project's files. Schema violations are already reported, so values of the
+# wrong shape are ignored.
 
 _SEED = "seed"
 _SECTIONS = ("tables", "stores", "flows")
@@ -54,19 +52,19 @@ def build_model(loaded: LoadedProject, diagnostics: Diagnostics) -> ProjectModel
     """The typed model of a loaded project."""
     builder = _Builder(diagnostics)
     topologies = {topology.name.text: topology for topology in map(builder.topology, loaded.topologies)}
-    read = {f"{loaded.name}-{name}": _read(topologies[name]) for name in sorted(topologies)}
+    sources = {f"{loaded.name}-{name}": _sources(topologies[name]) for name in sorted(topologies)}
     topics = {
-        topic.name.text: replace(topic, readers=tuple(name for name in read if topic.name.text in read[name]))
+        topic.name.text: replace(topic, readers=tuple(name for name in sources if topic.name.text in sources[name]))
         for topic in map(builder.topic, loaded.topics)
     }
-    every = (flow for topology in topologies.values() for flow in topology.flows.values())
-    complete = loaded.complete and not any(flow.lost for flow in every)
+    flows = (flow for topology in topologies.values() for flow in topology.flows.values())
+    complete = loaded.complete and not any(flow.lost for flow in flows)
     complete = complete and not any("flows" in topology.lost for topology in topologies.values())
     return ProjectModel(loaded.name, loaded.version, topics, topologies, complete)
 
 
-def _read(topology: TopologyModel) -> set[str]:
-    """What a topology's flows and tables read: topics, and names of its own, which no topic has."""
+def _sources(topology: TopologyModel) -> set[str]:
+    """The sources of a topology's flows and tables: topics, and its own flows and tables."""
     sources = {source.text for flow in topology.flows.values() for source in flow.reads}
     return sources | {table.topic.text for table in topology.tables.values()}
 
@@ -95,7 +93,7 @@ class _Builder:
     def topology(self, document: TopologyDocument) -> TopologyModel:
         node = document.node
         if document.name.text == _SEED:
-            message = "'seed' is not allowed as a topology's name: the project's seeds are committed under it."
+            message = "'seed' is not allowed as a topology's name, because seeds are committed under this name."
             self._diagnostics.add("HW209", document.name.position, message, "Rename the topology.")
         return TopologyModel(
             name=document.name,
@@ -139,7 +137,7 @@ class _Builder:
         )
 
     def _columns(self, node: MappingNode, side: str) -> Columns | None:
-        """The columns that a store declares; None if it does not."""
+        """The declared columns of a store; None if it declares none."""
         return self._reader.declared(mapping(node, side)) if side in node else None
 
     def _flow(self, name: ScalarNode, node: MappingNode) -> FlowModel:
@@ -158,7 +156,7 @@ class _Builder:
         )
 
     def _steps(self, flow: ScalarNode, node: MappingNode) -> Iterator[Step]:
-        """The steps of a flow. One that could not be read has no action: nothing is known behind it."""
+        """The steps of a flow. A step that could not be read has no action."""
         steps = node.get("steps")
         if not isinstance(steps, SequenceNode):
             if steps is not None or is_lost(node, "steps", "topology", "flow"):
@@ -204,27 +202,28 @@ def _assignment(node: MappingNode | None) -> AssignmentModel:
 
 
 def _plugin(node: MappingNode | None, key: str) -> PluginUse | None:
-    """A plugin by its name alone, or with options: `{name: mine, options: {...}}`."""
-    found = node.get(key) if node else None
-    if isinstance(found, ScalarNode) and isinstance(found.value, str):
-        return PluginUse(found)
-    if isinstance(found, MappingNode):
-        name = scalar(found, "name") or scalar(found, "type")
-        return PluginUse(name, mapping(found, "options")) if name else None
+    """A plugin, as its name alone or with options: `{name: mine, options: {...}}`."""
+    value = node.get(key) if node else None
+    if isinstance(value, ScalarNode) and isinstance(value.value, str):
+        return PluginUse(value)
+    if isinstance(value, MappingNode):
+        name = scalar(value, "name") or scalar(value, "type")
+        return PluginUse(name, mapping(value, "options")) if name else None
     return None
 
 
-# The stores of a topology that no file declares: which there are, by its steps alone, without types.
+# Implicit stores: those of a topology that no file declares, found by its steps alone, without types.
 
 Kind = Literal["stream", "stored", "bare"]
-"""A stream, a table with a store of its own, or one without."""
+"""A stream, a table with its own store, or a table without one."""
 
 
 @dataclass(frozen=True)
 class _Point:
-    """What a flow is at some point. `expires`: whether its rows have windows, and are forgotten some time after them.
+    """The state of a flow between two steps.
 
-    Right behind a `window` step it says so of what is made of the stream.
+    `expires`: its rows have windows, and expire some time after them. Behind a `window` step: the rows of the table
+    that the next step makes.
     """
 
     kind: Kind = "stream"
@@ -232,7 +231,7 @@ class _Point:
 
 
 def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
-    """Name and place. A table or flow names none, or a join needs the rows of one that has none."""
+    """The names and positions of stores that tables, steps or joins need, and that are not named."""
     yield from ((table.name.text, table.name.position) for table in model.tables.values() if table.store is None)
     looked_up = _looked_up(model)
     ends = _ends(model, looked_up)
@@ -247,7 +246,7 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
         if flow.name.text in looked_up and needs:
             endings[RESULT if "" in endings or flow.name.text in model.stores else ""] = None
         yield from ((flow.name.text + ending, flow.name.position) for ending in endings)
-        for owner, ending in (each for step in steps for each in step.implied):
+        for owner, ending in (store for step in steps for store in step.implied):
             yield (owner or flow.name).text + ending, (owner or flow.name).position
         for step, point in zip(flow.steps, points, strict=False):
             if not isinstance(step.action, JoinStep):
@@ -262,7 +261,7 @@ def implicit_stores(model: TopologyModel) -> Iterator[tuple[str, Position]]:
 
 
 def joined_tables(model: TopologyModel) -> dict[str, list[ScalarNode]]:
-    """For each flow the tables that it joins by key where it is a table itself: their changes reach it, too."""
+    """Flow -> the tables that it joins as a table by key, whose changes reach it, too."""
     ends = _ends(model, _looked_up(model))
     return {
         name: [
@@ -280,21 +279,21 @@ def _looked_up(model: TopologyModel) -> set[str]:
 
 
 def _ends(model: TopologyModel, looked_up: Container[str]) -> Mapping[str, _Point]:
-    """What each table and flow is at its end. Flows of a branch are not among them: they are streams."""
+    """The states of tables and flows at their ends. Flows of a branch are missing: they are streams."""
     ends: dict[str, _Point] = dict.fromkeys(model.tables, _Point("stored"))
     before: dict[str, _Point] | None = None
-    # Flows may stand in any order, and what they are settles in as many rounds as they are apart.
+    # Flows are in any order, so a change may need several rounds to reach all flows downstream.
     while ends != before:
         before = dict(ends)
         for name, flow in model.flows.items():
             end = _points(flow, ends)[-1]
-            # A join that looks up rows in a table without a store gives it one.
+            # A table without a store gets one if a join looks up its rows.
             ends[name] = replace(end, kind="stored") if end.kind == "bare" and name in looked_up else end
     return ends
 
 
 def _points(flow: FlowModel, ends: Mapping[str, _Point]) -> list[_Point]:
-    """What a flow is before each of its steps, and at its end."""
+    """The states of a flow before each of its steps, and at its end."""
     points = [ends.get(flow.sources[0].text, _Point()) if len(flow.sources) == 1 else _Point()]
     for step in flow.steps:
         points.append(_after(step, points[-1], ends))
@@ -302,7 +301,7 @@ def _points(flow: FlowModel, ends: Mapping[str, _Point]) -> list[_Point]:
 
 
 def _by_foreign_key(step: Step, before: _Point) -> bool:
-    """Whether it is a join of a table by a foreign key. `before`: what the flow is before it."""
+    """Whether a step is a join of tables by a foreign key. `before`: the state before it."""
     return isinstance(step.action, JoinStep) and step.action.join.by is not None and before.kind != "stream"
 
 
@@ -325,14 +324,12 @@ def _after(step: Step, before: _Point, ends: Mapping[str, _Point]) -> _Point:
             return _Point()
 
 
-# Which topics have a topic of dead letters, in which topology, as far as the files say it.
-#
-# Repartition topics have theirs too, which only the graph knows: nobody names them.
+# Topics of dead letters. Those of repartition topics are only in the graph, because files cannot name them.
 
 
 @dataclass(frozen=True)
 class Letters:
-    """A topic of dead letters: the topology that writes it, and the topic whose records it keeps."""
+    """A topic of dead letters: the topology that writes it, and the topic of the failed records."""
 
     topology: str
     topic: str
@@ -348,27 +345,27 @@ def letters_of(model: ProjectModel) -> dict[str, Letters]:
 
 
 def kept_topics(topology: TopologyModel, topics: Mapping[str, TopicModel]) -> tuple[str, ...]:
-    """The topics whose failed records a topology keeps: they say so, or a flow says so that their records may reach."""
-    reached = {name: _reached(topology, name) for name in topology.flows}
+    """The topics with dead letters in a topology, by `on_error` of the topic, or of a flow that its records reach."""
+    upstream = {name: _upstream_topics(topology, name) for name in topology.flows}
     tables = [table.topic.text for table in topology.tables.values() if not table.is_global]
-    read = dict.fromkeys([*tables, *(topic for found in reached.values() for topic in found)])
+    read = dict.fromkeys([*tables, *(topic for flow_topics in upstream.values() for topic in flow_topics)])
     by_flows = {
-        topic for name, flow in topology.flows.items() if flow.on_error == "dead_letter" for topic in reached[name]
+        topic for name, flow in topology.flows.items() if flow.on_error == "dead_letter" for topic in upstream[name]
     }
     return tuple(
         name for name in read if name in by_flows or (name in topics and topics[name].on_error == "dead_letter")
     )
 
 
-def _reached(topology: TopologyModel, name: str) -> list[str]:
-    """The topics whose records may reach a flow, through tables and other flows."""
+def _upstream_topics(topology: TopologyModel, name: str) -> list[str]:
+    """The topics upstream of a flow, through tables and other flows of the topology."""
     made = {
         branch.text: flow
         for flow, entry in topology.flows.items()
         for step in entry.references
         for branch in step.flows
     }
-    found: dict[str, None] = {}
+    upstream: dict[str, None] = {}
     joined = joined_tables(topology)
     seen, todo = {name}, [name]
     while todo:
@@ -376,10 +373,10 @@ def _reached(topology: TopologyModel, name: str) -> list[str]:
         for source in (*topology.flows[reading].reads, *joined.get(reading, ())):
             flow = made.get(source.text, source.text)
             if source.text in topology.tables:
-                found[topology.tables[source.text].topic.text] = None
+                upstream[topology.tables[source.text].topic.text] = None
             elif flow not in topology.flows:
-                found[source.text] = None
+                upstream[source.text] = None
             elif flow not in seen:
                 seen.add(flow)
                 todo.append(flow)
-    return list(found)
+    return list(upstream)

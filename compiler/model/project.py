@@ -16,10 +16,11 @@ from ..reading.source import ScalarNode
 
 @dataclass(frozen=True)
 class FlowModel:
-    """An entry of `flows:`. `on_error`: None if the topics of its records decide; `on_error_at`: where it says so.
-    `start`: where it begins in its topics; None: at the first records.
+    """An entry of `flows:`.
 
-    `lost`: whether its `to` could not be read, which has been reported. `was`: its former names, the latest first.
+    `on_error`: None if the policies of its topics apply. `on_error_at`: the scalar of `on_error`. `start`: where it
+    starts in its topics; None: at the first records. `lost`: its `to` could not be read, which was reported. `was`: its
+    former names, the latest first.
     """
 
     name: ScalarNode
@@ -35,18 +36,18 @@ class FlowModel:
 
     @property
     def reads(self) -> tuple[ScalarNode, ...]:
-        """What it reads: its sources, and the streams that its steps join."""
+        """Its sources, and the streams that its steps join."""
         return (*self.sources, *(stream for step in self.references for stream in step.streams))
 
     @property
     def references(self) -> tuple[References, ...]:
-        """The names in each of its steps, without steps that could not be read."""
+        """The names in its steps, without steps that could not be read."""
         return tuple(step.action.references() for step in self.steps if step.action is not None)
 
 
 @dataclass(frozen=True)
 class AssignmentModel:
-    """The `assignment:` section; None for missing values. `rack_aware`: the scalar of its strategy."""
+    """The `assignment:` section, with defaults for missing values. `rack_aware`: the scalar of the strategy."""
 
     assignor: PluginUse | None = None
     standby_replicas: int = 0
@@ -62,8 +63,9 @@ class AssignmentModel:
 
 @dataclass(frozen=True)
 class TopologyModel:
-    """A file of `topologies/`. `lost`: its sections that could not be read, which has been reported. `was`: its former
-    names, the latest first.
+    """A file of `topologies/`.
+
+    `lost`: its sections that could not be read, which was reported. `was`: its former names, the latest first.
     """
 
     name: ScalarNode
@@ -86,8 +88,8 @@ class TopologyModel:
 class ProjectModel:
     """The whole project.
 
-    `complete`: whether all topics are known, those that flows write too. Otherwise something that names one could not
-    be read, which has been reported.
+    `complete`: all topics are known, including those written by flows. Otherwise a part that may name a topic could not
+    be read, which was reported.
     """
 
     name: str

@@ -1,6 +1,6 @@
-"""Resolves references: what each name means, in which order flows are checked, and who writes each topic.
+"""Resolves references: the meaning of names, the order in which flows are checked, and the writers of topics.
 
-Each reference to nothing is reported here, once. Whatever depends on it is not checked.
+A reference to a missing part is reported here, once. Parts that depend on it are not checked.
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ FlowId = tuple[str, str]
 
 Kind = Literal["topic", "table", "flow"]
 
-_OWN = ("-repartition", "-changelog")
-"""How the names of topics end that a topology has for itself."""
+_INTERNAL = ("-repartition", "-changelog")
+"""Endings of the names of internal topics."""
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the names of one topology mean.
+    """The names of one topology.
 
-
-    `branches`: the flows of `branch` steps, each with the flow that has the step. `sources`: what each flow reads, by
-    kind and name; None if unknown or in a circle, which has been reported.
+    `kinds`: what they are. `branches`: flow of a `branch` -> the flow with the step. `sources`: of flows, as (kind,
+    name); None if they are unknown or in a cycle, which was reported.
     """
 
     kinds: Mapping[str, Kind]
@@ -42,15 +41,14 @@ class Names:
 class Resolution:
     """The project's references.
 
-
-    `order`: flows, each after those that it reads. `written`: undeclared topic -> its flow. `letters`: the topics of
-    dead letters. `refused`: flows with an invalid `to`, which has been reported.
+    `order`: flows, after the flows that they read. `written`: undeclared topic -> the flow that writes it. `letters`:
+    the topics of dead letters. `invalid_sinks`: flows with an invalid `to`, which was reported.
     """
 
     names: Mapping[str, Names]
     order: tuple[FlowId, ...]
     written: Mapping[str, FlowId]
-    refused: frozenset[FlowId] = field(default_factory=frozenset)
+    invalid_sinks: frozenset[FlowId] = field(default_factory=frozenset)
     letters: Mapping[str, Letters] = field(default_factory=dict)
 
 
@@ -65,17 +63,17 @@ class _Resolver:
         self._diagnostics = diagnostics
         self._letters = letters_of(model)
         self._written: dict[str, FlowId] = {}
-        self._refused: set[FlowId] = set()
+        self._invalid_sinks: set[FlowId] = set()
 
     def run(self) -> Resolution:
-        self._own_topics()
+        self._internal_topics()
         self._writers()
         names = {topology.name.text: self._names(topology) for topology in self._model.topologies.values()}
         for topology in self._model.topologies.values():
             self._tables(topology)
             self._streams(topology, names[topology.name.text])
             self._stores(topology)
-        # Where something is wrong with a file, what seems to be unused may be used by that.
+        # A part of a file with errors may use what seems to be unused.
         faulty = {error.position.file for error in self._diagnostics.errors}
         for topology in self._model.topologies.values():
             if topology.file not in faulty:
@@ -83,24 +81,24 @@ class _Resolver:
                 self._unread_flows(topology, names[topology.name.text])
         reads = self._reads(names)
         order, circular = self._order(reads)
-        for place, flow in circular:
-            sources = dict(names[place].sources)
+        for topology_name, flow in circular:
+            sources = dict(names[topology_name].sources)
             sources[flow] = None
-            names[place] = replace(names[place], sources=sources)
-        return Resolution(names, tuple(order), self._written, frozenset(self._refused), self._letters)
+            names[topology_name] = replace(names[topology_name], sources=sources)
+        return Resolution(names, tuple(order), self._written, frozenset(self._invalid_sinks), self._letters)
 
     def _flows(self) -> Iterator[tuple[TopologyModel, FlowModel]]:
         for topology in self._model.topologies.values():
             for flow in topology.flows.values():
                 yield topology, flow
 
-    def _own_topics(self) -> None:
-        """Report topics with names that repartition topics and changelogs have."""
+    def _internal_topics(self) -> None:
+        """Report topics with names of repartition topics and changelogs."""
         named = [topic.name for topic in self._model.topics.values()]
         named += [flow.to for _, flow in self._flows() if flow.to is not None]
         for name in named:
-            if name.text.startswith(f"{self._model.name}-") and name.text.endswith(_OWN):
-                message = f"Names like '{name.text}' are those of topics that Headwater makes for a topology."
+            if name.text.startswith(f"{self._model.name}-") and name.text.endswith(_INTERNAL):
+                message = f"Names like '{name.text}' are reserved for internal topics of a topology."
                 self._diagnostics.add("HW209", name.position, message, "Choose another beginning or end.")
 
     def _writers(self) -> None:
@@ -117,15 +115,15 @@ class _Resolver:
             topic, me = flow.to.text, (topology.name.text, flow.name.text)
             if topic in self._letters:
                 self._taken_by_letters(flow.to, self._letters[topic])
-                self._refused.add(me)
+                self._invalid_sinks.add(me)
                 continue
             if topic in writer:
-                message = f"The topic '{topic}' is written by {writer[topic]} already."
+                message = f"The topic '{topic}' is already written by {writer[topic]}."
                 seeded = writer[topic] == "its seed"
                 way = "remove the seed" if seeded else "merge the flows with `from: [a, b]`"
                 hint = f"A topic has one writer: write to another topic, or {way}."
                 self._diagnostics.add("HW308", flow.to.position, message, hint)
-                self._refused.add(me)
+                self._invalid_sinks.add(me)
                 continue
             writer[topic] = f"the flow '{flow.name.text}' of '{topology.name.text}'"
             if topic not in self._model.topics:
@@ -133,7 +131,7 @@ class _Resolver:
 
     def _taken_by_letters(self, name: ScalarNode, letters: Letters) -> None:
         owner, topic = letters.topology, letters.topic
-        message = f"'{name.text}' is the topic in which '{owner}' keeps the dead letters of '{topic}'."
+        message = f"'{name.text}' is the topic of dead letters of '{topic}' in '{owner}'."
         self._diagnostics.add("HW721", name.position, message, "Give this topic another name.")
 
     def _names(self, topology: TopologyModel) -> Names:
@@ -144,12 +142,12 @@ class _Resolver:
 
         def define(name: ScalarNode, kind: Kind) -> None:
             if name.text in mine:
-                message = f"'{name.text}' is a {mine[name.text]} of this topology already."
+                message = f"'{name.text}' is already a {mine[name.text]} of this topology."
             elif name.text in self._written:
                 where, flow = self._written[name.text]
-                message = f"'{name.text}' is a topic already, which the flow '{flow}' of '{where}' writes."
+                message = f"'{name.text}' is already a topic, written by the flow '{flow}' of '{where}'."
             elif name.text in kinds:
-                message = f"'{name.text}' is a topic already."
+                message = f"'{name.text}' is already a topic."
             else:
                 mine[name.text] = kind
                 kinds[name.text] = kind
@@ -171,7 +169,7 @@ class _Resolver:
     def _sources(
         self, flow: FlowModel, kinds: Mapping[str, Kind], topology: TopologyModel
     ) -> tuple[tuple[Kind, str], ...] | None:
-        found: list[tuple[Kind, str]] = []
+        sources: list[tuple[Kind, str]] = []
         complete = bool(flow.sources)
         for source in flow.sources:
             kind = kinds.get(source.text)
@@ -185,17 +183,17 @@ class _Resolver:
                 complete = False
                 continue
             if kind == "table" and topology.tables[source.text].is_global:
-                message = f"'{source.text}' is a global table, which flows can only join."
+                message = f"'{source.text}' is a global table. Flows can only join it."
                 hint = f"Read its topic: `from: {topology.tables[source.text].topic.text}`."
                 self._diagnostics.add("HW517", source.position, message, hint)
                 complete = False
                 continue
-            if (kind, source.text) in found:
+            if (kind, source.text) in sources:
                 self._diagnostics.add("HW306", source.position, f"'{source.text}' is read twice.", "Remove one.")
                 complete = False
                 continue
-            found.append((kind, source.text))
-        return tuple(found) if complete else None
+            sources.append((kind, source.text))
+        return tuple(sources) if complete else None
 
     def _elsewhere(self, name: str) -> str | None:
         for topology, flow in self._flows():
@@ -207,17 +205,18 @@ class _Resolver:
         return None
 
     def _tables(self, topology: TopologyModel) -> None:
-        known = {*self._model.topics, *self._written, *self._letters}
+        topics = {*self._model.topics, *self._written, *self._letters}
         for table in topology.tables.values():
-            if table.topic.text not in known and self._model.complete:
+            if table.topic.text not in topics and self._model.complete:
                 message = f"There is no topic '{table.topic.text}'."
-                self._diagnostics.add("HW301", table.topic.position, message, did_you_mean(table.topic.text, known))
+                self._diagnostics.add("HW301", table.topic.position, message, did_you_mean(table.topic.text, topics))
 
     def _streams(self, topology: TopologyModel, names: Names) -> None:
-        """Report streams to join that there are not."""
+        """Report missing streams of joins."""
         if not (self._model.complete and topology.lost.isdisjoint(("tables", "flows"))):
             return
-        for stream in (each for flow in topology.flows.values() for step in flow.references for each in step.streams):
+        streams = (stream for flow in topology.flows.values() for step in flow.references for stream in step.streams)
+        for stream in streams:
             if stream.text not in names.kinds:
                 hint = self._elsewhere(stream.text) or did_you_mean(stream.text, names.kinds)
                 message = f"There is no topic or flow '{stream.text}' to join."
@@ -237,13 +236,13 @@ class _Resolver:
             other = used.setdefault(name, user)
             if other is user or (user.shares and other.shares and user.step != other.step):
                 continue
-            hint = "A store belongs to one step: declare another."
+            hint = "A store belongs to one step: declare another one."
             if user.shares != other.shares:
                 hint = (
-                    "Only processors share stores. Rows of other steps and of tables are theirs alone, as they emit "
-                    "each change: declare another store."
+                    "Only processors share stores. Other steps and tables emit every change of their store, so nothing "
+                    "else may write it: declare another one."
                 )
-            self._diagnostics.add("HW309", position, f"The store '{name}' is used by {other.what} already.", hint)
+            self._diagnostics.add("HW309", position, f"The store '{name}' is already used by {other.what}.", hint)
 
     def _unused_stores(self, topology: TopologyModel) -> None:
         used = {user.name.text for user in _store_users(topology)}
@@ -261,12 +260,12 @@ class _Resolver:
         users = [user.name.text for user in _store_users(topology)]
         shared = {name for name in users if users.count(name) > 1}
         for flow in topology.flows.values():
-            goes_on = any(step.flows or shared.intersection(map(_text, step.stores)) for step in flow.references)
-            if flow.to is None and flow.name.text not in read and not goes_on:
+            continues = any(step.flows or shared.intersection(map(_text, step.stores)) for step in flow.references)
+            if flow.to is None and flow.name.text not in read and not continues:
                 self._diagnostics.add("HW310", flow.name.position, f"No flow reads '{flow.name.text}'.")
 
     def _reads(self, names: Mapping[str, Names]) -> dict[FlowId, list[FlowId]]:
-        """For each flow, those that must be checked before it."""
+        """Flow -> the flows that must be checked before it."""
         reads: dict[FlowId, list[FlowId]] = {}
         for topology, flow in self._flows():
             me = (topology.name.text, flow.name.text)
@@ -288,21 +287,21 @@ class _Resolver:
     def _order(self, reads: Mapping[FlowId, list[FlowId]]) -> tuple[list[FlowId], set[FlowId]]:
         circular: set[FlowId] = set()
 
-        def on_circle(circle: list[FlowId]) -> None:
-            if circular.isdisjoint(circle):
-                self._circle(circle)
-            circular.update(circle)
+        def on_cycle(cycle: list[FlowId]) -> None:
+            if circular.isdisjoint(cycle):
+                self._report_cycle(cycle)
+            circular.update(cycle)
 
-        return topological_order(reads, on_circle), circular
+        return topological_order(reads, on_cycle), circular
 
-    def _circle(self, circle: list[FlowId]) -> None:
-        topology, name = circle[0]
+    def _report_cycle(self, cycle: list[FlowId]) -> None:
+        topology, name = cycle[0]
         flow = self._model.topologies[topology].flows[name]
-        _, follows = circle[1 % len(circle)]
-        position = next((each.position for each in flow.reads if each.text == follows), flow.name.position)
-        names = [flow if place == topology else f"{place}.{flow}" for place, flow in circle]
-        way = " reads ".join([*names, names[0]])
-        self._diagnostics.add("HW307", position, f"Flows read one another in a circle: {way}.")
+        _, following = cycle[1 % len(cycle)]
+        position = next((source.position for source in flow.reads if source.text == following), flow.name.position)
+        names = [flow if owner == topology else f"{owner}.{flow}" for owner, flow in cycle]
+        path = " reads ".join([*names, names[0]])
+        self._diagnostics.add("HW307", position, f"Flows read one another in a cycle: {path}.")
 
 
 def _text(name: ScalarNode) -> str:
@@ -311,8 +310,9 @@ def _text(name: ScalarNode) -> str:
 
 @dataclass(frozen=True)
 class _StoreUser:
-    """A use of a store. `name`: as it is written there. `what`: who uses it. `step`: which of the topology's steps.
+    """A use of a store.
 
+    `name`: the scalar in the file. `what`: the user, for messages. `step`: the number of the step in the topology.
     `shares`: see `References`.
     """
 
@@ -323,10 +323,10 @@ class _StoreUser:
 
 
 def _declared(user: _StoreUser) -> str:
-    """The way out for a store that nobody declares. Only a processor needs its stores named."""
+    """The hint for an undeclared store."""
     if user.shares:
         return "Declare it under `stores:`, with its `type`, `key` and `value`."
-    return "Declare it under `stores:`; or do not name it, then there is one with the defaults."
+    return "Declare it under `stores:`; or remove its name here, which uses a store with the defaults."
 
 
 def _store_users(topology: TopologyModel) -> Iterator[_StoreUser]:

@@ -1,4 +1,4 @@
-"""The files of a project, and the environment that they may read."""
+"""The YAML files of a project, and values from environment variables."""
 
 from __future__ import annotations
 
@@ -18,38 +18,39 @@ from .source import SourceFile
 
 # Finds the YAML files of a project and reads them safely.
 #
-# A project is a folder. Files that symbolic links bring in from elsewhere are refused. So are files that are not
-# regular (reading a pipe would never end) and files larger than any YAML needs to be.
+# Files behind symbolic links to outside of the project are rejected, and so are large files, and files that are not
+# regular (reading a pipe would never end).
 
 SUFFIXES = (".yml", ".yaml")
-"""How the name of a YAML file ends, also in capitals."""
+"""The suffixes of YAML files, in any case."""
 
 _ALIKE = 0.8
-"""How much another file must be called like one that is missing, to be taken for it."""
-_MOST_BYTES = 2_000_000
-_MOST_BYTES_TOGETHER = 20_000_000
+"""The minimal similarity of a file's name to the name of a missing file, for a hint."""
+_MAX_BYTES = 2_000_000
+_MAX_TOTAL_BYTES = 20_000_000
 
 
 class ProjectFiles:
-    """Finds and reads the files below one root. `sources` keeps the text of every file read."""
+    """Finds and reads the files below one root. `sources`: the texts of the files read, by name."""
 
     def __init__(self, root: Path, diagnostics: Diagnostics) -> None:
         self.sources: dict[str, str] = {}
         self._root = root
         self._diagnostics = diagnostics
-        self._left = _MOST_BYTES_TOGETHER
+        self._left = _MAX_TOTAL_BYTES
 
     def required(self, stem: str, hint: str) -> SourceFile | None:
         """The file `<stem>.yml` (or `.yaml`) of the root; None, with a diagnostic, if it is missing or unreadable."""
-        there = [stem + suffix for suffix in SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
-        if not there:
+        existing = [stem + suffix for suffix in SUFFIXES if os.path.lexists(self._root / (stem + suffix))]
+        if not existing:
             name = f"{stem}.yml"
             hint = did_you_mean(name, beside(self._root / name), _ALIKE) or hint
             self._diagnostics.add("HW001", Position(name), f"There is no {name} in this folder.", hint)
             return None
-        if len(there) > 1:
-            self._diagnostics.add("HW007", Position(there[1]), f"There is {there[0]} beside it.", "Remove one.")
-        return self.read(there[0])
+        if len(existing) > 1:
+            message = f"There is also {existing[0]} in this folder."
+            self._diagnostics.add("HW007", Position(existing[1]), message, "Remove one.")
+        return self.read(existing[0])
 
     def below(self, folder: str) -> list[SourceFile]:
         """All readable YAML files below a folder of the root, sorted by name. The folder may be missing."""
@@ -59,48 +60,48 @@ class ProjectFiles:
             return []
         for directory, folders, files in os.walk(top):
             here = Path(directory)
-            # `os.walk` passes over linked folders without a word, and files in them would seem not to exist.
+            # `os.walk` silently skips linked folders, so their files would seem to be missing.
             for linked in [name for name in folders if (here / name).is_symlink()]:
                 message = "Folders that are symbolic links are not followed."
                 self._diagnostics.add("HW002", Position(self._name(here / linked)), message, "Move the files here.")
-            # In place: `os.walk` goes into the folders that are in the list afterwards.
+            # In place: `os.walk` continues with the folders in this list.
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             names += [self._name(here / name) for name in files if is_yaml(name)]
         return [source for name in sorted(names) if (source := self.read(name)) is not None]
 
     def read(self, name: str) -> SourceFile | None:
-        """The file's text; None, with a diagnostic, if it cannot or must not be read."""
+        """The file's text; None, with a diagnostic, if it cannot be read or is not allowed."""
         path = self._root / name
         at = Position(name)
         if not self._stays_inside(path, name):
             return None
         try:
-            found = path.stat()
+            status = path.stat()
             # Opening a named pipe would wait for its writer.
-            if not stat.S_ISREG(found.st_mode):
+            if not stat.S_ISREG(status.st_mode):
                 self._diagnostics.add("HW006", at, "This is not a regular file.")
                 return None
-            most = min(_MOST_BYTES, self._left)
-            if found.st_size > most:
-                self._too_large(at, found.st_size)
+            limit = min(_MAX_BYTES, self._left)
+            if status.st_size > limit:
+                self._too_large(at, status.st_size)
                 return None
-            # One byte more than allowed: the file may have grown since `stat`.
+            # One byte more than the limit, because the file may have grown since `stat`.
             with path.open("rb") as file:
-                content = file.read(most + 1)
+                content = file.read(limit + 1)
         except OSError as error:
             self._diagnostics.add("HW006", at, f"This file cannot be read: {error.strerror or error}.")
             return None
-        if len(content) > most:
+        if len(content) > limit:
             self._too_large(at, len(content))
             return None
         self._left -= len(content)
         return self._decoded(name, content)
 
     def _too_large(self, at: Position, size: int) -> None:
-        if size > _MOST_BYTES:
-            message = f"The file has {size:,} bytes; the most is {_MOST_BYTES:,}."
+        if size > _MAX_BYTES:
+            message = f"The file has {size:,} bytes; the maximum is {_MAX_BYTES:,}."
         else:
-            message = f"With this file the project's YAML has more than {_MOST_BYTES_TOGETHER:,} bytes."
+            message = f"With this file the project's YAML has more than {_MAX_TOTAL_BYTES:,} bytes."
         self._diagnostics.add("HW003", at, message, "Split the file; put data into seeds.")
 
     def _decoded(self, name: str, content: bytes) -> SourceFile | None:
@@ -118,7 +119,7 @@ class ProjectFiles:
     def _stays_inside(self, path: Path, name: str) -> bool:
         if is_outside(self._root, path):
             self._diagnostics.add(
-                "HW002", Position(name), "This leads out of the project.", "Copy it into the project."
+                "HW002", Position(name), "This is outside of the project.", "Copy it into the project."
             )
             return False
         return True
@@ -128,22 +129,22 @@ class ProjectFiles:
 
 
 def is_yaml(name: str) -> bool:
-    """Whether a file of this name is read as YAML. Hidden ones are not: editors and desktops make them."""
+    """Whether a file with this name is read as YAML. Hidden files are not read, because editors create them."""
     return name.lower().endswith(SUFFIXES) and not name.startswith(".")
 
 
 def beside(file: Path) -> list[str]:
-    """The other files of the same folder, as far as they can be listed."""
+    """The files of the same folder; empty if it cannot be listed."""
     try:
         return sorted(os.listdir(file.parent))
-    except (OSError, ValueError):  # no folder, no right to look, or no path at all
+    except (OSError, ValueError):  # a missing or unreadable folder, or an invalid path
         return []
 
 
-# Values of a profile that come from environment variables, and that remember this.
+# Values of a profile from environment variables.
 #
-# They behave like ordinary texts and numbers. But generated code contains the lookup in place of the value, so that it
-# reads the environment when it runs.
+# They behave like ordinary strings and numbers. Generated code contains the lookup instead of the value, and reads the
+# environment when it runs.
 
 FUNCTION = "env_var"
 
@@ -157,33 +158,33 @@ class Lookup:
 
 
 class FromEnvironment(LookedUp):
-    """A text made of literal texts and lookups. `at`: the `file:line` where it is written."""
+    """A string of literal parts and lookups. `at`: the `file:line` of the template."""
 
     parts: tuple[str | Lookup, ...]
     at: str
 
     def __new__(cls, value: str, parts: Sequence[str | Lookup], at: str) -> Self:
-        """Make the text with its parts."""
-        made = super().__new__(cls, value)
-        made.parts, made.at = tuple(parts), at
-        return made
+        """Make the string with its parts."""
+        text = super().__new__(cls, value)
+        text.parts, text.at = tuple(parts), at
+        return text
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Support copies and pickles: to everyone else, settings are plain data."""
+        """Support copies and pickles."""
         return type(self), (str(self), self.parts, self.at)
 
 
 class NumberFromEnvironment(int):
-    """A whole number that comes from one lookup: `env_var('CLIENTS') | int`."""
+    """A whole number from one lookup: `env_var('CLIENTS') | int`."""
 
     lookup: Lookup
     at: str
 
     def __new__(cls, value: int, lookup: Lookup, at: str) -> Self:
         """Make the number with its lookup."""
-        made = super().__new__(cls, value)
-        made.lookup, made.at = lookup, at
-        return made
+        number = super().__new__(cls, value)
+        number.lookup, number.at = lookup, at
+        return number
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support copies and pickles, like FromEnvironment."""
@@ -191,15 +192,15 @@ class NumberFromEnvironment(int):
 
 
 class DurationFromEnvironment(int):
-    """The milliseconds of a duration whose text has lookups."""
+    """The milliseconds of a duration with lookups in its text."""
 
     text: FromEnvironment
 
     def __new__(cls, value: int, text: FromEnvironment) -> Self:
         """Make the number of milliseconds with its text."""
-        made = super().__new__(cls, value)
-        made.text = text
-        return made
+        milliseconds = super().__new__(cls, value)
+        milliseconds.text = text
+        return milliseconds
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Support copies and pickles, like FromEnvironment."""
@@ -207,7 +208,7 @@ class DurationFromEnvironment(int):
 
 
 def comes_from_environment(value: Any) -> bool:
-    """Whether a value comes from the environment, or any value in its lists and mappings."""
+    """Whether a value, or any value in its lists and mappings, comes from the environment."""
     if isinstance(value, FromEnvironment | NumberFromEnvironment | DurationFromEnvironment):
         return True
     if isinstance(value, dict):
@@ -217,15 +218,15 @@ def comes_from_environment(value: Any) -> bool:
 
 def reads_environment(tree: nodes.Node) -> bool:
     """Whether an expression calls `env_var`."""
-    return any(isinstance(each, nodes.Name) and each.name == FUNCTION for each in _all(tree))
+    return any(isinstance(node, nodes.Name) and node.name == FUNCTION for node in _names(tree))
 
 
 def lookup(tree: nodes.Node) -> Lookup | None:
-    """The lookup, if an expression is exactly one call of `env_var`; otherwise None."""
+    """The lookup, if an expression is just a call of `env_var`; otherwise None."""
     if not isinstance(tree, nodes.Call) or not isinstance(tree.node, nodes.Name) or tree.node.name != FUNCTION:
         return None
     given = [*tree.args, *(keyword.value for keyword in tree.kwargs)]
-    texts = [each.value for each in given if isinstance(each, nodes.Const) and isinstance(each.value, str)]
+    texts = [node.value for node in given if isinstance(node, nodes.Const) and isinstance(node.value, str)]
     return Lookup(*texts) if len(texts) == len(given) <= 2 else None
 
 
@@ -236,6 +237,6 @@ def number(tree: nodes.Node) -> Lookup | None:
     return None
 
 
-def _all(tree: nodes.Node) -> Iterator[nodes.Node]:
+def _names(tree: nodes.Node) -> Iterator[nodes.Node]:
     yield tree
     yield from tree.find_all(nodes.Name)

@@ -1,4 +1,4 @@
-"""Jinja templates in YAML, with a map from rendered text to source."""
+"""Renders Jinja templates in YAML, with a map from rendered text to the source."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from jinja2.parser import Parser
 from ...hidden_values import hidden_value
 from ..diagnostics import Diagnostics, Position
 from .files import FromEnvironment, Lookup, NumberFromEnvironment, lookup, number, reads_environment
-from .jinja_expressions import MOST_CHARACTERS, Evaluator, ExpressionError, written
+from .jinja_expressions import MAX_CHARACTERS, Evaluator, ExpressionError, written
 from .source import Entry, FixedOrigin, MappingNode, Node, Piece, RenderedOrigin, ScalarNode, SequenceNode
 
-# Renders the template of one scalar: `{{ expression }}` and `{% if %}` in a text, with a map back to the template.
+# The template of one scalar: `{{ expression }}` and `{% if %}` in a text.
 #
-# Jinja's lexer and parser read the template; `expressions` computes the values. A template that is exactly one
-# expression has that expression's value, with its type. Every other template is a text.
+# Jinja's lexer and parser read the template; `jinja_expressions` computes the values. A template that is just one
+# expression has the value of the expression, with its type. Other templates are strings.
 
-MOST_TEMPLATE_CHARACTERS = 10_000
+MAX_TEMPLATE_CHARACTERS = 10_000
 _AT = re.compile(r" at (\d+)$")
 
 
 class TemplateError(Exception):
-    """An error in a template: a diagnostic's code, message and hint, and the range of offsets."""
+    """An error in a template: code, message and hint of the diagnostic, and the range `[start, end)` of offsets."""
 
     def __init__(self, code: str, message: str, hint: str | None, start: int, end: int) -> None:
         super().__init__(message)
@@ -42,9 +42,9 @@ class TemplateError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Rendered:
-    """The result of a template: its value and, for texts, the pieces that it is made of.
+    """The result of a template: its value and, for strings, the pieces of the text.
 
-    `lookups`: if it reads the environment, the literal texts and lookups that it is made of.
+    `lookups`: the literal texts and lookups of the value, if it reads the environment.
     """
 
     value: Any
@@ -67,7 +67,7 @@ class _Expression:
 
 @dataclass(frozen=True, slots=True)
 class _If:
-    """The branches in order. The condition of an `else` is None."""
+    """The branches in order, with their conditions; None for `else`."""
 
     branches: list[tuple[_Expression | None, list[_Part]]] = field(default_factory=list)
 
@@ -75,8 +75,8 @@ class _If:
 _Part = _Data | _Expression | _If
 
 
-_COMPUTED = "Nothing can be computed from a value of the environment: it is looked up again when the job runs."
-_ALONE = "Write `{{ env_var('NAME') }}`, with `| int` for a number, or take a variable: `var('name')`."
+_COMPUTED = "A value of the environment cannot be used in computations, because the job looks it up again when it runs."
+_ALONE = "Write `{{ env_var('NAME') }}`, with `| int` for a number, or use a variable: `var('name')`."
 
 
 def _reads_environment(part: _Part) -> bool:
@@ -100,8 +100,8 @@ class TemplateRenderer:
 
     def render(self, text: str) -> Rendered:
         """Render the text of one scalar. Raises TemplateError."""
-        if len(text) > MOST_TEMPLATE_CHARACTERS:
-            message = f"A value with Jinja may have {MOST_TEMPLATE_CHARACTERS:,} characters."
+        if len(text) > MAX_TEMPLATE_CHARACTERS:
+            message = f"A value with Jinja may have at most {MAX_TEMPLATE_CHARACTERS:,} characters."
             raise TemplateError("HW107", message, "Split it.", 0, 2)
         try:
             parts = self._parse(text)
@@ -115,22 +115,22 @@ class TemplateRenderer:
     def _lookups(self, parts: list[_Part]) -> tuple[str | Lookup, ...]:
         """The texts and lookups from which generated code makes the value.
 
-        Refuses what generated code could not compute.
+        Raises TemplateError for computations with a lookup.
         """
-        found: list[str | Lookup] = []
+        lookups: list[str | Lookup] = []
         for part in parts:
             if isinstance(part, _Expression) and _reads_environment(part):
-                read = lookup(part.tree) or (number(part.tree) if len(parts) == 1 else None)
-                if read is None:
+                variable = lookup(part.tree) or (number(part.tree) if len(parts) == 1 else None)
+                if variable is None:
                     raise _at(part, ExpressionError("HW111", _COMPUTED, _ALONE))
-                found.append(read)
+                lookups.append(variable)
             elif isinstance(part, _If):
                 if _reads_environment(part):
                     raise TemplateError("HW111", _COMPUTED, _ALONE, 0, 2)
-                found.extend(text for _, text in self._rendered([part]))
+                lookups.extend(text for _, text in self._rendered([part]))
             else:
-                found.append(part.text if isinstance(part, _Data) else written(self._value(part)))
-        return tuple(found)
+                lookups.append(part.text if isinstance(part, _Data) else written(self._value(part)))
+        return tuple(lookups)
 
     def _text(self, parts: list[_Part]) -> Rendered:
         texts: list[str] = []
@@ -142,8 +142,8 @@ class TemplateRenderer:
                 pieces.append(Piece(length, part.start, part.start if verbatim else part.end, verbatim))  # type: ignore[union-attr]
                 texts.append(text)
                 length += len(text)
-            if length > MOST_CHARACTERS:
-                message = f"This renders to more than {MOST_CHARACTERS:,} characters."
+            if length > MAX_CHARACTERS:
+                message = f"This renders to more than {MAX_CHARACTERS:,} characters."
                 raise TemplateError("HW107", message, None, 0, 2)
         return Rendered("".join(texts), tuple(pieces))
 
@@ -171,10 +171,7 @@ class TemplateRenderer:
             raise _at(expression, error) from None
 
     def _parse(self, text: str) -> list[_Part]:
-        """The parts of the template.
-
-        Open `if` blocks are on a stack: (the `if`, where it began, the list around it).
-        """
+        """The parts of the template. The stack of open `if` blocks has their starts, and the lists around them."""
         parts: list[_Part] = []
         body = parts
         open_ifs: list[tuple[_If, int, list[_Part]]] = []
@@ -192,7 +189,7 @@ class TemplateRenderer:
                 body.append(block)
             elif word not in ("elif", "else", "endif"):
                 message = f"The statement '{word}' is not allowed." if word else "This statement is empty."
-                raise TemplateError("HW105", message, "Only if, elif, else and endif are there.", start, end)
+                raise TemplateError("HW105", message, "Allowed are if, elif, else and endif.", start, end)
             elif not open_ifs:
                 raise TemplateError("HW101", f"This '{word}' has no 'if'.", None, start, end)
             if word == "endif":
@@ -221,11 +218,11 @@ class TemplateRenderer:
         return _Expression(start, end, tree)
 
     def _tags(self, text: str) -> Iterator[tuple[str, int, int, range]]:
-        """The parts of the template in order: `data`, `variable` or `block`; its range; the range inside its braces."""
+        """The parts of the template in order: `data`, `variable` or `block`, their ranges, and those in braces."""
         at = begin = inside = 0
         try:
             for _, token, value in self._jinja.lex(text):
-                # A tag with a minus drops the white space before it. No token has that, so search for the token.
+                # A tag with a minus drops the white space before it, which is in no token. So search for the token.
                 start = max(text.find(value, at), at)
                 at = start + len(value)
                 if token == "data":
@@ -243,7 +240,7 @@ class TemplateRenderer:
             where = _AT.search(message)
             start = int(where[1]) if where else begin if inside else _first_tag(text, at)
             message = _AT.sub("", message)
-            hint = "A literal {{ is written {{ '{{' }}."
+            hint = "Write a literal {{ as {{ '{{' }}."
             raise TemplateError("HW101", f"This Jinja does not parse: {message}.", hint, start, start + 1) from None
 
 
@@ -256,14 +253,14 @@ def _at(expression: _Expression, error: ExpressionError) -> TemplateError:
     return TemplateError(error.code, error.message, error.hint, expression.start, expression.end)
 
 
-# Renders the Jinja of a tree, one scalar at a time. Keys are not rendered.
+# The Jinja of a tree, one scalar at a time. Keys are not rendered.
 
 _TAGS = ("{{", "{%", "{#")
-_MOST_NODES = 100_000
-_MOST_CHARACTERS = 2_000_000
-_MOST_LEVELS = 64
-_MOST_TEMPLATES = 10_000
-_MOST_PROBLEMS = 200
+_MAX_NODES = 100_000
+_MAX_FILE_CHARACTERS = 2_000_000
+_MAX_LEVELS = 64
+_MAX_TEMPLATES = 10_000
+_MAX_PROBLEMS = 200
 
 
 def render(
@@ -272,16 +269,16 @@ def render(
     diagnostics: Diagnostics,
     environment: AbstractMapping[str, str] | None = os.environ,
 ) -> Node:
-    """The tree with every template replaced by its value; the same tree if it has none.
+    """The tree with the values of its templates; the same tree if it has no templates.
 
-    A scalar that fails to render is marked as broken.
-    `environment`: the variables that `env_var` reads; None where `env_var` is not allowed.
+    A scalar that fails to render is marked as broken. `environment`: the variables for `env_var`; None if `env_var` is
+    not allowed.
     """
     return _Rendering(variables, environment, diagnostics).node(node)
 
 
 def withhold(node: Node) -> Node:
-    """The tree with its templates unrendered and marked as broken, so that nobody uses their values."""
+    """The tree with its templates unrendered and marked as broken, so that their values are not used."""
     match node:
         case MappingNode():
             return MappingNode(tuple(Entry(entry.key, withhold(entry.node)) for entry in node.entries), node.position)
@@ -292,10 +289,7 @@ def withhold(node: Node) -> Node:
 
 
 class _Rendering:
-    """The rendering of one tree.
-
-    It counts what templates produce, because a short file must not expand into a huge one.
-    """
+    """The rendering of one tree. It limits the results of templates, so a short file cannot expand into a huge one."""
 
     def __init__(
         self,
@@ -333,7 +327,7 @@ class _Rendering:
 
     def _entry(self, entry: Entry) -> Entry:
         if any(tag in entry.name for tag in _TAGS):
-            message = "Keys are not rendered: this one stays as it is written."
+            message = "Keys are not rendered, so this one stays as it is."
             self._diagnostics.add("HW109", entry.key.position, message, "Write the name out.")
         rendered = self.node(entry.node)
         return entry if rendered is entry.node else Entry(entry.key, rendered)
@@ -341,36 +335,34 @@ class _Rendering:
     def _scalar(self, scalar: ScalarNode) -> Node:
         if not isinstance(scalar.value, str) or not _is_template(scalar):
             return scalar
-        # Imported only here: files without templates do not need Jinja.
-
         self._templates += 1
-        if self._problems >= _MOST_PROBLEMS:
+        if self._problems >= _MAX_PROBLEMS:
             return _broken(scalar)
         if self._renderer is None:
             self._renderer = TemplateRenderer(self._variables, self._environment)
         try:
             rendered = self._renderer.render(scalar.value)
-            for each in rendered.lookups:
-                if isinstance(each, Lookup) and self._environment is not None and each.name in self._environment:
-                    hidden_value(self._environment[each.name], scalar.position.line_text)
-            made = self._native(_traced(rendered, scalar), scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
+            for part in rendered.lookups:
+                if isinstance(part, Lookup) and self._environment is not None and part.name in self._environment:
+                    hidden_value(self._environment[part.name], scalar.position.line_text)
+            result = self._native(_traced(rendered, scalar), scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
             if self._is_exhausted():
-                raise TemplateError("HW107", "The Jinja of this file is too much.", None, 0, len(scalar.value))
+                raise TemplateError("HW107", "The Jinja of this file is too large.", None, 0, len(scalar.value))
         except TemplateError as error:
-            self._problems = _MOST_PROBLEMS if self._is_exhausted() else self._problems + 1
+            self._problems = _MAX_PROBLEMS if self._is_exhausted() else self._problems + 1
             at = scalar.position_at(error.start, error.end)
             self._diagnostics.add(error.code, at, error.message, error.hint)
             return _broken(scalar)
-        return made
+        return result
 
     def _is_exhausted(self) -> bool:
-        return self._templates > _MOST_TEMPLATES or self._nodes > _MOST_NODES or self._characters > _MOST_CHARACTERS
+        return self._templates > _MAX_TEMPLATES or self._nodes > _MAX_NODES or self._characters > _MAX_FILE_CHARACTERS
 
     def _native(self, value: Any, template: ScalarNode, origin: RenderedOrigin, level: int) -> Node:
-        """A Python value as nodes, all at the place of the template."""
+        """A Python value as nodes, all at the position of the template."""
         self._nodes += 1
         at = template.position
-        if self._nodes > _MOST_NODES or level > _MOST_LEVELS:
+        if self._nodes > _MAX_NODES or level > _MAX_LEVELS:
             return _broken(template)
         match value:
             case AbstractMapping():
@@ -405,7 +397,7 @@ def _text(value: str | int | float | bool | None) -> str:
 
 
 def _traced(rendered: Rendered, template: ScalarNode) -> Any:
-    """The value, marked with the environment variables that it comes from."""
+    """The value, with the environment variables that it comes from."""
     value, lookups = rendered.value, rendered.lookups
     at = template.position.line_text
     if lookups and isinstance(value, int) and isinstance(lookups[0], Lookup):

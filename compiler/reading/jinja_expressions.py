@@ -1,7 +1,7 @@
-"""Computes the value of a Jinja expression by walking its syntax tree.
+"""Computes the values of Jinja expressions from their syntax trees.
 
-Only the constructs with a case here exist. An expression cannot reach an attribute of a Python object, call a method or
-compile code. Every case limits the size of its result, so that every expression ends quickly and stays small.
+Only the constructs with a case here are supported. An expression cannot reach an attribute of a Python object, call a
+method or compile code. Every case limits the size of its result, so that expressions are quick and small.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from ...hidden_values import hidden_value
 from ..diagnostics import did_you_mean
 from .violations import instead_of_call
 
-MOST_CHARACTERS = 20_000
-_MOST_BITS = 1_024
-_MOST_ITEMS = 10_000
+MAX_CHARACTERS = 20_000
+_MAX_BITS = 1_024
+_MAX_ITEMS = 10_000
 
 _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": operator.eq,
@@ -68,7 +68,7 @@ _REQUIRED = object()
 
 
 class ExpressionError(Exception):
-    """An expression has no value: the code, message and hint of a diagnostic."""
+    """An expression without a value: code, message and hint of the diagnostic."""
 
     def __init__(self, code: str, message: str, hint: str | None = None) -> None:
         super().__init__(message)
@@ -85,9 +85,9 @@ class Evaluator:
         self._environment = environment
 
     def value(self, node: nodes.Node) -> Any:
-        """The value of an expression's tree: a text, number, boolean or None, or lists and dictionaries of these.
+        """The value of an expression's tree: a string, number, boolean or None, or lists and dictionaries of these.
 
-        Raises ExpressionError if it has none.
+        Raises ExpressionError.
         """
         try:
             return _bounded(self._value(node))
@@ -150,7 +150,7 @@ class Evaluator:
         if isinstance(node, nodes.Getattr) and not isinstance(holder, Mapping):
             raise ExpressionError("HW106", f"Attributes such as '{key}' are not allowed.")
         if isinstance(holder, Mapping) and key not in holder:
-            raise ExpressionError("HW108", f"There is no '{key}' in it.", did_you_mean(str(key), map(str, holder)))
+            raise ExpressionError("HW108", f"There is no key '{key}'.", did_you_mean(str(key), map(str, holder)))
         return holder[key]
 
     def _call(self, node: nodes.Call) -> Any:
@@ -167,8 +167,8 @@ class Evaluator:
                 hint = did_you_mean(name, self._variables) or "Add it to vars in headwater.yml, or give a default."
                 raise ExpressionError("HW102", f"There is no variable '{name}'.", hint)
         elif self._environment is None:
-            hint = "Use `var('name')`; `--vars` of the command line gives it a value."
-            raise ExpressionError("HW110", "env_var() is only for profiles.yml.", hint)
+            hint = "Use `var('name')`; set it with `--vars` on the command line."
+            raise ExpressionError("HW110", "env_var() is only allowed in profiles.yml.", hint)
         elif name in self._environment:
             hidden_value(self._environment[name])
             return self._environment[name]
@@ -182,14 +182,14 @@ class Evaluator:
         named = {keyword.key: self.value(keyword.value) for keyword in node.kwargs}
         default = named.pop("default", _REQUIRED) if len(given) < 2 else given.pop()
         if len(given) != 1 or named or node.dyn_args or node.dyn_kwargs or not isinstance(given[0], str):
-            raise ExpressionError("HW108", f"{function}() takes a name in quotes and, if you like, a default.")
+            raise ExpressionError("HW108", f"{function}() takes a name in quotes, and optionally a default.")
         return given[0], default
 
     def _filter(self, node: nodes.Filter) -> Any:
         if node.name == "default":
             raise ExpressionError("HW106", "There is no filter 'default'.", "Give the default to var(): var('x', 1).")
         if node.name not in _FILTERS or node.node is None:
-            hint = did_you_mean(node.name, _FILTERS) or f"There are: {', '.join(_FILTERS)}."
+            hint = did_you_mean(node.name, _FILTERS) or f"Allowed are: {', '.join(_FILTERS)}."
             raise ExpressionError("HW106", f"The filter '{node.name}' is not allowed.", hint)
         if node.kwargs or node.dyn_args or node.dyn_kwargs:
             raise ExpressionError("HW106", "Filters take plain arguments only.")
@@ -198,24 +198,21 @@ class Evaluator:
     def _test(self, node: nodes.Test) -> bool:
         if node.name not in _TESTS or node.args:
             raise ExpressionError(
-                "HW106", f"The test '{node.name}' is not allowed.", f"There are: {', '.join(_TESTS)}."
+                "HW106", f"The test '{node.name}' is not allowed.", f"Allowed are: {', '.join(_TESTS)}."
             )
         return _TESTS[node.name](self.value(node.node))
 
     def _unknown_name(self, name: str) -> ExpressionError:
         if name in self._variables:
-            return ExpressionError("HW104", f"'{name}' is not known here.", f"Write var('{name}').")
+            return ExpressionError("HW104", f"'{name}' is unknown here.", f"Write var('{name}').")
         if name in ("var", "env_var"):
             return ExpressionError("HW106", f"'{name}' can only be called.", f"Write {name}('name').")
         hint = instead_of_call(name) or did_you_mean(name, ("var", "env_var")) or "Use var('name')."
-        return ExpressionError("HW104", f"'{name}' is not known here.", hint)
+        return ExpressionError("HW104", f"'{name}' is unknown here.", hint)
 
 
 def written(value: Any) -> str:
-    """A value as it is written inside a text, like in YAML and SQL.
-
-    Raises ExpressionError for lists and dictionaries.
-    """
+    """A value inside of a text, as in YAML and SQL. Raises ExpressionError for lists and dictionaries."""
     match value:
         case None:
             return "null"
@@ -224,7 +221,7 @@ def written(value: Any) -> str:
         case int() | float() | str():
             return str(value)
         case _:
-            raise ExpressionError("HW108", "A list or mapping cannot stand inside a text.")
+            raise ExpressionError("HW108", "A list or mapping is not allowed inside of a text.")
 
 
 def _arithmetic(node: nodes.BinExpr, left: Any, right: Any) -> Any:
@@ -239,12 +236,12 @@ def _arithmetic(node: nodes.BinExpr, left: Any, right: Any) -> Any:
 
 
 def _bounded(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > MOST_CHARACTERS:
-        raise ExpressionError("HW107", f"This gives more than {MOST_CHARACTERS:,} characters.")
-    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
-        raise ExpressionError("HW107", "This gives a number beyond all bounds.")
-    if isinstance(value, list) and len(value) > _MOST_ITEMS:
-        raise ExpressionError("HW107", f"This gives more than {_MOST_ITEMS:,} items.")
+    if isinstance(value, str) and len(value) > MAX_CHARACTERS:
+        raise ExpressionError("HW107", f"This gives more than {MAX_CHARACTERS:,} characters.")
+    if isinstance(value, int) and value.bit_length() > _MAX_BITS:
+        raise ExpressionError("HW107", f"This gives a number with more than {_MAX_BITS:,} bits.")
+    if isinstance(value, list) and len(value) > _MAX_ITEMS:
+        raise ExpressionError("HW107", f"This gives more than {_MAX_ITEMS:,} items.")
     return value
 
 
@@ -261,17 +258,17 @@ def _text(value: Any) -> str:
 
 
 def _join(items: Any, separator: Any) -> str:
-    # The size is checked before the text is built, so that a short expression cannot exhaust the memory.
+    # Check the size before building the text, so a short expression cannot exhaust the memory.
     texts = [written(item) for item in items]
-    _refuse_beyond(sum(map(len, texts)) + len(_text(separator)) * len(texts))
+    _check_size(sum(map(len, texts)) + len(_text(separator)) * len(texts))
     return str(separator).join(texts)
 
 
 def _replace(text: str, old: str, new: str) -> str:
-    _refuse_beyond(len(text) + text.count(old) * len(new))
+    _check_size(len(text) + text.count(old) * len(new))
     return text.replace(old, new)
 
 
-def _refuse_beyond(characters: int) -> None:
-    if characters > 2 * MOST_CHARACTERS:
-        raise ExpressionError("HW107", f"This gives more than {MOST_CHARACTERS:,} characters.")
+def _check_size(characters: int) -> None:
+    if characters > 2 * MAX_CHARACTERS:
+        raise ExpressionError("HW107", f"This gives more than {MAX_CHARACTERS:,} characters.")

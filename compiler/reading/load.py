@@ -1,4 +1,4 @@
-"""The files of a project, loaded, and the target that is chosen."""
+"""Loads a project's files, and chooses the target."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from .unread import Unread
 from .validate import is_lost, validate
 from .yaml_loader import read_yaml
 
-# Reads profiles.yml and renders only the chosen target.
-#
-# Other targets, such as one for production, may read environment variables that are not set on this machine.
+# profiles.yml: only the chosen target is rendered, because other targets may read environment variables that are not
+# set on this machine.
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The names of the profile and the target to use. `profile_at`: the place that names the profile.
+    """The names of the profile and the target to use.
 
-    `profile_at` is None if the profile is called like the project. `target` is empty if the profile's default applies.
+    `target`: empty for the profile's default. `profile_at`: the position of the profile's name; None if it is the
+    project's name.
     """
 
     profile: str
@@ -37,14 +37,14 @@ class Choice:
 
 @dataclass(frozen=True)
 class Chosen:
-    """The tree of profiles.yml, in which only the chosen part is rendered, and the name of the target."""
+    """The tree of profiles.yml, with only the chosen target rendered, and the name of the target."""
 
     tree: Node
     target_name: str
 
 
 def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagnostics: Diagnostics) -> Chosen:
-    """Render the chosen target with `render`. Report a profile or target that does not exist."""
+    """Render the chosen target with `render`. Reports a missing profile or target."""
     if not isinstance(profiles, MappingNode):
         return Chosen(profiles, choice.target)
     profile = profiles.get(choice.profile)
@@ -79,23 +79,23 @@ def _only(node: MappingNode, name: str, render: Callable[[Node], Node]) -> Mappi
     return MappingNode(tuple(entries), node.position)
 
 
-def _hint(name: str, there: MappingNode) -> str:
-    return did_you_mean(name, there) or f"There are: {', '.join(there)}."
+def _hint(name: str, existing: MappingNode) -> str:
+    return did_you_mean(name, existing) or f"Defined are: {', '.join(existing)}."
 
 
-# Loads a project: finds its files, reads them, renders their Jinja and checks them against the schemas.
+# A project: its files are found, read, rendered and checked against the schemas.
 
 
 @dataclass(frozen=True)
 class TopicDefinition:
-    """A topic of the project: its name (the key in `topics:`, with its place) and its definition."""
+    """A topic of the project: its name (the key in `topics:`) and its definition."""
 
     name: ScalarNode
     node: MappingNode
 
     @property
     def file(self) -> str:
-        """The file that defines it, relative to the project's root."""
+        """The file with the definition, relative to the project's root."""
         return self.name.position.file
 
 
@@ -108,20 +108,18 @@ class TopologyDocument:
 
     @property
     def file(self) -> str:
-        """The file it is, relative to the project's root."""
+        """The file, relative to the project's root."""
         return self.name.position.file
 
 
 @dataclass(frozen=True)
 class LoadedProject:
-    """The rendered contents of a project's files. They fit the schemas unless the diagnostics have errors.
+    """The rendered contents of a project's files, valid by the schemas unless the diagnostics have errors.
 
-    Files that cannot be read are missing: without headwater.yml the project has no name, no topics and no topologies.
-    `vars` are those of headwater.yml, overridden by the command line's. `target` is the chosen entry of `targets:` in
-    profiles.yml; None if there is none, and then a diagnostic says why. A step written as a bare word (`- to_stream`)
-    comes as a mapping of that word to null, so every step is a mapping. `sources` holds the text of each file read, for
-    printing. `complete`: whether every file of topics and topologies was read, so that a name that none of them has is
-    unknown.
+    Unreadable files are missing: without headwater.yml the project has no name, topics and topologies. `vars`: of
+    headwater.yml, overridden by the command line. `target`: the chosen entry of `targets:` in profiles.yml; None after
+    a reported error. A step written as a word (`- to_stream`) is a mapping of that word to null. `sources`: the texts
+    of the files read, for printing. `complete`: all files of topics and topologies were read, so all names are known.
     """
 
     root: Path
@@ -147,9 +145,9 @@ def load_project(
     target: str | None = None,
     environment: AbstractMapping[str, str] = os.environ,
 ) -> LoadedProject:
-    """Load the project in the folder `root`. `vars`, `profile` and `target` are those of the command line.
+    """Load the project in the folder `root`, without importing or running its code.
 
-    Nothing of the project is imported or run.
+    `vars`, `profile`, `target`: of the command line.
     """
     loading = _Loading(root, diagnostics, vars or {}, environment)
     project = loading.project()
@@ -199,7 +197,7 @@ class _Loading:
         self._environment = environment
 
     def project(self) -> MappingNode | None:
-        """Read headwater.yml. Only the command line's variables apply in it; afterwards `vars` has all variables."""
+        """Read headwater.yml with the command line's variables. Afterwards `vars` has all variables."""
         source = self.files.required("headwater", "Start a project with `headwater init`.")
         node = self._document(source, "project") if source else None
         if not isinstance(node, MappingNode):
@@ -211,7 +209,7 @@ class _Loading:
         return node
 
     def read_the_rest(self) -> None:
-        """Report YAML errors of the other files. Without headwater.yml nothing more can be checked in them."""
+        """Report YAML errors of the other files, without headwater.yml."""
         for folder in ("topics", "topologies"):
             for source in self.files.below(folder):
                 read_yaml(source, self._diagnostics)
@@ -219,12 +217,12 @@ class _Loading:
     def target(
         self, project: MappingNode, profile: str | None, target: str | None
     ) -> tuple[str, str, MappingNode | None]:
-        """The names of the profile and the target, and the target; None, with a diagnostic, if there is none."""
-        asked = project.get("profile")
-        at = asked.position if isinstance(asked, ScalarNode) else None
+        """The names of the profile and the target, and the target; None, with a diagnostic, if it is missing."""
+        named = project.get("profile")
+        at = named.position if isinstance(named, ScalarNode) else None
         at = Position.option("--profile") if profile else at
         choice = Choice(profile or _text(project, "profile") or _text(project, "name"), target or "", at)
-        source = self.files.required("profiles", "It says where the project runs.")
+        source = self.files.required("profiles", "It defines where the project runs.")
         node = read_yaml(source, self._diagnostics) if source else None
         if node is None or not choice.profile:
             return choice.profile, choice.target, None
@@ -233,21 +231,21 @@ class _Loading:
         return choice.profile, chosen.target_name, _target(valid, choice.profile, chosen.target_name)
 
     def topics(self) -> Iterator[TopicDefinition]:
-        """The topics of all files in `topics/`, each name once."""
-        known: dict[str, ScalarNode] = {}
+        """The topics of all files in `topics/`. Duplicate names are reported."""
+        firsts: dict[str, ScalarNode] = {}
         for source in self.files.below("topics"):
             document = self._document(source, "topics")
             section = document.get("topics") if isinstance(document, MappingNode) else None
             self.complete &= isinstance(section, MappingNode)
             for entry in section.entries if isinstance(section, MappingNode) else ():
                 self.complete &= isinstance(entry.node, MappingNode)
-                if isinstance(entry.node, MappingNode) and self._is_first(entry.key, known, "topic"):
+                if isinstance(entry.node, MappingNode) and self._is_first(entry.key, firsts, "topic"):
                     self._check_seed(entry.node)
                     yield TopicDefinition(entry.key, entry.node)
 
     def topologies(self) -> Iterator[TopologyDocument]:
-        """The files of `topologies/`, each name once."""
-        known: dict[str, ScalarNode] = {}
+        """The files of `topologies/`. Duplicate names are reported."""
+        firsts: dict[str, ScalarNode] = {}
         for source in self.files.below("topologies"):
             document = self._document(source, "topology")
             name = document.get("topology") if isinstance(document, MappingNode) else None
@@ -257,11 +255,11 @@ class _Loading:
                 or not isinstance(name.value, str)
             ):
                 self.complete = False
-            elif self._is_first(name, known, "topology"):
+            elif self._is_first(name, firsts, "topology"):
                 yield TopologyDocument(name, _with_words_as_steps(document))
 
     def check_unread(self, project: MappingNode, given: Collection[str]) -> None:
-        """Report files that nothing reads, and variables, of the command line (`given`) too, that nothing uses."""
+        """Report unread files, and unused variables. `given`: the variables of the command line."""
         declared = project.get("vars")
         unread = Unread(self._root, self.files, self._seeds, self._diagnostics)
         unread.report_files()
@@ -272,19 +270,19 @@ class _Loading:
         node = read_yaml(source, self._diagnostics)
         if node is None:
             return None
-        found = Diagnostics()
-        rendered = render(node, self.vars, found, None)
-        # Where `vars` itself cannot be read, no variable is known, which has been reported there.
-        self._diagnostics.extend(each for each in found if self._vars_known or each.code != "HW102")
+        diagnostics = Diagnostics()
+        rendered = render(node, self.vars, diagnostics, None)
+        # If `vars` could not be read, which was reported, all variables seem to be unknown.
+        self._diagnostics.extend(item for item in diagnostics if self._vars_known or item.code != "HW102")
         return validate(rendered, schema, self._diagnostics)
 
     def _render_profile(self, node: Node) -> Node:
         return render(node, self.vars, self._diagnostics, self._environment)
 
-    def _is_first(self, name: ScalarNode, known: dict[str, ScalarNode], what: str) -> bool:
-        first = known.setdefault(name.text, name)
+    def _is_first(self, name: ScalarNode, firsts: dict[str, ScalarNode], what: str) -> bool:
+        first = firsts.setdefault(name.text, name)
         if first is not name:
-            message = f"The {what} '{name.text}' is defined in {first.position.file}, line {first.position.line}, too."
+            message = f"The {what} '{name.text}' is also defined in {first.position.file}, line {first.position.line}."
             self._diagnostics.add("HW026", name.position, message, "Rename or remove one.")
         return first is name
 
@@ -296,11 +294,11 @@ class _Loading:
         self._seeds.append(path.value)
         file = self._root / path.value
         if is_outside(self._root, file):
-            message = f"The seed '{path.value}' leads out of the project."
+            message = f"The seed '{path.value}' is outside of the project."
             self._diagnostics.add("HW002", path.position, message, "Copy the file into the project.")
         elif not os.path.exists(file):
-            hint = did_you_mean(file.name, beside(file)) or "Put it there, or fix the path."
-            self._diagnostics.add("HW027", path.position, f"The seed '{path.value}' is not there.", hint)
+            hint = did_you_mean(file.name, beside(file)) or "Add the file, or fix the path."
+            self._diagnostics.add("HW027", path.position, f"The seed '{path.value}' does not exist.", hint)
 
 
 def _target(profiles: Node, profile: str, target: str) -> MappingNode | None:
@@ -311,13 +309,13 @@ def _target(profiles: Node, profile: str, target: str) -> MappingNode | None:
 
 
 def _with_words_as_steps(topology: MappingNode) -> MappingNode:
-    """The topology with each bare-word step (`- to_stream`) as a mapping of that word to null."""
+    """The topology with steps written as a word (`- to_stream`) as mappings of that word to null."""
 
     def step(node: Node) -> Node:
         if not isinstance(node, ScalarNode) or not isinstance(node.value, str):
             return node
-        nothing = ScalarNode(None, "", node.position, FixedOrigin(node.position))
-        return MappingNode((Entry(node, nothing),), node.position)
+        null = ScalarNode(None, "", node.position, FixedOrigin(node.position))
+        return MappingNode((Entry(node, null),), node.position)
 
     def steps(node: Node) -> Node:
         return SequenceNode(tuple(map(step, node)), node.position) if isinstance(node, SequenceNode) else node
@@ -330,9 +328,9 @@ def _with_words_as_steps(topology: MappingNode) -> MappingNode:
             return node
         return MappingNode(tuple(Entry(entry.key, flow(entry.node)) for entry in node.entries), node.position)
 
-    made = _replaced(topology, "flows", flows)
-    assert isinstance(made, MappingNode)
-    return made
+    result = _replaced(topology, "flows", flows)
+    assert isinstance(result, MappingNode)
+    return result
 
 
 def _replaced(node: Node, key: str, change: Callable[[Node], Node]) -> Node:
@@ -343,5 +341,5 @@ def _replaced(node: Node, key: str, change: Callable[[Node], Node]) -> Node:
 
 
 def _text(node: MappingNode, key: str) -> str:
-    found = node.get(key)
-    return found.value if isinstance(found, ScalarNode) and isinstance(found.value, str) else ""
+    scalar = node.get(key)
+    return scalar.value if isinstance(scalar, ScalarNode) and isinstance(scalar.value, str) else ""

@@ -1,4 +1,4 @@
-"""Positions in source text, and the nodes of YAML that carry them."""
+"""The tree of a YAML file with positions, and the mapping from rendered text to the file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 from ..diagnostics import Position
 
-# The tree of a YAML file, in which every value knows its place in the file.
+# The tree of a YAML file, in which every value has its position.
 #
-# There are three kinds of nodes, all frozen: `Mapping`, `Sequence` and `Scalar`. All code that reads a project uses
-# them and no plain dictionaries. So a later stage can show each mistake where it was written.
+# The nodes are frozen: `MappingNode`, `SequenceNode` and `ScalarNode`. All code that reads a project uses them instead
+# of dictionaries, so every stage can report a mistake at its position.
 #
 #     step = topology["flows"]["late"]["steps"][0]
 #     predicate = step["filter"]
@@ -24,42 +24,40 @@ from ..diagnostics import Position
 #     step.key_position("filter")          # the key itself
 
 NOTES = ("description", "tags", "meta")
-"""The keys that any entry may have for people and their tools. They change nothing that runs."""
+"""The keys for people and their tools, allowed in any entry. They have no influence on a run."""
 
 
 def without_notes(written: AbstractMapping[str, Any]) -> dict[str, Any]:
-    """The keys of an entry that change what runs."""
+    """The entry without notes."""
     return {key: value for key, value in written.items() if key not in NOTES}
 
 
 class Origin(Protocol):
-    """Where each character of a scalar's text comes from."""
+    """Maps the characters of a scalar's text to positions in the file."""
 
     def position(self, offset: int, end: int | None = None) -> Position:
-        """The place of the character at `offset`; with `end`, of the range `[offset, end)`, cut at the end of its first
-        line.
-        """
+        """The position of the character at `offset`, or of `[offset, end)`, cut at the end of its first line."""
 
 
 @dataclass(frozen=True, slots=True)
 class FixedOrigin:
-    """An origin with the same place for every offset."""
+    """An origin with one position for all offsets."""
 
     at: Position
 
     def position(self, offset: int, end: int | None = None) -> Position:  # noqa: ARG002
-        """That place."""
+        """The one position."""
         return self.at
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ScalarNode:
-    """One value. `value`: as Python (str, int, float, bool or None). `text`: as written, after rendering.
+    """One value.
 
-    Expressions are parsed from `text`: `filter: true` has the value True and the text `true`. `position` spans the
-    scalar in the file, quotes included. `cut_by_comment` is the place of a ` #` that ends a plain scalar on its line.
-    If the text does not parse, that comment is the likely reason. `broken` marks a scalar with a reported error: its
-    value is None, and later stages ignore it.
+    `value`: str, int, float, bool or None. `text`: as written, after rendering; expressions are parsed from it, so
+    `filter: true` has the value True and the text `true`. `position`: the whole scalar in the file, with quotes.
+    `cut_by_comment`: the position of a ` #` that ends a plain scalar, which may be the reason if the text does not
+    parse. `broken`: it has a reported error; its value is None, and later stages ignore it.
     """
 
     value: str | int | float | bool | None
@@ -70,11 +68,11 @@ class ScalarNode:
     broken: bool = False
 
     def position_at(self, offset: int, end: int | None = None) -> Position:
-        """The place in the file of `text[offset]` or `text[offset:end]`, traced through Jinja, quotes, `|` and `>`."""
+        """The position in the file of `text[offset]` or `text[offset:end]`, traced through Jinja, quotes, `|`, `>`."""
         return self.origin.position(offset, end)
 
     def to_python(self) -> Any:
-        """The value itself."""
+        """The value."""
         return self.value
 
 
@@ -87,7 +85,7 @@ class SequenceNode:
 
     @property
     def value(self) -> tuple[Node, ...]:
-        """The nodes of the list."""
+        """The items."""
         return self.items
 
     def __iter__(self) -> Iterator[Node]:
@@ -106,7 +104,7 @@ class SequenceNode:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key of a mapping, with its value. Keys are strings, unique in their mapping, and not rendered."""
+    """A key of a mapping with its value. Keys are unique strings, and not rendered."""
 
     key: ScalarNode
     node: Node
@@ -119,7 +117,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MappingNode:
-    """Nodes by string keys, in the order of the file. `position` is that of the first key or of the `{`."""
+    """Nodes by string keys, in the order of the file. `position`: of the first key, or of the `{`."""
 
     entries: tuple[Entry, ...]
     position: Position
@@ -149,14 +147,14 @@ class MappingNode:
         return iter(self.value.items())
 
     def key(self, name: str) -> ScalarNode:
-        """The scalar of the key `name`. Raises KeyError if there is none."""
+        """The scalar of the key `name`. Raises KeyError if it is missing."""
         for entry in self.entries:
             if entry.name == name:
                 return entry.key
         raise KeyError(name)
 
     def key_position(self, name: str) -> Position:
-        """The place of the key `name`. Raises KeyError if there is none."""
+        """The position of the key `name`. Raises KeyError if it is missing."""
         return self.key(name).position
 
     def to_python(self) -> dict[str, Any]:
@@ -167,11 +165,11 @@ class MappingNode:
 Node = MappingNode | SequenceNode | ScalarNode
 
 
-# A file's text, and the way back from a scalar's text to its place in the file.
+# From a scalar's text back to the file.
 #
 # PyYAML gives only the first and the last index of a scalar. `SourceOrigin` finds the indexes of the characters
-# between. It reads the scalar's source again, in the style in which it is written, and aligns it with the value. In
-# every style the visible characters have the same order in both, whatever happens to indentation, folds and quotes.
+# between: it reads the scalar's source again, in its style, and aligns it with the value. In every style, the visible
+# characters have the same order in the source and in the value, despite indentation, folds and quotes.
 
 _LINE_BREAK = re.compile(r"\r\n|\n|\r")
 _ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|\r\n[ \t]*|[\r\n][ \t]*|.)")
@@ -187,10 +185,10 @@ class SourceFile:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        return [0, *(found.end() for found in _LINE_BREAK.finditer(self.text))]
+        return [0, *(line_break.end() for line_break in _LINE_BREAK.finditer(self.text))]
 
     def position(self, index: int, end: int | None = None) -> Position:
-        """The place of the character at `index`; with `end`, of `[index, end)`, cut at the end of that line."""
+        """The position of the character at `index`, or of `[index, end)`, cut at the end of the line."""
         row = bisect_right(self._line_starts, index) - 1
         start = self._line_starts[row]
         if end is None or end <= index:
@@ -203,7 +201,7 @@ class SourceFile:
 
 
 class SourceOrigin:
-    """Where the characters of a YAML scalar are in its file. The map is computed on first use."""
+    """Maps the characters of a YAML scalar to its file. The map is computed on first use."""
 
     def __init__(self, source: SourceFile, start: int, end: int, style: str | None, value: str) -> None:
         self._source = source
@@ -219,7 +217,7 @@ class SourceOrigin:
         return _align(self._value, list(_characters(self._source.text, self._start, self._end, self._style)), self._end)
 
     def position(self, offset: int, end: int | None = None) -> Position:
-        """The place of the value's character at `offset`, or of the range `[offset, end)`."""
+        """The position of the value's character at `offset`, or of `[offset, end)`."""
         if not self._indexes:
             return self._source.position(self._start, self._end)
         first = self._indexes[min(offset, len(self._indexes) - 1)] + max(offset - len(self._indexes) + 1, 0)
@@ -230,9 +228,9 @@ class SourceOrigin:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A piece of rendered text.
+    """A piece of rendered text, which begins at `start`.
 
-    Verbatim: copied from `offset` of the template. Otherwise: the result of `[offset, end)`.
+    `verbatim`: copied from `offset` of the template. Otherwise: the result of the expression at `[offset, end)`.
     """
 
     start: int
@@ -243,13 +241,13 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class RenderedOrigin:
-    """Where rendered text comes from: a character of the template, or the expression that produced it."""
+    """Maps rendered text to characters of the template, or to the expression that produced it."""
 
     template: Origin
     pieces: tuple[Piece, ...]
 
     def position(self, offset: int, end: int | None = None) -> Position:
-        """The place of the rendered character at `offset`, or of the range that starts there."""
+        """The position of the rendered character at `offset`, or of `[offset, end)`."""
         piece = self._piece(offset)
         if not piece.verbatim:
             return self.template.position(piece.offset, piece.end)
@@ -264,9 +262,9 @@ class RenderedOrigin:
 
 
 def _characters(text: str, start: int, end: int, style: str | None) -> Iterator[tuple[str, int]]:
-    """The scalar's characters with their indexes, without quotes and the header of a block.
+    """The scalar's characters with their indexes in `text`, without quotes and the header of a block.
 
-    Escapes of white space are decoded. Any other escape is given as "", which stands for any visible character.
+    Escapes of white space are decoded. Other escapes become "", which stands for any visible character.
     """
     index = start
     if style in ("|", ">"):
@@ -288,13 +286,18 @@ def _characters(text: str, start: int, end: int, style: str | None) -> Iterator[
 
 
 def _align(value: str, characters: list[tuple[str, int]], end: int) -> list[int]:
+    """The index in the file of each character of the value.
+
+    White space may differ: the value `a b` of the source `a`, line break, 2 spaces, `b` at 0, 1, 2, 3, 4 has the
+    indexes 0, 1, 4.
+    """
     indexes: list[int] = []
     at = 0
-    for wanted in value:
-        if not wanted.isspace():
+    for character in value:
+        if not character.isspace():
             while at < len(characters) and characters[at][0].isspace():
                 at += 1
         indexes.append(characters[at][1] if at < len(characters) else end)
-        if at < len(characters) and (not wanted.isspace() or characters[at][0] in (wanted, "")):
+        if at < len(characters) and (not character.isspace() or characters[at][0] in (character, "")):
             at += 1
     return indexes

@@ -1,7 +1,7 @@
-"""What a project holds, or is given, that nothing reads: files, variables, environment variables.
+"""Warnings of unread files, variables and environment variables.
 
-All of it is a warning. A file counts as read if the name of it, or of its folder, stands in a text of the project that
-may open it: a path may be put together when a function runs.
+A file counts as read if its name, or its folder's name, is in a file of the project that may open it, because a
+function may build the path when it runs.
 """
 
 from __future__ import annotations
@@ -25,44 +25,44 @@ _FOLDERS = {
     "topologies": "Give it a name that ends in .yml, or move it elsewhere.",
     "tests": "Tests are in files that end in .yml; name it as the `file` of a test, or move it elsewhere.",
     "seeds": "Name it as the `seed` of a topic, or move it elsewhere.",
-    "functions": "Name a function of it, import it in one that is named, or move it elsewhere.",
+    "functions": "Use one of its functions, import it in a module that is used, or move it elsewhere.",
 }
-"""The folders of a project, and what to do about a file in them that nothing reads."""
+"""The folders of a project, with hints for unread files in them."""
 
 _ROOT_FILES = ("headwater.yml", "profiles.yml", "topics.yml", "topologies.yml", "tests.yml")
 _READ = tuple(f"{stem}{suffix}" for stem in ("headwater", "profiles") for suffix in SUFFIXES)
 _YAML_FOLDERS = ("topics", "topologies", "tests")
 _ALIKE, _ALIKE_FOLDER = 0.8, 0.75
-"""How much a name in the project's folder must look like one that is read: others may lie there for other tools."""
+"""The minimal similarity of a name to one that is read, for a warning. Other files may be for other tools."""
 
 _NOTES = re.compile(r"(readme|license|changelog|notice)\b|.*\.(md|rst|adoc)$|.*~$|thumbs\.db$", re.IGNORECASE)
-"""Files for people, and those that editors and desktops leave behind."""
+"""Documents, and files left behind by editors and desktops."""
 
-_MOST_FILES = 2_000
-"""Of a folder that are looked at, as `parse` must end soon."""
-_MOST_BYTES = 500_000
-"""Of a Python file that is looked at."""
+_MAX_FILES = 2_000
+"""The maximal number of checked files of a folder, which limits the time of `parse`."""
+_MAX_BYTES = 500_000
+"""The maximal number of bytes searched in a Python file."""
 
 _QUOTE = r"""(?:\\?"|''|')"""
 _VARIABLE = re.compile(rf"""\bvar\s*\(\s*(?:{_QUOTE}([^"'\\]+){_QUOTE}\s*[,)])?""")
-"""A call of `var` in a file's text, with any quotes, also within YAML's own; "" for an argument that is no name."""
+"""A call of `var` in a file, with any quotes, also within quotes of YAML; "" for an argument that is not a literal."""
 
 
 class Unread:
-    """Reports what is not read of a project. `files`: those that have been read. `paths`: of its seeds, as given."""
+    """Reports unread parts of a project. `files`: the files read. `paths`: of its seeds, as written."""
 
     def __init__(self, root: Path, files: ProjectFiles, paths: Collection[str], diagnostics: Diagnostics) -> None:
         self._root = root
         self._diagnostics = diagnostics
-        tests = ProjectFiles(root, Diagnostics())  # who tests the project is told what is wrong with them
+        tests = ProjectFiles(root, Diagnostics())  # their errors are reported by `headwater test`
         tests.below("tests")
         self._yaml = {**files.sources, **tests.sources}
         self._read = {self._resolved(name) for name in (*self._yaml, *paths)}
 
     def report_files(self) -> None:
-        """Report files in the project's folders, and those beside them whose names look like one that is read."""
+        """Report unread files in the project's folders, and files beside them with similar names."""
         for folder in _FOLDERS:
-            # An error may hide what names a file, as a misspelt name does.
+            # The file may be named in a part with an error, such as a misspelt key.
             hidden = folder not in _YAML_FOLDERS and self._diagnostics.has_errors
             hidden |= folder == "seeds" and not all(map(os.path.exists, self._read))
             if not hidden and not is_outside(self._root, self._root / folder):
@@ -70,26 +70,26 @@ class Unread:
         self._report_beside()
 
     def report_variables(self, declared: MappingNode | None, given: Collection[str]) -> None:
-        """Report variables of headwater.yml and of the command line that no file names.
+        """Report variables of headwater.yml and of the command line (`given`) that no file uses.
 
-        Parts that are not chosen, and so not rendered, count too.
+        Uses in parts that are not rendered count, too.
         """
-        named = {name for text in self._yaml.values() for name in _VARIABLE.findall(text)}
-        if "" in named:  # a name that is put together when it is rendered
+        used = {name for text in self._yaml.values() for name in _VARIABLE.findall(text)}
+        if "" in used:  # a name computed when it is rendered
             return
-        known = set(declared or ())
-        # An error may hide what uses a variable, as a misspelt one does.
+        names = set(declared or ())
+        # The variable may be used in a part with an error, such as a misspelt name.
         for name in declared if declared is not None and not self._diagnostics.has_errors else ():
-            if name not in named and declared is not None:
-                hint = did_you_mean(name, sorted(named - known)) or "Remove it, or use it: {{ var('name') }}."
+            if name not in used and declared is not None:
+                hint = did_you_mean(name, sorted(used - names)) or "Remove it, or use it: {{ var('name') }}."
                 self._unused(name, declared.key_position(name), hint)
         for name in given:
-            if name not in known | named:
-                hint = did_you_mean(name, sorted(known | named)) or "Leave it out, or use it: {{ var('name') }}."
+            if name not in names | used:
+                hint = did_you_mean(name, sorted(names | used)) or "Remove it, or use it: {{ var('name') }}."
                 self._unused(name, Position.option("--vars"), hint)
 
     def report_environment(self, environment: Collection[str]) -> None:
-        """Report environment variables that look like Headwater's own, and are not."""
+        """Report environment variables with Headwater's prefix that it does not read."""
         for name in sorted(environment):
             if name.startswith(PREFIX) and name not in OWN_VARIABLES and not any(name in text for text in self._texts):
                 option = name.removeprefix(PREFIX).lower().replace("_", "-")
@@ -102,7 +102,7 @@ class Unread:
         self._diagnostics.add("HW035", at, f"No file of the project uses the variable '{name}'.", hint)
 
     def _report_in(self, folder: str) -> None:
-        """Report the files of a folder, and of those below it, that nothing reads: once for each folder."""
+        """Report unread files of a folder and of folders below it, once per folder."""
         unread: dict[str, list[str]] = {}
         for name in self._below(folder):
             if self._resolved(name) not in self._read and not self._is_named(folder, name):
@@ -115,10 +115,10 @@ class Unread:
             )
 
     def _below(self, folder: str) -> Iterator[str]:
-        """The files in a folder and below it that may have been meant to be read, by name."""
-        left = _MOST_FILES
+        """The names of files in a folder and below it, without hidden files and documents."""
+        left = _MAX_FILES
         for directory, folders, files in os.walk(self._root / folder):
-            folders[:] = sorted(each for each in folders if not each.startswith((".", "__pycache__")))
+            folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
             here = Path(directory).relative_to(self._root).as_posix()
             for name in sorted(files):
                 left -= 1
@@ -128,7 +128,7 @@ class Unread:
                     yield f"{here}/{name}"
 
     def _is_named(self, folder: str, name: str) -> bool:
-        """Whether a text may name a file. Topics and topologies are read as YAML, whoever names them."""
+        """Whether a file of the project may name a file. Topics and topologies are always read as YAML."""
         parent, _, file = name.rpartition("/")
         stem, suffix = os.path.splitext(file)
         if file == "__init__.py" or (folder in _YAML_FOLDERS and is_yaml(file)):  # read, or reported
@@ -136,17 +136,17 @@ class Unread:
         if folder in ("topics", "topologies"):
             return False
         if suffix == ".py":
-            # Anybody may import it: those of tests are pytest's.
+            # Any module may import it. Modules of `tests` may be for pytest.
             word = re.compile(rf"\b{re.escape(stem)}\b")
-            others = (*self._yaml.values(), *(text for each, text in self._python.items() if each != name))
+            others = (*self._yaml.values(), *(text for module, text in self._python.items() if module != name))
             return folder == "tests" or any(map(word.search, others))
         if any(file in text for text in self._yaml.values()):
             return True
-        place = parent.rpartition("/")[2]
-        return any(file in text or place in text for text in self._python.values())
+        parent_name = parent.rpartition("/")[2]
+        return any(file in text or parent_name in text for text in self._python.values())
 
     def _report_beside(self) -> None:
-        """Report what lies beside headwater.yml and is called nearly as a file or folder that is read."""
+        """Report files and folders beside headwater.yml with nearly the name of one that is read."""
         for name in sorted(os.listdir(self._root) if self._root.is_dir() else ()):
             path = self._root / name
             if name in (*_FOLDERS, *_READ) or name.startswith(".") or _NOTES.match(name):
@@ -155,37 +155,37 @@ class Unread:
                 close = closest(name, _YAML_FOLDERS, likeness=_ALIKE_FOLDER)
                 hint = f"Did you mean '{close[0]}'?" if close and self._holds_yaml(path) else None
             else:
-                is_copy = name.lower().startswith(tuple(f"{each}." for each in _ROOT_FILES))
+                is_copy = name.lower().startswith(tuple(f"{file}." for file in _ROOT_FILES))
                 close = () if is_copy else closest(name, _ROOT_FILES, likeness=_ALIKE)
                 folder = close[0].rpartition(".")[0] if close else ""
                 if folder in _FOLDERS:
                     hint = f"Move it into the folder '{folder}'."
-                else:  # a required file that is missing has been told, with this name
-                    there = close and any(f"{folder}{suffix}" in self._yaml for suffix in SUFFIXES)
-                    hint = f"Did you mean '{close[0]}'?" if there else None
+                else:  # a missing required file was reported, with a hint at this name
+                    exists = close and any(f"{folder}{suffix}" in self._yaml for suffix in SUFFIXES)
+                    hint = f"Did you mean '{close[0]}'?" if exists else None
             if hint is not None:
                 what = "this folder" if path.is_dir() else "this file"
                 self._diagnostics.add("HW037", Position(name), f"Nothing reads {what}.", hint)
 
     def _holds_yaml(self, folder: Path) -> bool:
-        """Whether a folder has YAML files, and no text names it."""
+        """Whether a folder has YAML files, and no file of the project names it."""
         if any(re.search(rf"\b{re.escape(folder.name)}[./]", text) for text in self._texts):
             return False
-        return any(is_yaml(each.name) for each in folder.iterdir())
+        return any(is_yaml(path.name) for path in folder.iterdir())
 
     @cached_property
     def _python(self) -> dict[str, str]:
-        """The Python of the project by name: beside headwater.yml, in functions, tests and plugins."""
+        """The texts of the project's Python files: beside headwater.yml, in functions, tests and plugins."""
         names = [path.name for path in self._root.glob("*.py")]
         for folder in ("functions", "tests", "plugins"):
             names += [name for name in self._below(folder) if name.endswith(".py")]
-        found = {}
+        texts = {}
         for name in names:
             path = self._root / name
             if path.is_file() and not is_outside(self._root, path):
                 with suppress(OSError), path.open("rb") as file:
-                    found[name] = file.read(_MOST_BYTES).decode("utf-8", "replace")
-        return found
+                    texts[name] = file.read(_MAX_BYTES).decode("utf-8", "replace")
+        return texts
 
     @property
     def _texts(self) -> tuple[str, ...]:

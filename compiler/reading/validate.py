@@ -1,7 +1,6 @@
-"""Checks a tree against its JSON Schema and reports each violation at its place.
+"""Checks a tree against its JSON Schema (`schemas/*.json`), and reports violations at their positions.
 
-The schemas (`schemas/*.json`) define what is valid. The sentences come from `violations`: the kind of the violated rule
-and the `title` of its schema decide them.
+`violations` makes the messages, from the kind of the violated rule and the `title` of its schema.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ if TYPE_CHECKING:
 
 Path = tuple[str | int, ...]
 
-_MOST_VIOLATIONS = 200
+_MAX_VIOLATIONS = 200
 
 
 def validate(node: Node, schema: str, diagnostics: Diagnostics) -> Node:
-    """Report whatever `schemas/<schema>.json` does not allow, and mark the values concerned as broken.
+    """Report violations of `schemas/<schema>.json`, and mark their values as broken.
 
-    Values that are broken already are ignored.
+    Broken values are ignored.
     """
-    marked, found = _validated(node, schema)
-    diagnostics.extend(found)
+    marked, violations = _validated(node, schema)
+    diagnostics.extend(violations)
     return marked
 
 
-# By identity, as nodes have it: files without Jinja that were read before are the same trees.
+# Nodes are compared by identity. Files without Jinja that were read before have the same trees.
 @lru_cache(maxsize=64)
 def _validated(node: Node, schema: str) -> tuple[Node, tuple[Diagnostic, ...]]:
     diagnostics = Diagnostics()
-    finished: set[Path] = set()  # where one finding is enough
-    wrong: set[Path] = set()
+    finished: set[Path] = set()  # paths without further findings
+    broken: set[Path] = set()
     errors: Iterator[ValidationError] = _validator(schema).iter_errors(node.to_python())
-    for error in islice(errors, _MOST_VIOLATIONS):
+    for error in islice(errors, _MAX_VIOLATIONS):
         path = tuple(error.absolute_path)
         if path in finished:
             continue
@@ -57,19 +56,19 @@ def _validated(node: Node, schema: str) -> tuple[Node, tuple[Diagnostic, ...]]:
         if error.validator == "type" or isinstance(violation.node, ScalarNode):
             finished.add(path)
         if not violation.about_key:
-            wrong.add(path)
-    return _marked(node, (), wrong), tuple(diagnostics)
+            broken.add(path)
+    return _marked(node, (), broken), tuple(diagnostics)
 
 
 def is_lost(node: MappingNode, section: str, schema: str, definition: str | None = None) -> bool:
-    """Whether a section of a mapping cannot be read, which has been reported: it has another form, or a misspelt name.
+    """Whether a section of a mapping could not be read, which was reported: it is no mapping, or its name is misspelt.
 
-    `definition`: the mapping's own in `schemas/<schema>.json`; the whole file's if there is none.
+    `definition`: of the mapping in `schemas/<schema>.json`; None for the whole file.
     """
     if section in node:
         return not isinstance(node[section], MappingNode)
-    known = _keys(schema, definition)
-    return any(closest(name, known)[:1] == (section,) for name in node if name not in known)
+    keys = _keys(schema, definition)
+    return any(closest(name, keys)[:1] == (section,) for name in node if name not in keys)
 
 
 @cache
@@ -78,18 +77,18 @@ def _keys(schema: str, definition: str | None) -> tuple[str, ...]:
     return tuple((content["definitions"][definition] if definition else content)["properties"])
 
 
-def _marked(node: Node, path: Path, wrong: set[Path]) -> Node:
-    """The tree with the scalars at these paths marked as broken. Other nodes stay the same objects."""
-    if not any(there[: len(path)] == path for there in wrong):
+def _marked(node: Node, path: Path, broken: set[Path]) -> Node:
+    """The tree with the scalars at or below these paths marked as broken. Other nodes stay the same objects."""
+    if not any(other[: len(path)] == path for other in broken):
         return node
     match node:
         case ScalarNode():
             return ScalarNode(None, "", node.position, node.origin, node.cut_by_comment, broken=True)
         case SequenceNode():
-            items = (_marked(item, (*path, index), wrong) for index, item in enumerate(node))
+            items = (_marked(item, (*path, index), broken) for index, item in enumerate(node))
             return SequenceNode(tuple(items), node.position)
         case MappingNode():
-            entries = (Entry(entry.key, _marked(entry.node, (*path, entry.name), wrong)) for entry in node.entries)
+            entries = (Entry(entry.key, _marked(entry.node, (*path, entry.name), broken)) for entry in node.entries)
             return MappingNode(tuple(entries), node.position)
 
 
@@ -112,7 +111,7 @@ def _violation(root: Node, path: Path, error: ValidationError) -> Violation:
 
 @cache
 def _validator(schema: str) -> Validator:
-    """The validator of a schema: Draft 7, but `$` matches only at the very end, and 4.0 is no `integer`."""
+    """The validator of a schema: Draft 7, but `$` matches only at the very end, and 4.0 is not an `integer`."""
     from jsonschema import Draft7Validator, FormatChecker, ValidationError
     from jsonschema.validators import extend
 
@@ -127,15 +126,12 @@ def _validator(schema: str) -> Validator:
         "integer", lambda _, value: type(value) in (int, NumberFromEnvironment)
     )
     strict: Any = extend(Draft7Validator, {"pattern": pattern}, type_checker=types)  # type: ignore[no-untyped-call]
-    made: Validator = strict(content, format_checker=formats)
-    return made
+    validator: Validator = strict(content, format_checker=formats)
+    return validator
 
 
 def _is_type(value: object) -> bool:
-    """Whether a text is a type.
-
-    Raises ValueError with the reason if it is not. Other rules check values that are no texts.
-    """
+    """True for a type. Raises ValueError with the reason for other strings. Other rules check other values."""
     if isinstance(value, str):
         try:
             canonical(value)

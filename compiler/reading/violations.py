@@ -1,4 +1,4 @@
-"""Violations of the JSON schemas, and words that were meant."""
+"""Messages for violations of the JSON schemas, and hints for words of other tools."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from ..types import advice
 from .files import FromEnvironment, NumberFromEnvironment
 from .source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
 
-# Words of other tools that a newcomer tries here, each with what to write instead.
+# Words of other tools, with hints.
 
 _STEPS = {
     "where": "Write `filter: <predicate>`.",
     "having": "Write `filter: <predicate>` behind the `aggregate` step.",
     "group_by": "Write `key_by: {<column>: <column>}`, then an `aggregate` step: it groups by the key.",
     "groupby": "Write `key_by: {<column>: <column>}`, then an `aggregate` step: it groups by the key.",
-    "partition_by": "Write `key_by: {<column>: <column>}`; records of one key are in one partition.",
+    "partition_by": "Write `key_by: {<column>: <column>}`; records with equal keys are in one partition.",
     "map": "Write `select`, or `with_columns` to keep the other columns.",
     "map_values": "Write `select`, or `with_columns` to keep the other columns.",
     "project": "Write `select: {<column>: <expression>}`.",
@@ -32,9 +32,9 @@ _STEPS = {
     "left_join": "Write `join: {table: <table>, type: left}`.",
     "count": "Write `aggregate: {values: {<column>: count(*)}}`.",
     "sum": "Write `aggregate: {values: {<column>: sum(<column>)}}`.",
-    "distinct": "Write `key_by` with the columns that shall differ, then `to_table`: it keeps one row of each key.",
-    "to": "`to` stands beside `steps`, not in them.",
-    "from": "`from` stands beside `steps`, not in them.",
+    "distinct": "Write `key_by` with the distinct columns, then `to_table`: it keeps one row per key.",
+    "to": "Write `to` beside `steps`, not in them.",
+    "from": "Write `from` beside `steps`, not in them.",
 }
 _FLOW = {
     "source": "Write `from: <topic, table or flow>`.",
@@ -44,14 +44,14 @@ _FLOW = {
     "into": "Write `to: <topic>`.",
 }
 _TOPIC = {
-    "columns": "Write `key:` and `value:`, each with its columns.",
-    "schema": "Write `key:` and `value:`, each with its columns.",
-    "fields": "Write `key:` and `value:`, each with its columns.",
-    "replication_factor": "Leave it out: the log is as durable as where it is kept.",
+    "columns": "Write `key:` and `value:` with their columns.",
+    "schema": "Write `key:` and `value:` with their columns.",
+    "fields": "Write `key:` and `value:` with their columns.",
+    "replication_factor": "Remove it: the log is as durable as its disk or bucket.",
 }
 _KEYS = {"Step": _STEPS, "Flow": _FLOW, "Topic": _TOPIC}
 
-_LONGEST_SHOWN = 60
+_MAX_SHOWN = 60
 
 _OTHER_LOGS = frozenset({"kafka", "redpanda", "pulsar", "kinesis"})
 
@@ -63,25 +63,25 @@ _JINJA = {
 
 
 def instead_of_key(title: str, key: str) -> str | None:
-    """What to write instead of a key that the schema of this title does not have."""
+    """The hint for a key of other tools, in the schema with this title."""
     return _KEYS.get(title, {}).get(key.lower())
 
 
 def instead_of_call(name: str) -> str | None:
-    """What to write instead of a function that Jinja has elsewhere."""
+    """The hint for a Jinja function of other tools."""
     return _JINJA.get(name)
 
 
 def instead_of_log(name: str) -> str | None:
-    """What to write instead of another system as the log."""
+    """The hint for another system as the log."""
     if name.lower() not in _OTHER_LOGS:
         return None
-    way = "Headwater keeps records in a log of its own: write `type: embedded` with a `path`."
-    return f"{way} A program appends the records of {name.capitalize()} with `Project.append`."
+    hint = "Headwater has its own log: write `type: embedded` with a `path`."
+    return f"{hint} A program appends the records of {name.capitalize()} with `Project.append`."
 
 
 def as_mapping(key: str, node: Node | None) -> str | None:
-    """How the value of a step is written that takes a mapping, and was given something shorter."""
+    """The hint for a step that needs a mapping and has a text or list."""
     match node:
         case ScalarNode() if node.text:
             return _of_text(key, node.text)
@@ -93,25 +93,25 @@ def as_mapping(key: str, node: Node | None) -> str | None:
 
 
 def _of_text(key: str, text: str) -> str | None:
-    if len(text) > _LONGEST_SHOWN:
+    if len(text) > _MAX_SHOWN:
         return None
     name = text if text.isidentifier() else "<column>"
     quoted = text if text.isidentifier() or text.replace("_", "").isalnum() else f'"{text}"'
     return {
-        "key_by": f"Write `key_by: {{{name}: {quoted}}}`: each column of the key by its name.",
-        "select": f"Write `select: {{{name}: {quoted}}}`: each column by its name.",
-        "with_columns": f"Write `with_columns: {{<column>: {quoted}}}`: each column by its name.",
-        "explode": f"Write `explode: {{<column>: {quoted}}}`: the name of the column for its elements.",
-        "aggregate": f"Write `aggregate: {{values: {{<column>: {quoted}}}}}`: each column by its name.",
+        "key_by": f"Write `key_by: {{{name}: {quoted}}}`, with a name for each key column.",
+        "select": f"Write `select: {{{name}: {quoted}}}`, with a name for each column.",
+        "with_columns": f"Write `with_columns: {{<column>: {quoted}}}`, with a name for each column.",
+        "explode": f"Write `explode: {{<column>: {quoted}}}`, with a name for the column of elements.",
+        "aggregate": f"Write `aggregate: {{values: {{<column>: {quoted}}}}}`, with a name for each column.",
         "join": f"Write `join: {{table: {quoted}}}`.",
         "window": f"Write `window: {{tumbling: {quoted}}}`.",
         "repartition": f"Write `repartition: {{partitions: {quoted}}}`.",
     }.get(key)
 
 
-# The sentences for violations of a schema: each kind of rule gives a code, a place, a message and a way out.
+# Messages by kind of rule.
 
-_MOST_KEYS = 20
+_MAX_KEYS = 20
 _FREE = frozenset({"name", *NOTES})
 _TYPES = {
     "string": "a text",
@@ -139,7 +139,7 @@ _NAMES = {
     "Name": "Use letters, digits and underscores, and no digit at the start.",
     "TopicName": "Use letters, digits, dots, underscores and dashes, and not '.' or '..' alone.",
     "Word": "Use letters, digits, underscores, dots and dashes, and a letter or underscore at the start.",
-    "Column": "Leave out dots, backticks, and a space or @ at the start.",
+    "Column": "Use no dots, no backticks, and no space or @ at the start.",
     "Function": "Write functions.<module>:<name>.",
     "Module": "Write it as in an import: plugins.mine.",
 }
@@ -147,10 +147,11 @@ _NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """A rule that a node breaks. `rule`: the schema's keyword; `wanted`: its value; `given`: the value found.
+    """A violated rule.
 
-    `owner` is the mapping around the node, or around the list that contains it. `about_key`: the rule is about a key of
-    the node, and `given` is that key. `reason`: why a format does not match.
+    `node`: the node with the violation. `owner`: the mapping around it, or around the list that contains it. `path`: of
+    the node in the file. `rule`: the keyword of the schema. `wanted`: its value. `given`: the actual value.
+    `about_key`: the rule is about a key of the node, and `given` is this key. `reason`: why a format does not match.
     """
 
     node: Node
@@ -164,15 +165,15 @@ class Violation:
     reason: str | None
 
     @property
-    def place(self) -> Position:
-        """The place of the value, or of the key if the rule is about a key."""
+    def position(self) -> Position:
+        """The position of the value, or of the key if the rule is about a key."""
         if self.about_key and isinstance(self.node, MappingNode):
             return self.node.key_position(self.given)
         return self.node.position
 
     @property
-    def holder_place(self) -> Position:
-        """The place of the key that holds the value, or of the value if no key does."""
+    def key_position(self) -> Position:
+        """The position of the value's key, or of the value if it has no key."""
         if self.owner is not None and self.path and isinstance(self.path[-1], str):
             return self.owner.key_position(self.path[-1])
         return self.node.position
@@ -184,14 +185,14 @@ class Violation:
 
     @property
     def label(self) -> str:
-        """The first words of a sentence about the value."""
+        """The subject of a sentence about the value."""
         if not self.path:
             return "This file"
         return f"'{self.path[-1]}'" if isinstance(self.path[-1], str) else "This item"
 
 
 def report(violation: Violation, diagnostics: Diagnostics) -> None:
-    """Add the diagnostics of a violation. A value that was reported before gets none."""
+    """Add the diagnostics of a violation. A broken value gets none, because it was reported before."""
     if not (isinstance(violation.node, ScalarNode) and violation.node.broken):
         _REPORTS.get(violation.rule, _out_of_range)(violation, diagnostics)
 
@@ -203,7 +204,7 @@ def _wrong_type(violation: Violation, diagnostics: Diagnostics) -> None:
         message = f"{violation.label} is empty; it must be {wanted}."
     else:
         message = f"{violation.label} must be {wanted}, not {_kind(violation.given)}."
-    diagnostics.add("HW203", violation.place, message, _type_hint(violation, types))
+    diagnostics.add("HW203", violation.position, message, _type_hint(violation, types))
 
 
 def _kind(value: Any) -> str:
@@ -215,7 +216,7 @@ def _kind(value: Any) -> str:
         case int() | float():
             return f"the number {value}" if len(str(value)) < 40 else "a number"
         case FromEnvironment():
-            return "the text that the environment gives"
+            return "the text from the environment"
         case str():
             return f"the text '{_shorten(value)}'"
         case list():
@@ -240,7 +241,7 @@ def _type_hint(violation: Violation, types: list[str]) -> str | None:
     if types == ["boolean"] and isinstance(given, str) and given.lower() in ("true", "false"):
         return "Remove the quotes."
     if types == ["array"] and isinstance(given, str):
-        return "Write each item on a line of its own, after a dash."
+        return "Write each item on its own line, after a dash."
     if types == ["object"] and isinstance(given, list):
         return "Write `key: value` lines without dashes."
     return None
@@ -250,22 +251,22 @@ def _unknown_key(violation: Violation, diagnostics: Diagnostics) -> None:
     node = violation.node
     if not isinstance(node, MappingNode):
         return
-    known = violation.schema.get("properties", {})
-    for name in islice(_unknown(violation), _MOST_KEYS):
+    properties = violation.schema.get("properties", {})
+    for name in islice(_unknown(violation), _MAX_KEYS):
         if node.key(name).broken:
             continue
-        listed = ", ".join(word for word in known if word not in _FREE)
-        hint = _other_word(violation, name) or did_you_mean(name, known)
-        hint = hint or (f"Known here: {listed}." if listed else None)
-        what = "step" if violation.title == "Step" and not (node.value.keys() & (known.keys() - _FREE)) else "key"
+        listed = ", ".join(word for word in properties if word not in _FREE)
+        hint = _other_word(violation, name) or did_you_mean(name, properties)
+        hint = hint or (f"Allowed here: {listed}." if listed else None)
+        what = "step" if violation.title == "Step" and not (node.value.keys() & (properties.keys() - _FREE)) else "key"
         diagnostics.add("HW201", node.key_position(name), f"There is no {what} '{_shorten(name)}' here.", hint)
 
 
 def _other_word(violation: Violation, key: str) -> str | None:
-    """The way out for a key that other tools have."""
+    """The hint for a key of other tools."""
     type_ = violation.given.get("type") if violation.path[-1:] == ("log",) else None
     if isinstance(type_, str):
-        return instead_of_log(type_) or "A plugin's log has its own under `options`."
+        return instead_of_log(type_) or "Put the options of a plugin's log under `options`."
     return instead_of_key(violation.title, key)
 
 
@@ -278,7 +279,7 @@ def _missing_key(violation: Violation, diagnostics: Diagnostics) -> None:
     others = " ".join(filter(None, (instead_of_key(violation.title, name) for name in misspelt)))
     for name in violation.wanted:
         if name not in violation.given and not did_you_mean(name, misspelt) and f"`{name}:" not in others:
-            diagnostics.add("HW202", violation.holder_place, f"{violation.label} needs the key '{name}'.", None)
+            diagnostics.add("HW202", violation.key_position, f"{violation.label} needs the key '{name}'.", None)
 
 
 def _unknown_word(violation: Violation, diagnostics: Diagnostics) -> None:
@@ -286,38 +287,38 @@ def _unknown_word(violation: Violation, diagnostics: Diagnostics) -> None:
     listed = " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
     if not isinstance(violation.given, str):
         found = "nothing" if violation.given is None else _kind(violation.given)
-        diagnostics.add("HW203", violation.place, f"{violation.label} must be {listed}, not {found}.")
+        diagnostics.add("HW203", violation.position, f"{violation.label} must be {listed}, not {found}.")
         return
     if violation.title == "Step":
         message = f"There is no step '{_shorten(violation.given)}'."
         hint = (
             instead_of_key("Step", violation.given)
             or did_you_mean(violation.given, words)
-            or "A step is a key and what it takes, as in `filter: dep_delay > 15`."
+            or "Write a step as a key with its value, as in `filter: dep_delay > 15`."
         )
-        diagnostics.add("HW206", violation.place, message, hint)
+        diagnostics.add("HW206", violation.position, message, hint)
         return
     message = f"{violation.label} must be {listed}, not '{_shorten(violation.given)}'."
-    diagnostics.add("HW204", violation.place, message, did_you_mean(violation.given, words))
+    diagnostics.add("HW204", violation.position, message, did_you_mean(violation.given, words))
 
 
 def _no_match(violation: Violation, diagnostics: Diagnostics) -> None:
     shown = f"'{_shorten(violation.given)}'"
     if violation.title == "Duration":
         hint = "Write a whole number and a unit: 10ms, 5s, 10m, 1h, 2d."
-        diagnostics.add("HW205", violation.place, f"{shown} is not a duration.", hint)
+        diagnostics.add("HW205", violation.position, f"{shown} is not a duration.", hint)
         return
     wanted = _TITLES.get(violation.title, "allowed here")
-    diagnostics.add("HW209", violation.place, f"{shown} is not {wanted}.", _NAMES.get(violation.title))
+    diagnostics.add("HW209", violation.position, f"{shown} is not {wanted}.", _NAMES.get(violation.title))
 
 
 def _no_type(violation: Violation, diagnostics: Diagnostics) -> None:
     reason = violation.reason or f"'{violation.given}' is not a type"
-    diagnostics.add("HW207", violation.place, f"{reason}.", advice(str(violation.given)))
+    diagnostics.add("HW207", violation.position, f"{reason}.", advice(str(violation.given)))
 
 
 def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:
-    """Report that exactly one of some keys must be present, and none or several are."""
+    """Report that none or several of some keys are present, of which exactly one is required."""
     node = violation.node
     choices = [choice["required"][0] for choice in violation.wanted]
     present = [name for name in violation.given if name in choices]
@@ -326,22 +327,22 @@ def _not_one(violation: Violation, diagnostics: Diagnostics) -> None:
     is_step = violation.title == "Step"
     code = "HW206" if is_step else "HW210"
     if not present:
-        what = "This step says nothing to do." if is_step else f"{violation.label} needs one of these keys."
-        diagnostics.add(code, violation.holder_place, what, f"There are: {', '.join(choices)}.")
+        message = "This step has no action." if is_step else f"{violation.label} needs one of several keys."
+        diagnostics.add(code, violation.key_position, message, f"Write one of: {', '.join(choices)}.")
         return
-    message = f"'{present[1]}' cannot stand beside '{present[0]}'."
-    hint = "Start it with a dash of its own." if is_step else "Keep one of them."
+    message = f"'{present[1]}' is not allowed beside '{present[0]}'."
+    hint = "Start it with its own dash." if is_step else "Keep one of them."
     diagnostics.add(code, node.key_position(present[1]), message, hint)
 
 
-def _lonely_key(violation: Violation, diagnostics: Diagnostics) -> None:
+def _missing_partner(violation: Violation, diagnostics: Diagnostics) -> None:
     if not isinstance(violation.node, MappingNode):
         return
     for name, needed in violation.wanted.items():
-        lacking = [other for other in needed if other not in violation.given]
-        if name in violation.given and lacking:
+        missing = [other for other in needed if other not in violation.given]
+        if name in violation.given and missing:
             at = violation.node.key_position(name)
-            diagnostics.add("HW210", at, f"'{name}' needs '{lacking[0]}' beside it.", f"Add '{lacking[0]}'.")
+            diagnostics.add("HW210", at, f"'{name}' needs '{missing[0]}' beside it.", f"Add '{missing[0]}'.")
 
 
 def _out_of_range(violation: Violation, diagnostics: Diagnostics) -> None:
@@ -358,8 +359,8 @@ def _out_of_range(violation: Violation, diagnostics: Diagnostics) -> None:
         "maxProperties": f"{label} takes only {wanted} entry.",
         "uniqueItems": f"{label} has an item twice.",
     }
-    place = violation.place if violation.about_key or isinstance(violation.node, ScalarNode) else violation.holder_place
-    diagnostics.add("HW208", place, messages.get(violation.rule, f"{label} is not allowed here."))
+    at = violation.position if violation.about_key or isinstance(violation.node, ScalarNode) else violation.key_position
+    diagnostics.add("HW208", at, messages.get(violation.rule, f"{label} is not allowed here."))
 
 
 def _shorten(text: str) -> str:
@@ -370,7 +371,7 @@ def _shorten(text: str) -> str:
 
 _REPORTS: dict[str, Callable[[Violation, Diagnostics], None]] = {
     "additionalProperties": _unknown_key,
-    "dependencies": _lonely_key,
+    "dependencies": _missing_partner,
     "enum": _unknown_word,
     "format": _no_type,
     "oneOf": _not_one,

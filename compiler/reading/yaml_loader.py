@@ -1,4 +1,4 @@
-"""A strict loader of YAML that keeps positions."""
+"""A strict YAML loader that keeps positions."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from ..diagnostics import Diagnostic, Diagnostics, Position
 from .source import Entry, FixedOrigin, MappingNode, Node, ScalarNode, SequenceNode, SourceFile, SourceOrigin
 from .yaml_scalars import Ambiguous, report_syntax_error, resolve
 
-# Finds expressions that YAML splits at their commas: `{a: coalesce(x, 0)}` has the two keys `a` and `0)`.
+# Expressions that YAML splits at their commas: `{a: coalesce(x, 0)}` has the two keys `a` and `0)`.
 #
-# Their parentheses show where they belong together. The parts are joined again, so that one mistake gives one
-# diagnostic.
+# Their parentheses show which parts belong together. The parts are joined, so one mistake has one message.
 
 
 @dataclass(slots=True)
 class Built:
-    """A node with the numbers of its nodes and levels, aliases expanded.
+    """A node with its range in the text.
 
-    `implied`: nothing is written for it (`a:`).
+    `size`, `height`: the numbers of its nodes and levels, with expanded aliases. `implied`: an empty value (`a:`).
+    `plain`: a scalar without quotes.
     """
 
     node: Node
@@ -36,9 +36,10 @@ class Built:
 
 
 def rejoin_split(children: list[Built], is_mapping: bool, source: SourceFile) -> tuple[list[Built], list[ScalarNode]]:
-    """The children of a flow collection, with one broken scalar for each split expression; and these scalars.
+    """The children of a flow collection, with a broken scalar for each split expression; and these scalars.
 
-    The children of a mapping are keys and values in turn.
+    The children of a mapping are alternating keys and values: `a`, `coalesce(x`, `0)`, and an implied value become `a`
+    and the broken scalar `coalesce(x, 0)`.
     """
     joined: list[Built] = []
     splits: list[ScalarNode] = []
@@ -55,8 +56,8 @@ def rejoin_split(children: list[Built], is_mapping: bool, source: SourceFile) ->
             at += step
         if last is not value:
             text = source.text[value.start : last.end]
-            place = source.position(value.start, last.end)
-            split = ScalarNode(None, text, place, FixedOrigin(place), broken=True)
+            at_split = source.position(value.start, last.end)
+            split = ScalarNode(None, text, at_split, FixedOrigin(at_split), broken=True)
             splits.append(split)
             group[-1] = Built(split, start=value.start, end=last.end)
         joined.extend(group)
@@ -64,7 +65,7 @@ def rejoin_split(children: list[Built], is_mapping: bool, source: SourceFile) ->
 
 
 def _is_rest(group: list[Built]) -> bool:
-    """Whether an item, or a key with its value, can be the part of an expression after a comma."""
+    """Whether an item, or a key with its value, can be a part of an expression after a comma."""
     return group[0].plain and (len(group) == 1 or group[1].implied)
 
 
@@ -72,44 +73,44 @@ def _open_parentheses(built: Built) -> int:
     return built.node.text.count("(") - built.node.text.count(")") if isinstance(built.node, ScalarNode) else 0
 
 
-# Reads YAML strictly: from text to nodes with places. YAML's traps are errors.
+# Strict YAML, from text to nodes with positions. Ambiguous YAML is an error.
 #
-# It works on the parser's events and not on PyYAML's constructors. So tags build nothing, deep nesting needs no call
-# stack, and aliases are counted before they are followed. An error in one value does not hide the next one: the value
-# is marked as broken, and reading goes on. Reading stops only if the rest of the file cannot be read.
+# The loader uses the parser's events, not PyYAML's constructors. So tags build no objects, deep nesting needs no
+# recursion, and aliases are counted before they are expanded. A value with an error is marked as broken, and reading
+# continues. It stops only if the rest of the file cannot be read.
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _COMMENT = re.compile(r"[ \t]+#")
 _TEMPLATE_START = ("{{", "{%", "{#")
-_MOST_REPAIRS = 20
-_MOST_PROBLEMS = 200
+_MAX_REPAIRS = 20
+_MAX_PROBLEMS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one file may hold. `depth`: levels of nesting. `nodes`: values, counting repeated aliases."""
+    """Limits of one file. `depth`: levels of nesting. `nodes`: values, with expanded aliases."""
 
     depth: int = 64
     nodes: int = 100_000
 
 
 def read_yaml(source: SourceFile, diagnostics: Diagnostics, limits: Limits = Limits()) -> Node | None:
-    """The tree of the file's one document; None if it cannot be read or is empty. Then a diagnostic says so."""
-    node, found = _read(source.name, source.text, limits)
-    diagnostics.extend(found)
+    """The tree of the file's document; None, with a diagnostic, if it cannot be read or is empty."""
+    node, items = _read(source.name, source.text, limits)
+    diagnostics.extend(items)
     return node
 
 
-# A program that asks a project for one thing after the other has its files read each time. Nodes do not change.
+# Cached, because programs check the same project repeatedly. Nodes are immutable.
 @lru_cache(maxsize=64)
 def _read(name: str, text: str, limits: Limits) -> tuple[Node | None, tuple[Diagnostic, ...]]:
-    found = Diagnostics()
-    return _tree(SourceFile(name, text), found, limits), tuple(found)
+    diagnostics = Diagnostics()
+    return _tree(SourceFile(name, text), diagnostics, limits), tuple(diagnostics)
 
 
 def _tree(source: SourceFile, diagnostics: Diagnostics, limits: Limits) -> Node | None:
-    # Searched here, as PyYAML's own error for such a character has no line.
+    # Searched here, because PyYAML's own error has no line.
     if forbidden := _FORBIDDEN.search(source.text):
         shown = f"U+{ord(forbidden[0]):04X}"
         diagnostics.add("HW005", source.position(forbidden.start()), f"YAML forbids the character {shown}.")
@@ -126,18 +127,18 @@ def _tree(source: SourceFile, diagnostics: Diagnostics, limits: Limits) -> Node 
                 f"YAML reads a value that begins with '{source.text[bare.start : bare.start + 2]}' as a mapping.",
                 "Put the whole value in quotes.",
             )
-            # The template is overwritten with as many underscores, which keeps all positions, and the file is read
-            # again to find the other errors in it.
+            # The template is replaced by underscores, which keeps all positions, and the file is read again to find its
+            # other errors.
             repaired.add(bare.start)
             text = text[: bare.start] + "_" * (bare.end - bare.start) + text[bare.end :]
-            if len(repaired) < _MOST_REPAIRS:
+            if len(repaired) < _MAX_REPAIRS:
                 continue
             return None
         except _StopError:
             node = None
         except yaml.MarkedYAMLError as error:
             node = None
-            # After a repair, a syntax error may come from the repair itself.
+            # After a repair, the repair itself may cause the syntax error.
             if not repaired:
                 report_syntax_error(error, source, composer.last_quoted, composer.diagnostics)
         diagnostics.extend(composer.diagnostics)
@@ -145,7 +146,7 @@ def _tree(source: SourceFile, diagnostics: Diagnostics, limits: Limits) -> Node 
 
 
 class _StopError(Exception):
-    """Reading of the file ends here."""
+    """The rest of the file cannot be read."""
 
 
 class _BareTemplateError(Exception):
@@ -159,7 +160,7 @@ class _BareTemplateError(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A collection whose end has not been read."""
+    """A collection before its end."""
 
     is_mapping: bool
     flow: bool
@@ -216,7 +217,7 @@ class _Composer:
         if event.flow_style and self._source.text.startswith(_TEMPLATE_START, start):
             in_flow = any(collection.flow for collection in self._open)
             raise _BareTemplateError(start, _end_of_template(self._source.text, start, in_flow))
-        self._refuse_tag(event)
+        self._check_tag(event)
         self._count(1, start)
         if len(self._open) >= self._limits.depth:
             self._stop("HW018", start, f"This is nested more than {self._limits.depth} levels deep.", "Flatten it.")
@@ -251,18 +252,18 @@ class _Composer:
             # A quoted "<<" is an ordinary key.
             if isinstance(key.node, ScalarNode) and key.plain and key.node.text == "<<":
                 self._report("HW020", key.node.position, "Merge keys are not supported.", "Write the keys out.")
-                # Others would take them: so that what follows does not report them as missing.
+                # Added, so that later stages do not report them as missing.
                 merged += _merged(child.node)
                 continue
             scalar = self._key(key)
             if scalar is None:
                 continue
-            # YAML forbids equal keys, but most loaders take the last one without a word.
+            # YAML forbids equal keys, but most loaders silently take the last one.
             if first := entries.get(scalar.text):
                 self._report(
                     "HW012",
                     scalar.position,
-                    f"The key '{scalar.text}' is given twice, first in line {first.key.position.line}.",
+                    f"The key '{scalar.text}' is used twice, first in line {first.key.position.line}.",
                     "Remove or rename one.",
                 )
                 continue
@@ -276,18 +277,18 @@ class _Composer:
         if isinstance(node, ScalarNode) and (isinstance(node.value, str) or node.broken):
             return node
         shown = f"'{node.text}'" if isinstance(node, ScalarNode) and node.text else "This"
-        self._report("HW022", node.position, f"{shown} is a key, but not a text.", "Put the key in quotes.")
-        # A number stands for the text that was meant, so that it is not missing as well.
+        self._report("HW022", node.position, f"{shown} is a key, but not a string.", "Put the key in quotes.")
+        # A number becomes the intended string, so that later stages do not report it as missing.
         return _broken(node.text, node.position) if isinstance(node, ScalarNode) and node.text else None
 
     def _scalar(self, event: yaml.ScalarEvent) -> Built:
         start, end = _index(event.start_mark), _index(event.end_mark)
         self._count(1, start)
-        self._refuse_tag(event)
+        self._check_tag(event)
         plain = event.style is None or event.style == ""
         at = self._source.position(start, end)
         node: ScalarNode
-        # Its text is underscores. As a broken scalar it causes no further messages.
+        # A repaired template: its text is underscores. A broken scalar causes no further messages.
         if start in self._repaired:
             node = _broken(event.value, at)
         else:
@@ -316,13 +317,13 @@ class _Composer:
         if any(collection.anchor == name for collection in self._open):
             self._stop("HW017", start, f"The anchor '{name}' contains itself.", "Write it out.")
         if name not in self._anchors:
-            self._stop("HW010", start, f"There is no anchor '{name}'.", "Put a text that begins with * in quotes.")
+            self._stop("HW010", start, f"There is no anchor '{name}'.", "Put a value that begins with * in quotes.")
         built = self._anchors[name]
-        # A few lines of aliases of aliases can stand for billions of values. So sizes are added up without expanding.
+        # A few lines of nested aliases can expand to billions of values. So sizes are added without expanding.
         if self._size + built.size > self._limits.nodes:
             message = f"With this alias the file expands to more than {self._limits.nodes:,} values."
             self._stop("HW017", start, message, "Use fewer aliases.")
-        # Depth is limited because later stages walk the tree recursively.
+        # Depth is limited, because later stages are recursive.
         if len(self._open) + built.height > self._limits.depth:
             message = f"With this alias the file is nested more than {self._limits.depth} levels deep."
             self._stop("HW018", start, message, "Flatten it.")
@@ -332,14 +333,14 @@ class _Composer:
     def _count(self, nodes: int, index: int) -> None:
         self._size += nodes
         if self._size > self._limits.nodes:
-            message = f"The file holds more than {self._limits.nodes:,} values."
+            message = f"The file has more than {self._limits.nodes:,} values."
             self._stop("HW019", index, message, "Split the file; put data into seeds.")
 
-    def _refuse_tag(self, event: Any) -> None:
+    def _check_tag(self, event: Any) -> None:
         if event.tag is not None:
             shown = event.tag.replace("tag:yaml.org,2002:", "!!")
             at = self._source.position(_index(event.start_mark))
-            hint = "Remove it; put a text that begins with ! in quotes."
+            hint = "Remove it; put a value that begins with ! in quotes."
             self._report("HW016", at, f"The tag '{shown}' is not allowed.", hint)
 
     def _stop(self, code: str, index: int, message: str, hint: str) -> None:
@@ -347,17 +348,17 @@ class _Composer:
         raise _StopError
 
     def _report(self, code: str, at: Position, message: str, hint: str) -> None:
-        """Add a finding and go on reading, unless there are too many findings."""
+        """Add a finding. Raises _StopError after too many findings."""
         self.diagnostics.add(code, at, message, hint)
         self._problems += 1
-        if self._problems >= _MOST_PROBLEMS:
+        if self._problems >= _MAX_PROBLEMS:
             raise _StopError
 
 
 def _merged(node: Node) -> list[Entry]:
-    """The entries that a merge key would add: of a mapping, or of a list of mappings, of which the first win."""
+    """The entries of a merge key's mapping, or of its list of mappings, of which the first win."""
     mappings = node.items if isinstance(node, SequenceNode) else (node,)
-    return [entry for each in mappings if isinstance(each, MappingNode) for entry in each.entries]
+    return [entry for mapping in mappings if isinstance(mapping, MappingNode) for entry in mapping.entries]
 
 
 def _hint_for_key(word: str) -> str:
@@ -365,7 +366,7 @@ def _hint_for_key(word: str) -> str:
 
 
 def _index(mark: Any) -> int:
-    """The index of a character of the text; the parser's events always have it."""
+    """The index of a mark in the text."""
     return int(mark.index)
 
 
@@ -374,7 +375,7 @@ def _broken(text: str, at: Position) -> ScalarNode:
 
 
 def _end_of_template(text: str, start: int, in_flow: bool) -> int:
-    """The intended end of a value that begins with a template at `start`: its line, or in flow style its braces."""
+    """The intended end of a value that begins with a template at `start`: of its line, or in flow style, its braces."""
     line = text.find("\n", start)
     line = len(text) if line < 0 else line
     closed = text.find("}}", start, line)

@@ -1,1 +1,1 @@
-"""The tests of a project: read from `tests/`, checked against its topologies, and written again by `--update`."""
+"""Tests of a project: read from `tests/`, checked against its topologies, and updated by `--update`."""

@@ -1,4 +1,4 @@
-"""The cases of a project's tests."""
+"""The test cases of a project."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from ..reading.validate import validate
 from ..reading.yaml_loader import read_yaml
 from ..topology.graph import TopologyGraph
 
-# The cases of the files in `tests/` as written: nodes with their places, in the form that the schema asks for.
+# The cases of the files in `tests/`, as nodes with positions, valid by the schema.
 
 FOLDER = "tests"
-"""Where the files with cases are, in the project's folder."""
+"""The folder of the files with cases."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """One case. `given`, `expect`: their entries, in order. `vars`: those of the case alone."""
+    """One case. `given`, `expect`: their entries, in order. `vars`: variables of this case alone."""
 
     name: ScalarNode
     topology: ScalarNode
@@ -36,36 +36,36 @@ class Case:
 
     @property
     def position(self) -> Position:
-        """Where its name is."""
+        """The position of its name."""
         return self.name.position
 
 
 @dataclass(frozen=True)
 class LoadedCases:
-    """All cases in the order of files and lines. `sources`: the text of each file that was read."""
+    """All cases in the order of files and lines. `sources`: the texts of the files read."""
 
     cases: tuple[Case, ...]
     sources: AbstractMapping[str, str]
 
 
 def load_cases(root: Path, variables: AbstractMapping[str, Any], diagnostics: Diagnostics) -> LoadedCases:
-    """The cases of all YAML files below `tests/` of a project. `variables`: of the project, for Jinja in them.
+    """The cases of all YAML files below `tests/` of a project. `variables`: of the project, for Jinja.
 
-    What does not fit the schema is reported, and left out.
+    Invalid cases are reported, and not returned.
     """
     files = ProjectFiles(root, diagnostics)
-    known: dict[str, ScalarNode] = {}
-    found: list[Case] = []
+    firsts: dict[str, ScalarNode] = {}
+    cases: list[Case] = []
     for source in files.below(FOLDER):
         for case in _cases(source, variables, diagnostics):
-            first = known.setdefault(case.name.text, case.name)
+            first = firsts.setdefault(case.name.text, case.name)
             if first is not case.name:
                 at = first.position
-                message = f"The test '{case.name.text}' is in {at.file}, line {at.line}, too."
+                message = f"The test '{case.name.text}' is also in {at.file}, line {at.line}."
                 diagnostics.add("HW804", case.position, message, "Give it another name.")
             else:
-                found.append(case)
-    return LoadedCases(tuple(found), files.sources)
+                cases.append(case)
+    return LoadedCases(tuple(cases), files.sources)
 
 
 def _cases(source: SourceFile, variables: AbstractMapping[str, Any], diagnostics: Diagnostics) -> Iterator[Case]:
@@ -100,29 +100,29 @@ def _entries(node: Node | None) -> tuple[MappingNode, ...]:
     return tuple(entry for entry in node if isinstance(entry, MappingNode)) if isinstance(node, SequenceNode) else ()
 
 
-# A topology on its own, as a test runs it: what other topologies write is fed from outside, too.
+# A topology alone, as in a test: topics written by other topologies become external topics.
 
 
 def alone(graph: TopologyGraph) -> TopologyGraph:
-    """The graph with every topic that another topology writes as one that none does."""
-    found: TopologyGraph = _fed(graph, graph.application)
-    return found
+    """The graph with topics written by other topologies as external topics."""
+    result: TopologyGraph = _external(graph, graph.application)
+    return result
 
 
-def _fed(part: Any, own: str) -> Any:
-    """Any part of a graph, with its topics. What has none is the same object."""
+def _external(part: Any, own: str) -> Any:
+    """Any part of a graph with its topics. A part without a changed topic is the same object."""
     if isinstance(part, Topic):
         return part if part.writer in (None, own) else replace(part, writer=None)
     if isinstance(part, tuple):
-        made = tuple(_fed(each, own) for each in part)
-        return made if any(new is not old for new, old in zip(made, part, strict=True)) else part
+        items = tuple(_external(item, own) for item in part)
+        return items if any(new is not old for new, old in zip(items, part, strict=True)) else part
     if isinstance(part, Mapping):
-        return {name: _fed(each, own) for name, each in part.items()}
+        return {name: _external(item, own) for name, item in part.items()}
     if is_dataclass(part) and not isinstance(part, type):
         changed = {}
         for field in fields(part):
             value = getattr(part, field.name)
-            if (new := _fed(value, own)) is not value and field.init:
+            if (new := _external(value, own)) is not value and field.init:
                 changed[field.name] = new
         return replace(part, **changed) if changed else part
     return part

@@ -1,4 +1,4 @@
-"""A case held against its topology: names, columns and values, each mistake at its place."""
+"""Checks cases against their topology: names, columns and values."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from .cases import Case
 
 @dataclass(frozen=True)
 class CheckedCase:
-    """A case that can be run. `expected`: what is looked at in the end, with the entry of the file for each."""
+    """A case that can be run. `expected`: the expected results, with their entries in the file."""
 
     case: Case
     given: tuple[Input, ...]
@@ -48,10 +48,10 @@ class CheckedCase:
 
 
 @dataclass(frozen=True)
-class Surface:
-    """What a test sees of a topology: topics that it reads and writes, and its stores, by name.
+class TestedTopology:
+    """The parts of a topology that tests can name: the topics it reads and writes, and its stores, by name.
 
-    `collapsed`: topics with only the last change of each key and epoch.
+    `stores`: with their subtopology. `collapsed`: topics with only the last change per key and epoch.
     """
 
     name: str
@@ -62,8 +62,8 @@ class Surface:
     collapsed: frozenset[str]
 
     @classmethod
-    def of(cls, graph: TopologyGraph) -> Surface:
-        """The surface of a topology. `stores` have their subtopology."""
+    def from_graph(cls, graph: TopologyGraph) -> TestedTopology:
+        """Collect the parts of a topology, without repartition topics."""
         inner = set(graph.repartition_topics)
         parts = graph.subtopologies
         sinks = [
@@ -74,12 +74,12 @@ class Surface:
             for node in stage.nodes
             if isinstance(node, Sink)
         ]
-        read = [topic for part in parts for topic in (*part.sources, *(each.topic for each in part.global_tables))]
+        read = [topic for part in parts for topic in (*part.sources, *(table.topic for table in part.global_tables))]
         return cls(
             graph.name,
             {
                 topic.name: topic
-                for topic in (*read, *(each.topic for each in graph.global_tables))
+                for topic in (*read, *(table.topic for table in graph.global_tables))
                 if topic.name not in inner
             },
             {topic.name: topic for part in parts for topic in part.sinks if topic.name not in inner},
@@ -101,25 +101,25 @@ def columns_of_store(store: Store) -> Columns:
 
 
 def check_case(case: Case, graph: TopologyGraph, root: Path, diagnostics: Diagnostics) -> CheckedCase | None:
-    """The case as it is run; None if something in it is wrong, which is reported."""
-    checking = _Checking(Surface.of(graph), root, diagnostics)
+    """The case, ready to run; None after a reported error."""
+    checking = _Checking(TestedTopology.from_graph(graph), root, diagnostics)
     given = [checking.given(entry) for entry in case.given]
     expected = [checking.expected(entry) for entry in case.expect]
     if checking.faulty or None in given or None in expected:
         return None
     return CheckedCase(
         case,
-        tuple(each for each in given if each is not None),
-        tuple((entry, each) for entry, each in zip(case.expect, expected, strict=True) if each is not None),
+        tuple(item for item in given if item is not None),
+        tuple((entry, result) for entry, result in zip(case.expect, expected, strict=True) if result is not None),
     )
 
 
 class _Checking:
-    """One case. `faulty`: whether anything was reported."""
+    """One case. `faulty`: an error was reported."""
 
-    def __init__(self, surface: Surface, root: Path, diagnostics: Diagnostics) -> None:
+    def __init__(self, topology: TestedTopology, root: Path, diagnostics: Diagnostics) -> None:
         self.faulty = False
-        self._surface = surface
+        self._topology = topology
         self._root = root
         self._diagnostics = diagnostics
 
@@ -132,8 +132,8 @@ class _Checking:
         name = entry.get("topic")
         if not isinstance(name, ScalarNode) or name.broken:
             return None
-        topic = self._surface.read.get(name.text)
-        if topic is None or name.text in self._surface.written:
+        topic = self._topology.read.get(name.text)
+        if topic is None or name.text in self._topology.written:
             self._not_read(name)
             return None
         file = entry.get("file")
@@ -142,25 +142,25 @@ class _Checking:
         columns = columns_of_topic(topic)
         written = list(_rows(entry))
         records = [self._record(columns, row, given=True) for row in written]
-        found = [(row, record) for row, record in zip(written, records, strict=True) if record is not None]
-        self._check_values(topic, found)
-        return Records(topic, tuple(record for _, record in found)) if len(found) == len(written) else None
+        valid = [(row, record) for row, record in zip(written, records, strict=True) if record is not None]
+        self._check_values(topic, valid)
+        return Records(topic, tuple(record for _, record in valid)) if len(valid) == len(written) else None
 
     def expected(self, entry: MappingNode) -> Expected | None:
         """An entry of `expect`."""
         topic, store, dropped = entry.get("topic"), entry.get("store"), entry.get("dropped")
         if isinstance(topic, ScalarNode) and not topic.broken:
-            written = self._surface.written.get(topic.text)
+            written = self._topology.written.get(topic.text)
             if written is None:
                 self._not_written(topic)
                 return None
-            last = topic.text in self._surface.collapsed
+            last = topic.text in self._topology.collapsed
             return self._expected_rows("topic", topic.text, columns_of_topic(written), entry, last)
         if isinstance(store, ScalarNode) and not store.broken:
             columns = self._columns_of(store.text)
             if columns is None:
-                known = [*self._surface.stores, *self._surface.global_tables]
-                self._unknown(store, f"{self._surface.name} has no store '{store.text}'", known)
+                stores = [*self._topology.stores, *self._topology.global_tables]
+                self._unknown(store, f"{self._topology.name} has no store '{store.text}'", stores)
                 return None
             return self._expected_rows("store", store.text, columns, entry, False)
         return self._drops(dropped) if isinstance(dropped, MappingNode) else None
@@ -170,34 +170,34 @@ class _Checking:
     ) -> ExpectedRows | None:
         written = list(_rows(entry))
         rows = [self._cells(columns, row) for row in written]
-        found = [row for row in rows if row is not None]
-        if len(found) < len(written):
+        valid = [row for row in rows if row is not None]
+        if len(valid) < len(written):
             return None
         in_any_order = kind == "store" or _is_true(entry.get("any_order"))
         contains = _is_true(entry.get("contains"))
-        return ExpectedRows(kind, name, columns, tuple(found), in_any_order, contains, last)
+        return ExpectedRows(kind, name, columns, tuple(valid), in_any_order, contains, last)
 
     def _columns_of(self, store: str) -> Columns | None:
-        if store in self._surface.global_tables:
-            return columns_of_store(self._surface.global_tables[store].store)
-        return columns_of_store(self._surface.stores[store][1]) if store in self._surface.stores else None
+        if store in self._topology.global_tables:
+            return columns_of_store(self._topology.global_tables[store].store)
+        return columns_of_store(self._topology.stores[store][1]) if store in self._topology.stores else None
 
     def _drops(self, counts: MappingNode) -> ExpectedDrops | None:
         for reason in counts:
             if reason not in DROP_REASONS:
-                hint = did_you_mean(reason, DROP_REASONS) or f"There are: {', '.join(DROP_REASONS)}."
-                message = f"No record is dropped for '{reason}'."
+                hint = did_you_mean(reason, DROP_REASONS) or f"The reasons are: {', '.join(DROP_REASONS)}."
+                message = f"'{reason}' is not a reason for dropped records."
                 self._report("HW801", counts.key_position(reason), message, hint)
         return None if self.faulty else ExpectedDrops(counts.to_python())
 
     def _file(self, topic: Topic, file: ScalarNode) -> SeedRows | None:
         path = self._root / file.text
         if is_outside(self._root, path):
-            self._report("HW805", file.position, f"The file '{file.text}' leads out of the project.", None)
+            self._report("HW805", file.position, f"The file '{file.text}' is outside of the project.", None)
         elif not path.is_file():
-            beside = [each.name for each in path.parent.iterdir()] if path.parent.is_dir() else []
-            hint = did_you_mean(path.name, beside) or "Name it from the project's folder on, as the path of a seed."
-            self._report("HW805", file.position, f"The file '{file.text}' is not there.", hint)
+            beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+            hint = did_you_mean(path.name, beside) or "Write its path relative to the project's folder, as for a seed."
+            self._report("HW805", file.position, f"The file '{file.text}' does not exist.", hint)
         else:
             return SeedRows(topic, SeedSpec(path=file.text, order="file"))
         return None
@@ -217,13 +217,13 @@ class _Checking:
             return None
 
     def _check_values(self, topic: Topic, rows: Sequence[tuple[MappingNode, dict[str, Any]]]) -> None:
-        """Report the values that the topic cannot hold, of each row the first. All are tried at once, as most fit."""
+        """Report the first invalid value of each row. All rows are tried at once first, because most are valid."""
         try:
             incoming_of(topic, [record for _, record in rows], 0)
         except BadValueError as error:
             if len(rows) > 1:
-                for each in rows:
-                    self._check_values(topic, [each])
+                for row in rows:
+                    self._check_values(topic, [row])
                 return
             path = tuple(error.column.split(".", 1)) if error.column else ()
             self._unfit(rows[0][0], UnfitRowError(path, error.cause, self._way_out(topic, rows[0][1], path)))
@@ -236,23 +236,23 @@ class _Checking:
         return way_out((record.get(path[0]) or {}).get(path[1]), columns.type_of(*path))
 
     def _unfit(self, row: MappingNode, error: UnfitRowError) -> None:
-        at = _place(row, error.path, of_key=error.unknown)
+        at = _position(row, error.path, of_key=error.unknown)
         message = f"{error.cause[:1].upper()}{error.cause[1:]}."
         if error.path and not error.unknown:
-            message = f"The value of '{error.path[-1]}' does not fit: {error.cause}."
+            message = f"The value of '{error.path[-1]}' is invalid: {error.cause}."
         self._report("HW802" if error.unknown else "HW803", at, message, error.hint)
 
     def _not_read(self, name: ScalarNode) -> None:
-        own = f"{self._surface.name} writes '{name.text}' itself"
-        what = own if name.text in self._surface.written else f"{self._surface.name} does not read '{name.text}'"
-        self._unknown(name, what, self._surface.read.keys() - self._surface.written.keys(), "It reads")
+        own = f"{self._topology.name} writes '{name.text}' itself"
+        what = own if name.text in self._topology.written else f"{self._topology.name} does not read '{name.text}'"
+        self._unknown(name, what, self._topology.read.keys() - self._topology.written.keys(), "It reads")
 
     def _not_written(self, name: ScalarNode) -> None:
-        what = f"{self._surface.name} does not write '{name.text}'"
-        self._unknown(name, what, self._surface.written, "It writes")
+        what = f"{self._topology.name} does not write '{name.text}'"
+        self._unknown(name, what, self._topology.written, "It writes")
 
-    def _unknown(self, name: ScalarNode, message: str, known: Iterable[str], listed: str = "It has") -> None:
-        names = sorted(known)
+    def _unknown(self, name: ScalarNode, message: str, valid: Iterable[str], listed: str = "It has") -> None:
+        names = sorted(valid)
         hint = did_you_mean(name.text, names) or (f"{listed} {', '.join(names)}." if names else None)
         self._report("HW801", name.position, f"{message}.", hint)
 
@@ -267,14 +267,14 @@ def _rows(entry: MappingNode) -> Iterable[MappingNode]:
 
 
 def _exact(node: Node) -> Any:
-    """A node as values for `from_json`: numbers with a fraction or an exponent keep all of their digits."""
+    """A node as values for `from_json`. Numbers with a fraction or an exponent keep all digits."""
     match node:
         case MappingNode():
-            return {name: _exact(each) for name, each in node.items()}
+            return {name: _exact(value) for name, value in node.items()}
         case Items():
-            return [_exact(each) for each in node]
+            return [_exact(item) for item in node]
         case ScalarNode(value=float(), text=text):
-            # YAML writes `.inf` and `.nan`. What no decimal can be stays a float, which is refused if it is infinite.
+            # YAML writes `.inf` and `.nan`. They stay floats, and an infinite one is rejected later.
             with suppress(ValueError):
                 return exact_number(text.lower().replace(".inf", "inf").replace(".nan", "nan"))
     return node.to_python()
@@ -284,8 +284,8 @@ def _is_true(node: Node | None) -> bool:
     return isinstance(node, ScalarNode) and node.value is True
 
 
-def _place(row: MappingNode, path: tuple[str, ...], *, of_key: bool) -> Position:
-    """The place of a cell: of its name or its value. Columns may be named with their role or without."""
+def _position(row: MappingNode, path: tuple[str, ...], *, of_key: bool) -> Position:
+    """The position of a cell's name or value. Columns may have their role in front: `key.x`."""
     candidates = [path, (".".join(path),), path[-1:]]
     for candidate in candidates:
         node: Node = row

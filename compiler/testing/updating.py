@@ -1,4 +1,4 @@
-"""Expected rows, written back into YAML."""
+"""Writes actual rows into the expectations of tests, in the text of their YAML."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import yaml
 from ...runtime.testing.comparing import Compared
 from ...runtime.testing.rows import Columns, moment_text
 
-# Changes values in the text of a YAML file, and nothing else of it: comments, quotes and blank lines stay.
+# Edits of values in the text of a YAML file. Comments, quotes and blank lines stay.
 #
-# A library that loads and dumps YAML (ruamel.yaml) would write the whole file again, with its own folds and quotes.
-# Here the parser only says where a value stands; the text around it is left alone.
+# A library that loads and dumps YAML (ruamel.yaml) would format the whole file, with its own folds and quotes. Here the
+# parser only gives the positions of values, and the text around them stays.
 
 _PLAIN = re.compile(r"[A-Za-z_](?:[A-Za-z0-9_./ -]*[A-Za-z0-9_./])?")
 _NOT_PLAIN = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null", "none", "nan", "inf"})
-"""Texts that some reader of YAML would take for something else."""
+"""Strings that some YAML readers take for another value."""
 
 
 @dataclass(frozen=True)
 class Edit:
-    """Put `text` in the place of the characters `[start, end)`."""
+    """Replace the characters `[start, end)` by `text`."""
 
     start: int
     end: int
@@ -34,26 +34,26 @@ class Edit:
 
 @dataclass(frozen=True)
 class NewItem:
-    """An item that a list has not had yet. `instead`: the number of the one in whose place it stands."""
+    """A new item of a list. `instead`: the index of the item that it replaces."""
 
     text: str
     instead: int | None = None
 
 
 def edited(text: str, edits: Sequence[Edit]) -> str:
-    """The text with edits, which do not overlap."""
-    for edit in sorted(edits, key=lambda each: each.start, reverse=True):
+    """The text with edits, which must not overlap."""
+    for edit in sorted(edits, key=lambda edit: edit.start, reverse=True):
         text = text[: edit.start] + edit.text + text[edit.end :]
     return text
 
 
 def composed(text: str) -> Any:
-    """The nodes of a file's one document, with their marks."""
+    """The nodes of a file's document, with their marks."""
     return yaml.compose(text, Loader=yaml.SafeLoader)
 
 
 def value_at(node: Any, name: str) -> Any:
-    """The value of a key of a mapping; None if there is no such key."""
+    """The value of a key of a mapping; None if the key is missing."""
     pairs = node.value if isinstance(node, yaml.MappingNode) else ()
     return next((value for key, value in pairs if key.value == name), None)
 
@@ -64,12 +64,12 @@ def key_at(node: Any, name: str) -> Any:
 
 
 def replaced(node: Any, value: Any) -> Edit:
-    """Another value in the place of a node."""
+    """The edit that replaces a node by a value."""
     return Edit(node.start_mark.index, end_of(node), flow_text(value))
 
 
 def end_of(node: Any) -> int:
-    """Where the text of a node ends. The parser counts the comments behind a block to it."""
+    """The end of a node's text. The parser's own end of a block includes the comments behind it."""
     if isinstance(node, yaml.ScalarNode) or node.flow_style or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
@@ -77,41 +77,41 @@ def end_of(node: Any) -> int:
 
 
 def list_edits(text: str, holder: Any, name: str, items: Sequence[int | NewItem]) -> list[Edit]:
-    """The list at a key of a mapping, with these items: numbers of present ones in their order, and new ones."""
-    key, found = key_at(holder, name), value_at(holder, name)
+    """The edits for a list at a key of a mapping. `items`: indexes of present items in their order, and new items."""
+    key, sequence = key_at(holder, name), value_at(holder, name)
     colon = text.index(":", key.end_mark.index) + 1
-    end = end_of(found)
+    end = end_of(sequence)
     if not items:
-        return [Edit(colon, end, " []")] if found.value else []
-    if found.flow_style or not found.value:
-        texts = [each.text if isinstance(each, NewItem) else _yaml_text(text, found.value[each]) for each in items]
+        return [Edit(colon, end, " []")] if sequence.value else []
+    if sequence.flow_style or not sequence.value:
+        texts = [item.text if isinstance(item, NewItem) else _yaml_text(text, sequence.value[item]) for item in items]
         if holder.flow_style:
             return [Edit(colon, end, f" [{', '.join(texts)}]")]
         blank = "\n" + " " * (key.start_mark.column + 2)
-        return [Edit(colon, end, "".join(f"{blank}- {each}" for each in texts))]
-    return _block_edits(text, found.value, items)
+        return [Edit(colon, end, "".join(f"{blank}- {item}" for item in texts))]
+    return _block_edits(text, sequence.value, items)
 
 
 def _block_edits(text: str, present: Sequence[Any], items: Sequence[int | NewItem]) -> list[Edit]:
-    kept = {each.instead if isinstance(each, NewItem) else each for each in items}
-    gone = set(range(len(present))) - kept
-    edits = [Edit(_line_start(text, _dash(text, present[n])), _line_end(text, end_of(present[n])), "") for n in gone]
+    kept = {item.instead if isinstance(item, NewItem) else item for item in items}
+    removed = set(range(len(present))) - kept
+    edits = [Edit(_line_start(text, _dash(text, present[n])), _line_end(text, end_of(present[n])), "") for n in removed]
     at = _line_start(text, _dash(text, present[0]))
     blank = " " * (_dash(text, present[0]) - at)
-    for each in items:
-        number = each.instead if isinstance(each, NewItem) else each
-        if isinstance(each, NewItem):
+    for item in items:
+        number = item.instead if isinstance(item, NewItem) else item
+        if isinstance(item, NewItem):
             if number is None:
-                edits.append(Edit(at, at, f"{'' if text[at - 1 : at] == chr(10) else chr(10)}{blank}- {each.text}\n"))
+                edits.append(Edit(at, at, f"{'' if text[at - 1 : at] == chr(10) else chr(10)}{blank}- {item.text}\n"))
             else:
-                edits.append(Edit(present[number].start_mark.index, end_of(present[number]), each.text))
+                edits.append(Edit(present[number].start_mark.index, end_of(present[number]), item.text))
         if number is not None:
             at = _line_end(text, end_of(present[number]))
     return _joined(edits)
 
 
 def _joined(edits: Sequence[Edit]) -> list[Edit]:
-    """Edits of which those at the same place are one, in their order."""
+    """The edits, with those at the same position joined in their order."""
     inserted: dict[int, str] = {}
     for edit in edits:
         if edit.start == edit.end:
@@ -135,21 +135,21 @@ def _line_start(text: str, at: int) -> int:
 
 
 def _line_end(text: str, at: int) -> int:
-    """Behind the end of the line of the character before `at`."""
-    found = text.find("\n", max(at - 1, 0))
-    return len(text) if found < 0 else found + 1
+    """The end of the line of the character before `at`, with its line break."""
+    end = text.find("\n", max(at - 1, 0))
+    return len(text) if end < 0 else end + 1
 
 
 def _key_text(name: str) -> str:
-    """A key. `n` and `y`, which are fine names of columns, are plain ones."""
+    """A key. `n` and `y`, which are common names of columns, get no quotes."""
     return name if len(name) == 1 and name.isalpha() else flow_text(name)
 
 
 def flow_text(value: Any) -> str:
-    """A value as one line of YAML that every reader understands alike."""
+    """A value as one line of YAML that all readers read in the same way."""
     match value:
         case dict():
-            return "{" + ", ".join(f"{_key_text(name)}: {flow_text(each)}" for name, each in value.items()) + "}"
+            return "{" + ", ".join(f"{_key_text(name)}: {flow_text(item)}" for name, item in value.items()) + "}"
         case list() | tuple():
             return "[" + ", ".join(map(flow_text, value)) + "]"
         case str() if _PLAIN.fullmatch(value) and value.lower() not in _NOT_PLAIN:
@@ -157,12 +157,12 @@ def flow_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-# Writes what was found into the file of a test: only cells that differ, rows that are new, and rows that are not.
+# Updates of a test's file: only cells that differ, and rows that are new or missing.
 
 
 @dataclass(frozen=True)
 class Found:
-    """What was found for an entry of `expect`, which begins at `line` of the file. `kind`: topic, store or dropped."""
+    """The actual results for an entry of `expect` at `line` of the file. `kind`: topic, store or dropped."""
 
     kind: str
     line: int
@@ -171,17 +171,17 @@ class Found:
 
 
 def updated(text: str, found: Sequence[Found]) -> str:
-    """The text of a file with what was found in the place of what it expects."""
+    """The text of a file with actual results instead of the expected ones."""
     edits: list[Edit] = []
     entries = _entries(composed(text))
-    for each in found:
-        entry = entries[each.line, each.kind]
-        edits += _dropped(entry, each) if each.kind == "dropped" else _rows(text, entry, each)
+    for result in found:
+        entry = entries[result.line, result.kind]
+        edits += _dropped(entry, result) if result.kind == "dropped" else _rows(text, entry, result)
     return edited(text, edits)
 
 
 def _entries(document: Any) -> dict[tuple[int, str], Any]:
-    """The entries of all `expect`, by the line of the key that says what they are about."""
+    """The entries of all `expect`, by the line and the name of their key: topic, store or dropped."""
     return {
         (key_at(entry, kind).start_mark.line + 1, kind): entry
         for case in value_at(document, "tests").value
@@ -206,25 +206,25 @@ def _rows(text: str, entry: Any, found: Found) -> list[Edit]:
         if row.number is None or row.kind == "missing":
             continue
         cells = _cells(present[row.number], row, found.columns)
-        if cells is None:  # one of the two was deleted: they have other cells
+        if cells is None:  # one of the two is a deletion, with other cells
             items.append((NewItem(_text(row, found), row.number), row))
         else:
             edits += cells
             items.append((row.number, row))
     for row in found.rows:
         if row.kind == "unexpected":
-            items.insert(_place(items, row), (NewItem(_text(row, found)), row))
-    wanted = [item for item, _ in items]
-    if wanted != list(range(len(present))):
-        if edits and value_at(entry, "rows").flow_style:  # written anew as a whole
-            wanted = [each if isinstance(each, NewItem) else NewItem(_text(row, found)) for each, row in items]
+            items.insert(_index(items, row), (NewItem(_text(row, found)), row))
+    rows = [item for item, _ in items]
+    if rows != list(range(len(present))):
+        if edits and value_at(entry, "rows").flow_style:  # the whole list is replaced
+            rows = [item if isinstance(item, NewItem) else NewItem(_text(row, found)) for item, row in items]
             edits = []
-        edits += list_edits(text, entry, "rows", wanted)
+        edits += list_edits(text, entry, "rows", rows)
     return edits
 
 
 def _cells(item: Any, row: Compared, columns: Columns) -> list[Edit] | None:
-    """The cells of a row that differ, with what was found; None if that has no such cells."""
+    """The edits of cells that differ; None if the actual row does not have these cells."""
     edits = []
     roles = {columns.field_name(role) for role in ("key", "value")}
     for name in row.differing:
@@ -236,27 +236,27 @@ def _cells(item: Any, row: Compared, columns: Columns) -> list[Edit] | None:
 
 
 def _node(item: Any, name: str, columns: Columns) -> Any:
-    """The node of a cell in a row of the file, in either form; None if it is not there."""
+    """The node of a cell in a row of the file, in either form; None if it is missing."""
     is_record = columns.is_record({key.value: _shape(value) for key, value in item.value})
     if name not in columns.names():
         return value_at(item, name.removeprefix("record."))
     role, column = columns.names()[name]
     if is_record:
         return value_at(value_at(item, role), column)
-    found = (value_at(item, each) for each in (name, f"{role}.{column}"))
-    return next((each for each in found if each is not None), None)
+    nodes = (value_at(item, key) for key in (name, f"{role}.{column}"))
+    return next((node for node in nodes if node is not None), None)
 
 
 def _shape(node: Any) -> Any:
-    """As much of a node's value as tells rows and records apart."""
+    """The part of a node's value that distinguishes rows from records."""
     if isinstance(node, yaml.MappingNode):
         return {key.value: None for key, _ in node.value}
     return None if node.tag == "tag:yaml.org,2002:null" else node.tag
 
 
-def _place(items: Sequence[tuple[int | NewItem, Compared]], row: Compared) -> int:
-    """Where a new row goes: behind the row of its key that was found before it, else before the one found after it."""
-    of_key = [(at, each.place) for at, (_, each) in enumerate(items) if each.group == row.group]
+def _index(items: Sequence[tuple[int | NewItem, Compared]], row: Compared) -> int:
+    """The index of a new row: behind the previous actual row of its key, else before the next one."""
+    of_key = [(at, other.place) for at, (_, other) in enumerate(items) if other.group == row.group]
     before = [at for at, place in of_key if place is not None and place < (row.place or 0)]
     if before:
         return before[-1] + 1
@@ -264,10 +264,11 @@ def _place(items: Sequence[tuple[int | NewItem, Compared]], row: Compared) -> in
 
 
 def _text(row: Compared, found: Found) -> str:
-    """A row that was found, with the columns that the test names; all of them, if it names none."""
+    """An actual row, with the columns named in the test, or all columns if it names none."""
     cells, columns = row.found or {}, found.columns
     no_key, deleted = columns.field_name("key"), columns.field_name("value")
-    named = dict.fromkeys(name for each in found.rows for name in each.expected or () if name not in (no_key, deleted))
+    expected = (name for other in found.rows for name in other.expected or ())
+    named = dict.fromkeys(name for name in expected if name not in (no_key, deleted))
     key = [columns.name_of("key", name) for name in columns.key]
     names = list(named or [*key, *(columns.name_of("value", name) for name in columns.value)])
     if columns.is_deleted(cells):
@@ -279,7 +280,7 @@ def _text(row: Compared, found: Found) -> str:
 
 
 def _as_record(cells: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
-    """Cells in record form: a field of the record has the name of a column, which a row by name would give."""
+    """Cells in record form, for a record field with the name of a column."""
     record: dict[str, Any] = {}
     for name, value in cells.items():
         role, column = columns.names().get(name, ("", ""))

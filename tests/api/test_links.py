@@ -50,7 +50,7 @@ def test_python_that_a_link_brings_from_elsewhere_is_refused_and_not_run(shop, t
         (found,) = project.compile(check=False).errors
 
     assert found.code == "HW002"
-    assert found.message == "The file 'functions/rows.py' leads out of the project."
+    assert found.message == "The file 'functions/rows.py' is outside of the project."
     assert not (outside / "run").exists()
 
 

@@ -357,7 +357,7 @@ def test_selection_without_a_topology_is_wrong_use_where_topologies_are_worked_o
     result = headwater(command, "--select", "orders daily_sales")
 
     assert result.exit_code == 2
-    assert "no topology in what 'orders daily_sales' selects" in result.stderr
+    assert "'orders daily_sales' selects no topology" in result.stderr
 
 
 def test_seed_of_named_topics_takes_no_selection(headwater: Headwater) -> None:

@@ -28,11 +28,11 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Shop:
         ("rewind sales --topic ordrs --to earliest", "did you mean 'orders'?"),
         ("reset slaes", "Did you mean 'sales'?"),
         ("reset sales --store totls", "did you mean 'totals'?"),
-        ("reset wanted", "It is a flow of topology 'sales': select that."),
+        ("reset wanted", "It is a flow of topology 'sales': select the topology."),
         ("retry sales_ordrs_dead_letter", "Did you mean 'sales_orders_dead_letter'?"),
         ("retry orders", "did you mean 'sales_orders_dead_letter'?"),
         ("pause --select slaes", "Did you mean 'sales'?"),
-        ("pause --select sales.totals", "It is a store of topology 'sales': select that."),
+        ("pause --select sales.totals", "It is a store of topology 'sales': select the topology."),
         ("resume --select slaes", "Did you mean 'sales'?"),
     ],
 )

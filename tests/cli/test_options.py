@@ -151,7 +151,7 @@ def test_option_that_nothing_reads_is_warned_of_once_by_every_command(
     given, told_of, hint = {
         "--vars": (["--vars", "{smalest_order: 2}"], "--vars: warning HW035: ", "Did you mean 'smallest_order'?"),
         "environment": ([], "HEADWATER_TARGET: warning HW038: ", "Use the option --target."),
-        "-p": (["-p", "no:mine"], "-p: warning HW040: ", "Leave the option out."),
+        "-p": (["-p", "no:mine"], "-p: warning HW040: ", "Remove the option."),
     }[asked]
     if asked == "environment":
         monkeypatch.setenv("HEADWATER_TARGET", "production")

@@ -43,7 +43,8 @@ def compiled(shop: Path, headwater: Headwater) -> Compile:
 
 
 def test_option_that_is_needed_and_not_there_is_told_at_the_name(compiled: Compile) -> None:
-    assert "NAME:11: error HW602: The assignor 'pack' refuses its options: 'size' is a required" in compiled(ONE_NEEDED)
+    message = "NAME:11: error HW602: The assignor 'pack' does not accept its options: 'size' is a required"
+    assert message in compiled(ONE_NEEDED)
 
 
 def test_misspelt_option_is_told_at_its_place_with_the_right_one(compiled: Compile) -> None:
@@ -58,14 +59,14 @@ def test_every_unknown_option_is_told(compiled: Compile) -> None:
 
     assert "has no option 'colour'" in told
     assert "has no option 'weight'" in told
-    assert "It has size." in told
+    assert "Its options are size." in told
 
 
 def test_options_of_a_plugin_without_a_schema_are_refused(compiled: Compile) -> None:
     told = compiled("", "      size: 3")
 
     assert "OPTION:7: error HW602: The assignor 'pack' has no option 'size'." in told
-    assert "It has none." in told
+    assert "It has no options." in told
 
 
 @pytest.mark.parametrize(
@@ -79,14 +80,14 @@ def test_options_of_a_plugin_without_a_schema_are_refused(compiled: Compile) -> 
 def test_schema_that_is_none_is_told(compiled: Compile, schema: str, problem: str) -> None:
     told = compiled(schema, "      size: 3")
 
-    assert f"NAME:11: error HW602: The options schema of assignor 'pack' is no JSON Schema: {problem}." in told
+    assert f"NAME:11: error HW602: The options schema of assignor 'pack' is not a JSON Schema: {problem}." in told
 
 
 def test_plugin_that_the_project_does_not_list_is_told_with_the_place_for_it(compiled: Compile) -> None:
     told = compiled("", listed="")
 
     assert "NAME:11: error HW601: There is no assignor 'pack'." in told
-    assert "List the module of your own in headwater.yml, under 'plugins'." in told
+    assert "List your own module in headwater.yml, under 'plugins'." in told
 
 
 def test_module_that_is_not_there_is_told_at_its_line_with_the_right_one(compiled: Compile, shop: Path) -> None:

@@ -264,7 +264,7 @@ def test_query_without_rows_says_what_the_store_has(headwater: Headwater) -> Non
 
 def test_query_of_an_unknown_store_or_key_column_is_wrong_use(headwater: Headwater) -> None:
     assert headwater("query", "sales_by_dya").exit_code == 2
-    assert "hint: `headwater ls --type store` lists those that there are" in headwater("query", "x").stderr
+    assert "hint: `headwater ls --type store` lists the stores" in headwater("query", "x").stderr
     assert headwater("query", "sales_by_day", "-k", "item=tea").exit_code == 2
     assert headwater("query", "sales_by_day", "-k", "tea").exit_code == 2
     assert headwater("query", "sales_by_day", "--from", "noon").exit_code == 2
@@ -342,7 +342,7 @@ def test_error_in_the_profile_keeps_from_reading(headwater: Headwater) -> None:
     result = headwater("read", "orders", "--target", "nope")
 
     assert result.exit_code == 1
-    assert "--target: error HW009: There is no target 'nope'.\n  hint: There are: local.\n" in result.stderr
+    assert "--target: error HW009: There is no target 'nope'.\n  hint: Defined are: local.\n" in result.stderr
 
 
 def test_file_without_append_is_wrong_use_and_seeds_nothing(headwater: Headwater, tmp_path: Path) -> None:

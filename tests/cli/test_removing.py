@@ -123,7 +123,7 @@ def test_reset_without_a_reader_of_the_output_is_refused_with_the_command_that_r
 
 
 def test_reset_refuses_what_is_no_topology_and_what_has_committed_since(headwater: Headwater, ran: Project) -> None:
-    assert "there is no topology in what 'orders' selects" in headwater("reset", "orders").stderr
+    assert "'orders' selects no topology" in headwater("reset", "orders").stderr
     planned = ran.plan_reset(["best"])
     LogState.load(ran.log().commits("shop-best")).commit(EpochRecord(1, 1, 0, (), "i"))
     with pytest.raises(Exception, match="shop-best has committed something since this was planned"):

@@ -41,7 +41,7 @@ def test_text_that_is_no_type_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["varchar(10)", "char(3)", "array<varchar(10)>"])
 def test_text_of_limited_length_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="limits a text's length, which no step checks"):
+    with pytest.raises(ValueError, match="limits a string's length, which no step checks"):
         canonical(text)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from headwater.api.files import CheckedFiles, Options
 from headwater.api.topology_test_driver import DrivenProject
-from headwater.compiler.testing.checked import Surface
+from headwater.compiler.testing.checked import TestedTopology
 from headwater.runtime.ingest.incoming import from_python
 from headwater.runtime.ir.topology import MAX_BYTES
 from headwater.runtime.records.record_json import Record
@@ -35,7 +35,7 @@ class Compiled:
         spark: Any = NoSpark()
         self._name = topology
         self._project = DrivenProject(CheckedFiles(root, Options(None, None, {}, (), ()), lambda: spark), spark)
-        self._surface = Surface.of(self._project.graphs[topology])
+        self._surface = TestedTopology.from_graph(self._project.graphs[topology])
         assert not self._project.on_spark(topology, "task")
 
     @contextmanager
@@ -54,7 +54,7 @@ class Driven:
     """A topology with a log of its own. Records are in the form that `Project.append` takes."""
 
     topology: DrivenTopology
-    surface: Surface
+    surface: TestedTopology
 
     def together(self, records: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
         """Have records processed that are all there at once, by topic."""

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from headwater.api.files import CheckedFiles, Options
 from headwater.api.topology_test_driver import DrivenProject
-from headwater.compiler.testing.checked import Surface
+from headwater.compiler.testing.checked import TestedTopology
 from headwater.runtime.ingest.incoming import Incoming, from_table
 
 TOPOLOGY = """
@@ -64,7 +64,7 @@ def measured(root: Path, keys: str, count: int, size: int, max_bytes: int) -> Ma
         (root / name).write_text(content)
     spark: Any = NoSpark()
     project = DrivenProject(CheckedFiles(root, Options(None, None, {}, (), ()), lambda: spark), spark)
-    surface = Surface.of(project.graphs["case"])
+    surface = TestedTopology.from_graph(project.graphs["case"])
     topology = project.driven("case", "task")
     topology.settings = replace(topology.settings, max_bytes=max_bytes)
     topic = surface.read["texts"]

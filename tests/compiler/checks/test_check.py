@@ -232,7 +232,7 @@ def test_undeclared_topic_of_another_topology_can_be_read(compiled: Compile) -> 
 def test_circle_of_three_flows_names_the_way(compiled: Compile) -> None:
     project = compiled(TOPICS, "flows:\n  a: {from: c}\n  b: {from: a}\n  c: {from: b, to: out}\n")
     (diagnostic,) = project.diagnostics
-    assert diagnostic.message == "Flows read one another in a circle: a reads c reads b reads a."
+    assert diagnostic.message == "Flows read one another in a cycle: a reads c reads b reads a."
 
 
 def test_topic_written_in_two_topologies_is_found(compiled: Compile) -> None:
@@ -299,7 +299,7 @@ OF_TABLES = "tables:\n  people: {topic: users}\nflows:\n  latest: {from: clicks,
         ("latest", "hourly", CLOSED, "HW303 'hourly' is a stream; a join looks up rows of a table."),
         ("latest", "as_they_come", "  as_they_come: {from: clicks}\n", "HW303 'as_they_come' is a stream"),
         ("latest", "users", "", "HW303 There is no table 'users'."),
-        ("latest", "visits", "", "HW307 Flows read one another in a circle"),
+        ("latest", "visits", "", "HW307 Flows read one another in a cycle"),
     ],
 )
 def test_join_of_what_cannot_be_joined_is_refused_at_its_place(
@@ -371,7 +371,7 @@ def test_stores_of_two_sides_of_a_flow_need_names_of_their_own(compiled: Compile
     ("steps", "stores", "hint"),
     [
         ("{aggregate: {store: totals, values: {n: count(*)}}}", "[totals]", "Only processors share stores."),
-        ("{filter: age > 1}", "[totals, totals]", "A store belongs to one step: declare another."),
+        ("{filter: age > 1}", "[totals, totals]", "A store belongs to one step: declare another one."),
     ],
 )
 def test_store_is_shared_by_processors_alone(compiled: Compile, steps: str, stores: str, hint: str) -> None:
@@ -497,7 +497,7 @@ def test_window_of_a_topic_must_be_declared(compiled: Compile) -> None:
     steps = "[{window: {tumbling: 1h}}, {aggregate: {values: {n: count(*)}}}]"
     project = compiled(topics, f"flows:\n  visits: {{from: clicks, steps: {steps}, to: out}}\n")
     (diagnostic,) = project.diagnostics
-    assert diagnostic.message == "The key of the flow has a window, that of the topic 'out' has none."
+    assert diagnostic.message == "The key of the flow has a window, the key of the topic 'out' has none."
 
 
 def test_merge_of_streams_whose_keys_have_another_order_is_refused(compiled: Compile) -> None:
@@ -517,7 +517,7 @@ def test_merge_of_streams_whose_keys_have_another_order_is_refused(compiled: Com
     )
     (diagnostic,) = project.diagnostics
     assert diagnostic.code == "HW512"
-    assert "another order" in diagnostic.message
+    assert "a different order" in diagnostic.message
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_store_of_a_new_step_is_listed(
 ) -> None:
     suppress_is(kept(says=True))
     project = compiled(TOPICS, TOPOLOGY)
-    stores = [each.name for each in resources_of(project.loaded, project.model).of("store")]
+    stores = [each.name for each in resources_of(project.loaded, project.model).of_kinds("store")]
     assert stores == ["latest", "quiet"]
 
 
@@ -150,7 +150,7 @@ def test_flows_of_a_new_step_are_no_topics_that_the_topology_reads(
 ) -> None:
     suppress_is(SplitStep)
     project = compiled(TOPICS, TOPOLOGY.replace("    to: out\n", "  next: {from: left, to: out}\n"))
-    (topology,) = resources_of(project.loaded, project.model).of("topology")
+    (topology,) = resources_of(project.loaded, project.model).of_kinds("topology")
     assert topology.parents == ("topic.clicks",)
 
 

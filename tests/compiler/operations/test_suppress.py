@@ -40,7 +40,7 @@ def test_store_is_named_after_the_flow_and_listed_beside_one_that_a_join_needs(
     was = topology("latest", "{for: 5m}").replace("  quiet:\n", "  quiet:\n    was: [calm]\n")
     project = compiled(TOPICS, was + joins)
     assert not list(project.diagnostics)
-    stores = [each.name for each in resources_of(project.loaded, project.model).of("store")]
+    stores = [each.name for each in resources_of(project.loaded, project.model).of_kinds("store")]
     assert sorted(stores) == ["hourly", "latest", "quiet", "quiet-suppress"]
     (graph,) = project.topologies
     assert {store.name: store.type for store in graph.stores} == {
