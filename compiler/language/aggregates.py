@@ -105,7 +105,7 @@ def read_aggregate(
     as_written = _over(parsed, refs, list(zip(aggregates, names, strict=True)))
     stray = [ref for ref in as_written.refs if ref.role not in ("key", "aggregate")] if allowed else []
     for ref in stray:
-        message = f"'{parsed.sql.text[ref.start : ref.end]}' stands outside of an aggregate."
+        message = f"'{parsed.sql.text[ref.start : ref.end]}' is outside of an aggregate."
         hint = "Wrap it: `max(...)`, `first(...)`."
         diagnostics.add("HW410", parsed.sql.position(ref.start, ref.end), message, hint)
     simple = _simplified(parsed, scope, diagnostics) if allowed and complete and not stray else None

@@ -593,7 +593,7 @@ def test_hop_that_puts_a_record_into_millions_of_windows_is_refused(compiled: Co
         ("count_if(seconds)", False, "'count_if' takes booleans; this has type int"),
         ("min_by(url, seconds, 3)", False, "'min_by' has too many arguments: it takes at most 2"),
         ("bool_or(seconds > 3, true)", False, "the function has 2 arguments and takes at most 1"),
-        ("max_by(url, at) + seconds", False, "'seconds' stands outside of an aggregate"),
+        ("max_by(url, at) + seconds", False, "'seconds' is outside of an aggregate"),
         ("max_by(url + tags, at)", False, 'Cannot resolve "(url + tags)"'),
         (
             "max_by(url, seconds) + collect_list(url)",

@@ -61,7 +61,7 @@ def test_store_is_named_after_the_flow_and_listed_beside_one_that_a_join_needs(
         ("hourly", "{until: window_closes}", "HW501", "their aggregate is not in this topology"),
         ("latest", "{for: 5m, store: held}", "HW506", "'held' is a key_value store"),
         ("latest", "{for: 5m, when_full: fail}", "HW210", "needs 'max_records'"),
-        ("latest", "{max_records: 5}", "HW210", "needs one of these"),
+        ("latest", "{max_records: 5}", "HW210", "needs one of several keys"),
         ("latest", "{for: 5m, until: window_closes}", "HW210", "until"),
         ("latest", "{for: 5m, max_records: -1}", "HW208", "max_records"),
     ],
