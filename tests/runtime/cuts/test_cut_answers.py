@@ -38,9 +38,7 @@ def test_undisturbed_run_answers_all_in_files_of_a_few_and_leaves_none_unlisted(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "number", "side"), [*CUTS[1::2], *(pytest.param(*each, marks=pytest.mark.soak) for each in CUTS[::2])]
-)
+@pytest.mark.parametrize(("name", "number", "side"), CUTS)
 def test_run_that_is_killed_among_the_files_of_an_epoch_answers_each_once(
     runs: Runs, name: str, number: int, side: str
 ) -> None:

@@ -38,9 +38,7 @@ def test_undisturbed_run_fills_all_stores_and_topics(runs: Runs) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "calls", [pytest.param(STORES, id="stores"), pytest.param(FILES, id="files", marks=pytest.mark.soak)]
-)
+@pytest.mark.parametrize("calls", [STORES, FILES], ids=["stores", "files"])
 def test_epoch_that_is_killed_at_each_of_its_files_and_stores_comes_to_the_same(runs: Runs, calls: str) -> None:
     """One kill after the other. A run that was done with a call of before comes to its end: then from the beginning."""
     path = runs.new()
