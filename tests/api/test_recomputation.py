@@ -63,20 +63,19 @@ def killed(root: Path, place: str, number: int) -> None:
 
 @pytest.mark.spark
 def test_result_that_is_computed_again_survives_kills_and_is_that_of_a_fresh_project(
-    built: Project, spark_session: SparkSession
+    shop: Path, spark_session: SparkSession
 ) -> None:
-    root = built.root
-
     def project() -> Project:
-        return Project(root, session=spark_session)
+        return Project(shop, session=spark_session)
 
     def told(*arguments: str) -> str:
-        done = CliRunner().invoke(main, [*arguments, "--project-dir", str(root)])
+        done = CliRunner().invoke(main, [*arguments, "--project-dir", str(shop)])
         return f"{done.exit_code} {done.output}"
 
-    (root / "topologies" / "best_days.yml").write_text(BEST_DAYS)
     project().build()
-    sales, topics = root / "topologies" / "sales.yml", root / "topics" / "orders.yml"
+    (shop / "topologies" / "best_days.yml").write_text(BEST_DAYS)
+    project().build()
+    sales, topics = shop / "topologies" / "sales.yml", shop / "topics" / "orders.yml"
     sales.write_text(sales.read_text().replace("orders: count(*)", "orders: count(*)\n            most: max(quantity)"))
     topics.write_text(topics.read_text().replace("orders: bigint", "orders: bigint\n      most: int"))
     project().compile()
@@ -84,9 +83,9 @@ def test_result_that_is_computed_again_survives_kills_and_is_that_of_a_fresh_pro
     assert planned.startswith("2 "), planned
     assert "its result is rebuilt; the present one stays" in planned
 
-    killed(root, COMPUTING, 2)
+    killed(shop, COMPUTING, 2)
     assert last_values(project().query("sales_by_day")) == DAILY
-    killed(root, SWITCHING, 1)  # the note of what is computed again is there already
+    killed(shop, SWITCHING, 1)  # the note of what is computed again is there already
     assert last_values(project().read("daily_sales")) == DAILY
 
     results = project().run(until_caught_up=True)
@@ -97,4 +96,4 @@ def test_result_that_is_computed_again_survives_kills_and_is_that_of_a_fresh_pro
     assert last_values(project().read("best_days")) == {key: row for key, row in DAILY.items() if row[1] > 15}
     assert told("plan").startswith("0 ")
     assert told("log", "verify").startswith("0 ")
-    assert not list((root / ".headwater" / "state" / "~beside").glob("*/*"))
+    assert not list((shop / ".headwater" / "state" / "~beside").glob("*/*"))
