@@ -203,7 +203,7 @@ def is_compared(data_type: pa.DataType) -> bool:
 def refuse_folding(nodes: tuple[Node, ...], decides: Callable[[Node], bool]) -> None:
     """Refuse an operand that decides the whole before a row is seen: Spark then leaves out the errors of the others."""
     if any(each.may_fail for each in nodes) and any(map(decides, nodes)):
-        unproven("what Spark SQL leaves out where a literal decides is only known to Spark SQL")
+        unproven("what Spark SQL omits if a literal decides is only known to Spark SQL")
 
 
 def refuse_alike(nodes: tuple[Node, ...]) -> None:

@@ -62,7 +62,7 @@ class ClientLostError(HeadwaterError):
     def __init__(self, application: str, client: str) -> None:
         super().__init__(
             f"{client} of {application} is gone: its executor has ended",
-            "run again: tasks are placed on the executors that are there, and go on from the last commit",
+            "run again: tasks are placed on the present executors, and resume from the last commit",
         )
         self.application = application
         self.client = client

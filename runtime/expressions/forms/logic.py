@@ -91,7 +91,7 @@ def _between(reader: Reader, tree: exp.Between) -> Node:
 def _logic(reader: Reader, tree: exp.And | exp.Or) -> Node:
     left, right = predicate(reader, tree.this), predicate(reader, tree.expression)
     if is_constant(left) or is_constant(right):
-        unproven(f"what Spark SQL leaves out for a literal beside `{name_of(tree)}` is only known to it")
+        unproven(f"what Spark SQL omits for a literal beside `{name_of(tree)}` is only known to it")
     refuse_alike((*parts_of(left, _is_logic), *parts_of(right, _is_logic)))
     return Logic("and" if isinstance(tree, exp.And) else "or", left, right)
 

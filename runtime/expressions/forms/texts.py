@@ -64,7 +64,7 @@ def _changed(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node
 
 def _in_case(kernel: Callable[..., Any], reader: Reader, tree: exp.Upper | exp.Lower) -> Node:
     if tree.this.find(exp.Upper, exp.Lower):
-        unproven("Spark SQL leaves out the inner one of `upper` and `lower`, which changes letters such as ß")
+        unproven("Spark SQL omits the inner one of `upper` and `lower`, which changes letters such as ß")
     return _changed(kernel, reader, tree)
 
 

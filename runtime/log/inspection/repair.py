@@ -36,7 +36,7 @@ class NotLostError(HeadwaterError):
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(
             f"{unreadable.place}, cannot be read: {unreadable.what}",
-            "have the system let this user read the file: only what is missing or damaged is given up",
+            "let this user read the file: only missing or damaged records are dropped",
         )
         self.unreadable = unreadable
 

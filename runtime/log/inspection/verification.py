@@ -450,7 +450,7 @@ def _of_sources(state: LogState, states: Mapping[str, LogState]) -> Iterator[Dam
             yield Damage(
                 state.application,
                 f"{state.application} has read from commits of {source.application} up to {number}, and {there} now",
-                f"records of {source.application} that {state.application} has read; a run of it is refused",
+                f"records of {source.application} that {state.application} has read; a run of it raises an error",
                 "put all of the log back as it was at one moment, or restart it: " + refresh_of(state.application),
             )
 

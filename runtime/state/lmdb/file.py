@@ -245,7 +245,7 @@ _ERRNOS = (
 _ERRNO_BY_MESSAGE = {os.strerror(number): number for number in _ERRNOS}
 
 _CUT_SHORT = (
-    "make room on that disk, or raise the limit of a file's size (ulimit -f), and run again; if there is room, look at "
+    "make room on that disk, or raise the limit of a file's size (ulimit -f), and run again; if it has space, look at "
     "the disk: the log of the system says what is wrong with it"
 )
 """The hint for EIO: LMDB also reports an incomplete write as "Input/output error" (`mdb_page_flush` in mdb.c)."""

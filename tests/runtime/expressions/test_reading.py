@@ -50,7 +50,7 @@ COLUMNS = {
         ("lpad(s, 5, 'ab') = s", "padded with 'ab'"),
         ("split_part(s, '', 1) = s", "`split_part` without"),
         ("upper(cast(10 div i as string)) = s", "`upper`"),
-        ("lower(trim(upper(s))) = s", "leaves out the inner one"),
+        ("lower(trim(upper(s))) = s", "omits the inner one"),
         ("-12345678901234567890123456789012345.5 < i", "more than 34 digits"),
         ("d > -0.0", "the decimal -0.0"),
         ("if(10 div i > 1, 5, 5) = 5", "a condition that may fail"),

@@ -571,7 +571,7 @@ def test_batch_that_does_not_fit_is_told(application, made, error):
             "has no `putIfAbsent`: did you mean `put_if_absent`?",
         ),
         ("self.context.getStateStore('seen')", "the context has no `getStateStore`: did you mean `store`?"),
-        ("self.context.store('sen')", "'sen' is none of the step's `stores`: did you mean 'seen'?"),
+        ("self.context.store('sen')", "'sen' is not one of the step's `stores`: did you mean 'seen'?"),
         (
             "self.context.forward(record.key, record.value)",
             "`forward` takes a `headwater.Record(key, value",

@@ -292,7 +292,7 @@ class Words:
 def not_named(name: object, word: str, known: Iterable[str]) -> str:
     """What is wrong with the name of a store or flow that the step does not name. `word`: under which it would."""
     names = list(known)
-    return f"{name!r} is none of the step's `{word}`: {guess(str(name), names, ', '.join(names) or 'none')}"
+    return f"{name!r} is not one of the step's `{word}`: {guess(str(name), names, ', '.join(names) or 'none')}"
 
 
 _TIMED_KAFKA = {
