@@ -44,7 +44,7 @@ from headwater.runtime.records.keys import encode_keys
 from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.links import InDriver, StateLink, claim_stores
+from headwater.runtime.restore.links import LocalLink, StateLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.restore.strategies import SnapshotRestore
@@ -169,7 +169,7 @@ def _declared(task: TaskId) -> DeclaredTask:
 def links_of(kind: str) -> Iterator[list[StateLink]]:
     """A link for each client."""
     if kind == "driver":
-        yield [InDriver() for _ in range(CLIENTS)]
+        yield [LocalLink() for _ in range(CLIENTS)]
         return
     from headwater.runtime.cluster.spark.cluster import OnExecutor
     from headwater.runtime.cluster.spark.session import start_session

@@ -68,7 +68,7 @@ def _closer(placement: Placement, source: int, destination: int) -> bool:
 # Assigns the tasks of a client to its threads and consumers.
 
 
-def deal_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:
+def assign_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:
     """The tasks of each thread, in the order in which they run.
 
     Tasks are dealt by id, so the numbers of tasks differ by at most one, and partitions of one subtopology go to
@@ -89,7 +89,7 @@ class ConsumerTasks:
         return len(self.active) + len(self.standby)
 
 
-def deal_to_consumers(
+def assign_to_consumers(
     consumers: Collection[str],
     stateful: Collection[TaskId],
     standbys: Collection[TaskId],

@@ -303,9 +303,9 @@ class TaskPairs:
     def is_new(self, task: int, client: int) -> bool:
         """Whether the task would form a new pair on the client."""
         owner, first = self._placement.owner[task], self._first_owner[task]
-        known = self._first[first] | self._standbys[owner]
-        known = reduce(or_, (self._all[holder] for holder in self._placement.holders(task)), known)
-        return bool(self._all[client] & ~known)
+        paired = self._first[first] | self._standbys[owner]
+        paired = reduce(or_, (self._all[holder] for holder in self._placement.holders(task)), paired)
+        return bool(self._all[client] & ~paired)
 
 
 def _bits(numbers: Iterable[int]) -> int:

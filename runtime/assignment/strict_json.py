@@ -113,15 +113,15 @@ def distinct(read: Callable[[Any, str], _Read]) -> Callable[[Any, str], tuple[_R
 
 
 class Fields:
-    """The fields of an object. `known`: the valid keys. `where`: its location in the case."""
+    """The fields of an object. `valid_keys`: all valid keys. `where`: its location in the case."""
 
-    def __init__(self, value: Any, where: str, known: Iterable[str]) -> None:
+    def __init__(self, value: Any, where: str, valid_keys: Iterable[str]) -> None:
         """Raises CaseError."""
         if not isinstance(value, dict):
             raise CaseError(where, f"expected an object, found {shown(value)}")
         self._value: dict[str, Any] = value
         self.where = where
-        names = tuple(known)
+        names = tuple(valid_keys)
         for key in value:
             if key not in names:
                 hint = guess(key, names, f"known: {', '.join(names)}")

@@ -24,7 +24,7 @@ from ..engine.worker import PlannedWorker
 from ..ir.declarations import Flow
 from ..ir.topology import PluginRef, Settings, Subtopology
 from ..placing.place import Client, ClientLostError
-from ..restore.links import InDriver, StateLink
+from ..restore.links import LocalLink, StateLink
 from ..state.process_file import Owner
 from ..task_id import TaskKey
 from ..tasks.measured import TaskOutcome
@@ -225,7 +225,7 @@ class LocalCluster:
 
     def link(self, client: Client, application: str) -> StateLink:  # noqa: ARG002
         """The link into this process."""
-        return InDriver()
+        return LocalLink()
 
     def ended(self, error: Exception) -> None:
         """Always None: this process is running."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from ..assignment.balance import deal_to_threads
+from ..assignment.balance import assign_to_threads
 from ..ir.topology import Subtopology, Topology
 from ..placing.place import Client, Member
 from ..progress.planner import Planner
@@ -101,7 +101,7 @@ class GroupMember:
 
     def threads(self, part: Subtopology) -> Sequence[Sequence[TaskId]]:
         """The active tasks of a subtopology in any state, by thread of the client."""
-        dealt = deal_to_threads([task.id for task in self.tasks.active], self.client.threads)
+        dealt = assign_to_threads([task.id for task in self.tasks.active], self.client.threads)
         return [[task for task in thread if task.subtopology == part.number] for thread in dealt]
 
     def size(self, store: StoreId) -> StoreSize | None:

@@ -63,7 +63,7 @@ class StateLink(Protocol):
         ...
 
 
-class InDriver:
+class LocalLink:
     """The link to a client in this process. A damaged store may crash the whole process."""
 
     threads = 1

@@ -109,4 +109,4 @@ def test_page_has_the_limits_of_the_code() -> None:
     assert (ALONE_SECONDS, PATIENCE_S, MOST_DAMAGES) == (60.0, 60.0, 3)
     assert "waits a minute for another one" in PAGE
     assert "waits up to a minute for its end" in PAGE
-    assert "are damaged three times in a row ends" in PAGE
+    assert "are damaged three times in a row stops" in PAGE

@@ -17,7 +17,7 @@ from headwater.runtime.assignment.assignor import (
     assign,
     validate_task_assignment,
 )
-from headwater.runtime.assignment.balance import deal_to_threads
+from headwater.runtime.assignment.balance import assign_to_threads
 from headwater.runtime.assignment.cluster import ApplicationState, ClientState, ProcessId, TaskInfo, UnknownLagError
 from headwater.runtime.task_id import TaskId
 
@@ -197,11 +197,11 @@ def test_lag_that_was_not_computed_is_an_error(lags: dict[TaskId, int] | None) -
 def test_tasks_are_dealt_to_threads_by_id() -> None:
     tasks = {TaskId(0, 2), TaskId(0, 0), TaskId(0, 1), TaskId(0, 10), TaskId(1, 0)}
 
-    assert deal_to_threads(tasks, 2) == (
+    assert assign_to_threads(tasks, 2) == (
         (TaskId(0, 0), TaskId(0, 2), TaskId(1, 0)),
         (TaskId(0, 1), TaskId(0, 10)),
     )
 
 
 def test_threads_without_a_task_are_there_too() -> None:
-    assert deal_to_threads([T00], 3) == ((T00,), (), ())
+    assert assign_to_threads([T00], 3) == ((T00,), (), ())

@@ -17,7 +17,7 @@ from headwater.runtime.driver.events import EpochCommitted, TaskFailed
 from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.placing.place import Client
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse, StoreResponse
 from headwater.runtime.tasks.measured import TaskOutcome, Trouble
 from headwater.runtime.tasks.plan import EpochPlan
@@ -37,7 +37,7 @@ class Damaging(LocalCluster):
         return DamagingJob(part, client, self._expressions)
 
 
-class StallingLink(InDriver):
+class StallingLink(LocalLink):
     """The real link, but stores are said to stay where they are."""
 
     def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
@@ -53,7 +53,7 @@ class StallingLink(InDriver):
         ]
 
 
-class DamagedLink(InDriver):
+class DamagedLink(LocalLink):
     """The real link; the store of task 2 is found damaged, and wiped, whenever it is restored."""
 
     def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:

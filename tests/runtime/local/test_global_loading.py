@@ -31,7 +31,7 @@ from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores, global_tables
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse
 
 APPENDS = 8
@@ -77,7 +77,7 @@ def segment(app: LocalApplication) -> Path:
 UNREADABLE = "global table places, topic cities, cannot be loaded on client-1: cities, partition "
 
 
-class CountingLink(InDriver):
+class CountingLink(LocalLink):
     """The real link; `loads` counts the requests of each client to load tables."""
 
     def __init__(self, name: str, loads: Counter[str], gate: threading.Event) -> None:
@@ -214,7 +214,7 @@ class PuttingBack(LocalCluster):
         return PuttingBackLink(self)
 
 
-class PuttingBackLink(InDriver):
+class PuttingBackLink(LocalLink):
     def __init__(self, cluster: PuttingBack) -> None:
         self._cluster = cluster
 

@@ -31,7 +31,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.query.topics import TopicReader
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.tasks.measured import TaskOutcome
@@ -104,7 +104,7 @@ class Merging(LocalCluster):
     def link(self, client: Client, application: str) -> StateLink:
         cluster = self
 
-        class Link(InDriver):
+        class Link(LocalLink):
             def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
                 if not cluster.merged and any(each.what == cluster._what for each in requests):
                     cluster.replace_files()

@@ -38,7 +38,7 @@ from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore import client_stores
 from headwater.runtime.restore.copies import load
-from headwater.runtime.restore.links import InDriver, StateLink, WorkerCrashedError
+from headwater.runtime.restore.links import LocalLink, StateLink, WorkerCrashedError
 from headwater.runtime.restore.requests import StateLocation, StateRequest, StateResponse
 from headwater.runtime.state.catch_up import TimeBudget
 from headwater.runtime.state.directory import StateDirectory
@@ -358,7 +358,7 @@ class Clients(LocalCluster):
         return Link(self.before)
 
 
-class Link(InDriver):
+class Link(LocalLink):
     def __init__(self, before: Callable[[int], object]) -> None:
         self._before = before
 

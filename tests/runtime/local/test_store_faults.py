@@ -20,7 +20,7 @@ from headwater.runtime.driver.events import EpochCommitted, StoreRestored, TaskB
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import WITHOUT_OPENING, StateRequest, StateResponse
 from headwater.runtime.state.lmdb.environment import process_environments
 from headwater.runtime.state.lmdb.store import LmdbStore
@@ -169,7 +169,7 @@ class Noting(LocalCluster):
         return NotingLink(self.asked)
 
 
-class NotingLink(InDriver):
+class NotingLink(LocalLink):
     def __init__(self, asked: list[str]) -> None:
         self._asked = asked
 

@@ -11,7 +11,7 @@ from test_rebalance import Story, sticky, whole
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.events import TasksPlaced
 from headwater.runtime.placing.place import Client
-from headwater.runtime.restore.links import InDriver, StateLink
+from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse
 
 
@@ -26,7 +26,7 @@ class Gated(LocalCluster):
         return GatedLink(self.gate) if client.name == "client-2" else super().link(client, application)
 
 
-class GatedLink(InDriver):
+class GatedLink(LocalLink):
     def __init__(self, gate: threading.Event) -> None:
         self._gate = gate
 

@@ -26,7 +26,7 @@ from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore import client_stores, linked_stores, store_changelog_reader
 from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores, StateError
-from headwater.runtime.restore.links import InDriver, StateLink, claim_stores
+from headwater.runtime.restore.links import LocalLink, StateLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation, StateRequest, StateResponse, StoreResponse, StoreTarget
 from headwater.runtime.restore.store_changelog_reader import (
     COST_OF_RANGE,
@@ -59,7 +59,7 @@ KEPT = range(7, 31)
 @pytest.fixture(params=["driver", pytest.param("spark", marks=pytest.mark.spark)])
 def link(request: pytest.FixtureRequest) -> StateLink:
     if request.param == "driver":
-        return InDriver()
+        return LocalLink()
     session = request.getfixturevalue("spark_session")
     return OnExecutor(session, Client("executor-0", 2), "p-t", lambda _: False)
 
@@ -273,7 +273,7 @@ def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(plac
     assert client.heard.words[-1] == "standby hours/1 promoted after 2"
 
 
-class TwoThreads(InDriver):
+class TwoThreads(LocalLink):
     """A link to a client with two threads; how many requests it is given at once."""
 
     threads = 2
@@ -304,7 +304,7 @@ def test_one_thread_is_left_to_epochs_where_a_task_may_run(tmp_path: Path, runs:
 
 
 def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(tmp_path: Path) -> None:
-    place = Place(tmp_path, InDriver())
+    place = Place(tmp_path, LocalLink())
     place.commit(OTHER, *KEPT)
     stores = place.client().stores
     reader = StoreChangelogReader(stores, at_once, standby_rest=1e9)
@@ -325,7 +325,7 @@ def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(t
     assert stores.offsets(OTHER) == {"hours": len(KEPT) + 1}
 
 
-class Unlisting(InDriver):
+class Unlisting(LocalLink):
     """A link to a client that loads a snapshot when the driver has just listed it no more."""
 
     def __init__(self, state: LogState) -> None:
@@ -343,13 +343,13 @@ class Unlisting(InDriver):
 def test_snapshot_that_the_driver_has_removed_while_it_was_to_be_loaded_is_not_told(
     tmp_path: Path, listed: bool
 ) -> None:
-    place = Place(tmp_path, InDriver())
+    place = Place(tmp_path, LocalLink())
     place.commit(TASK, *KEPT)
     state = place.committed.own
     gone = StoreSnapshot("hours", 0, 5, "snapshots/p-t/hours/gone.snap", 10_000, 1, "lmdb", 0)
     state.commit(SnapshotRecord(state.generation, 0, (gone,), (), state.incarnation))
     told: list[str] = []
-    link = InDriver() if listed else Unlisting(state)
+    link = LocalLink() if listed else Unlisting(state)
     client = place.client(lambda answer: told.append(answer.unusable), Snapshots(state), link)
 
     assert client.restore(TASK) == {}
@@ -362,7 +362,7 @@ def test_stores_that_a_slice_has_no_time_for_come_first_in_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(client_stores, "SLICE_SECONDS", -1.0)
-    place = Place(tmp_path, InDriver())
+    place = Place(tmp_path, LocalLink())
     for task in (TASK, OTHER):
         place.commit(task, *KEPT)
     client = place.client()
@@ -386,7 +386,7 @@ def test_store_that_a_slice_has_no_time_for_has_no_size_yet_though_its_task_has_
     location = replace(place.location, folder=answer.folder, process_id=answer.process_id, stores=stores)
     targets = tuple(StoreTarget(0, StoreInput(each.name, 0, 0, ()), subtopology="counts") for each in stores)
 
-    (restored,) = InDriver().send([StateRequest("restore", location, targets)])
+    (restored,) = LocalLink().send([StateRequest("restore", location, targets)])
 
     assert restored.failure is None
     assert [each.size is not None for each in restored.stores] == [True, False]

@@ -17,7 +17,7 @@ from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.restore.linked_stores import LinkedStores
-from headwater.runtime.restore.links import InDriver, claim_stores
+from headwater.runtime.restore.links import LocalLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.state.directory import StateDirectory
@@ -160,12 +160,12 @@ class ClientTasks:
             stores=(replace(TOTALS, backend=backend),),
         )
         (root / "state" / name / "p-t").mkdir(parents=True, exist_ok=True)
-        answer = claim_stores(InDriver(), replace(location, folder=""))
+        answer = claim_stores(LocalLink(), replace(location, folder=""))
         assert answer.failure is None
         location = replace(location, folder=answer.folder, process_id=answer.process_id)
         held = {StoreId(each.store, each.partition): each.position for each in answer.stores}
         self.directory = StateDirectory(root / "state", answer.folder, "p-t")
-        self.stores = FailingStores(name, InDriver(), location, self.planner, DECLARED.subtopologies, held)
+        self.stores = FailingStores(name, LocalLink(), location, self.planner, DECLARED.subtopologies, held)
         self.stores.closing, self.stores.closed, self.stores.saved = {}, [], []
         self.reader = FailingReader(self.stores, submit)  # type: ignore[arg-type]
         self.reader.opening, self.reader.restoring = {}, {}
