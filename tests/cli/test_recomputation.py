@@ -93,11 +93,11 @@ def test_plan_says_what_a_result_that_is_computed_again_takes_and_warns_of_a_dis
     told = " ".join(shop.headwater("plan").output.split())
     log, state = (str(shop.root / ".headwater" / name) for name in ("log", "state"))
     assert re.search(rf"take about \S+ kB in {log} and \S+ kB in {state}, in addition to the present ones", told), told
-    assert "has room for" not in told
+    assert "free only" not in told
     usage = shutil.disk_usage(log)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage._replace(free=2000))
     told = " ".join(shop.headwater("plan").output.split())
-    assert f"{log} has room for 2.0 kB only: the run would end with a full disk" in told, told
+    assert f"{log} has 2.0 kB free only: the run would end with a full disk" in told, told
     found = json.loads(shop.headwater("plan", "--format", "json").output)
     jsonschema.validate(found, PLAN)
     assert [(each["place"], each["free"], each["enough"]) for each in found["space"]] == [
