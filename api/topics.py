@@ -19,7 +19,7 @@ from ..runtime.ingest.retry import RetryResult, check_letters, retry
 from ..runtime.ingest.seeds import SeedFiles, SeedResult, SeedSpec, check_again, seed, seed_digest
 from ..runtime.ir.topology import Topic
 from ..runtime.log.commit.descriptions import ExternalTopic, declaration_text
-from ..runtime.log.declared_topics import check_writers, declared_topic, held_topic
+from ..runtime.log.declared_topics import check_writers, declared_topic, topic_in_log
 from ..runtime.log.log import Log
 from ..runtime.log.state import LogState
 from ..runtime.progress.resets import Removal, locked, plan_application_removal, readers, refresh_fully
@@ -158,7 +158,7 @@ class Topics:
             topic = declared_topic(log, files.name, name) or declared
         else:
             if declared is not None:
-                declared = held_topic(log, files.name, declared)
+                declared = topic_in_log(log, files.name, declared)
             topic = declared_topic(log, files.name, name, declared) or declared
         if topic is None:
             # The name of a topic may have dots, as `topology.store` has.

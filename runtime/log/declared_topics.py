@@ -1,7 +1,7 @@
-"""How topics were declared, and who wrote them, when the records in the log were written.
+"""Declarations and writers of topics at the time their records were written.
 
-The project may have changed since. Records stay where their writer and the declaration of that time have put them, and
-as they are. So a topic is used only if its writer is still the same, and if they can be read as it is declared now.
+The project may have changed since, and records do not change. So a topic is used only if its writer is the same, and if
+its records can be read with the present declaration.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from .state import LogState
 
 
 class WriterChangedError(HeadwaterError):
-    """Another application has written the topic so far: `topic`, `was`, `is_` (None: external).
+    """The writer of a topic has changed from `was` to `is_` (None: external topic).
 
-    Its readers' positions count the records of the old writer, and the records they have not read yet would be lost.
+    The readers' positions belong to the old writer, and unread records would be lost.
     """
 
     def __init__(self, topic: str, was: str, is_: str | None) -> None:
         old = was.partition("-")[2]
         if is_ is None:
-            now = "is an external topic"
+            now = "is fed from outside"
             out = (
-                f"drop its records (`headwater read {topic} --format json` shows them): headwater remove {topic}; "
-                "the next run rebuilds the results of its readers"
+                f"give its records up (`headwater read {topic} --format json` shows them): headwater remove {topic}; "
+                "the next run computes again what has read them"
             )
         else:
             now, new = f"is written by {is_}", is_.partition("-")[2]
@@ -49,7 +49,7 @@ class WriterChangedError(HeadwaterError):
 
 
 def check_readable(state: LogState, topic: Topic) -> None:
-    """Raises TopicChangedError if records with which the topic was fed before cannot be read as it is declared now."""
+    """Raise TopicChangedError if records of an external topic cannot be read with its present declaration."""
     known = state.topics.get(topic.name)
     if known is None:
         return
@@ -59,7 +59,7 @@ def check_readable(state: LogState, topic: Topic) -> None:
 
 
 def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:
-    """Check that no application but its writer has records of a topic. `known`: states that are loaded already.
+    """Check that only its writer has records of a topic. `known`: loaded states, by application.
 
     Raises WriterChangedError.
     """
@@ -70,18 +70,19 @@ def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mappin
 def changed_writers(
     log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None
 ) -> Iterator[WriterChangedError]:
-    """The topics of which another application has records than the one that writes them now. See `check_writers`."""
-    asked = {topic.name: topic for topic in topics}
+    """Topics with records of another application than their present writer. See `check_writers`."""
+    by_name = {topic.name: topic for topic in topics}
     for application in applications_of(log, project):
-        written = _written(log, application, known or {}) & asked.keys()
+        written = _written(log, application, known or {}) & by_name.keys()
         for name in sorted(written - handed(log, application) if written else ()):
-            if asked[name].writer != application:
-                yield WriterChangedError(name, application, asked[name].writer)
+            if by_name[name].writer != application:
+                yield WriterChangedError(name, application, by_name[name].writer)
 
 
-def held_topic(log: Log, project: str, declared: Topic) -> Topic:
-    """The topic with the writer of before, or fed from outside as it was, as long as the writer of now has no records
-    of it: a run has not handed it over yet. Raises WriterChangedError if both have some.
+def topic_in_log(log: Log, project: str, declared: Topic) -> Topic:
+    """The topic with its previous writer, or as an external one, as long as its present writer has no records of it.
+
+    A run has not handed it over yet then. Raises WriterChangedError if both have records.
     """
     name, seeds = declared.name, f"{project}-seed"
     for changed in changed_writers(log, project, [declared]):
@@ -95,7 +96,7 @@ def held_topic(log: Log, project: str, declared: Topic) -> Topic:
 
 
 def _recorded(log: Log, project: str, topic: Topic) -> Topic:
-    """A topic as its writer has declared it, if that is known."""
+    """A topic with the declaration of its writer, if that is known."""
     if topic.writer is None:
         fed = LogState.load(log.commits(f"{project}-seed")).topics.get(topic.name)
         return topic if fed is None else _topic(topic.name, fed, None, None)
@@ -107,7 +108,7 @@ def _recorded(log: Log, project: str, topic: Topic) -> Topic:
 
 
 def check_declaration(topic: Topic, writer: LogState) -> None:
-    """Check that the records of a topic can be read as a reader expects them: see `TopicDeclaration.obstacles`.
+    """Check that the records of a topic can be read with its present declaration: see `TopicDeclaration.obstacles`.
 
     `writer`: the state of the application that writes the topic. Raises TopicChangedError.
     """
@@ -120,17 +121,16 @@ def check_declaration(topic: Topic, writer: LogState) -> None:
 
 
 def recorded_declaration(topic: Topic, writer: LogState) -> TopicDeclaration | None:
-    """How a topic's records were declared when they were written; None if that is not known, or there are none."""
+    """The declaration of a topic's records; None if unknown, or without records."""
     if topic.writer is None:
         return writer.topics.get(topic.name)
     return writer.topology.topics.get(topic.name) if topic.name in writer.written() else None
 
 
 def declared_topic(log: Log, project: str, name: str, declared: Topic | None = None) -> Topic | None:
-    """A topic of a project, also a repartition topic, as its records are declared in the log; else None.
+    """A topic of a project, also a repartition topic, with the declaration of its records in the log; else None.
 
-    `declared`: its declaration in the project now. If all records can be read as that, it is the one; without it, the
-    writer's.
+    `declared`: its present declaration in the project, which is returned if all records can be read with it.
     """
     if declared is None or declared.writer is None:
         fed = LogState.load(log.commits(f"{project}-seed")).topics.get(name)
@@ -148,18 +148,15 @@ def declared_topic(log: Log, project: str, name: str, declared: Topic | None = N
 
 
 def applications_of(log: Log, project: str) -> list[str]:
-    """The applications of a project that have committed something, also of topologies that were removed.
-
-    Results that are computed beside those of applications are not among them.
-    """
+    """The applications of a project with commits, also of removed topologies, without rebuilds."""
     found = (each for each in log.applications() if each.startswith(f"{project}-") and not is_beside(each))
     return [each for each in found if each != f"{project}-seed"]
 
 
 def gone_with(log: Log, gone: Collection[str], applications: Collection[str], topics: Collection[str]) -> set[str]:
-    """Which of the `gone` applications, whose topologies were removed, must be refreshed fully with `applications`.
+    """The applications in `gone`, of removed topologies, that must be fully refreshed with `applications`.
 
-    They have written one of `topics`, or have read from an application that is fully refreshed.
+    They have written one of `topics`, or have read from a fully refreshed application.
     """
     found: set[str] = set()
     while True:
@@ -176,9 +173,9 @@ def gone_with(log: Log, gone: Collection[str], applications: Collection[str], to
 
 
 def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str | None]:
-    """The topics that an application reads, each with its writer, without those that it writes itself.
+    """The topics that an application reads -> their writers, without topics that it writes itself.
 
-    `lenient`: none for an application whose commits cannot be read. Otherwise this raises LogError.
+    `lenient`: return an empty dict if its commits cannot be read; otherwise this raises LogError.
     """
     try:
         return read_by(log, application, LogState.load(log.commits(application)))
@@ -189,7 +186,7 @@ def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str
 
 
 def read_by(log: Log, application: str, state: LogState) -> dict[str, str | None]:
-    """The same of an application whose state is loaded."""
+    """`reads` for a loaded state."""
     topics = state.topology.topics
     now = {topic.writer: called(log, topic.writer)[0] for topic in topics.values() if topic.writer}
     writers = {name: now[topic.writer] if topic.writer else None for name, topic in topics.items()}
@@ -197,7 +194,7 @@ def read_by(log: Log, application: str, state: LogState) -> dict[str, str | None
 
 
 def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[str]:
-    """The topics that it has written. None if its commits cannot be read: its own run reports that."""
+    """The topics with records of an application; empty if its commits cannot be read, which its own run reports."""
     try:
         return (known.get(application) or LogState.load(log.commits(application))).written()
     except LogError:

@@ -66,7 +66,7 @@ def test_note_of_a_store_is_a_commit_that_no_log_has(tmp_path: Path) -> None:
 def test_mark_of_a_copy_counts_as_missing(tmp_path: Path) -> None:
     (tmp_path / ".copied.json").write_text(DEEP)
 
-    assert CopyMark.of(tmp_path) == CopyMark("", {})
+    assert CopyMark.read(tmp_path) == CopyMark("", {})
 
 
 def test_commit_and_the_id_of_a_log_are_refused_as_damaged() -> None:

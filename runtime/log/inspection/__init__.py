@@ -1,1 +1,1 @@
-"""Looks at a whole log, for people: what is in it, what of it is damaged, and how to go on without that."""
+"""Inspection of a whole log for users: its contents, its damage, and repair."""

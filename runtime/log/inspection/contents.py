@@ -1,4 +1,4 @@
-"""What a log contains."""
+"""The contents of a log, and the check of its commits."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from ..state import MISSING, LogState
 from ..state_parts.folded import FoldedCommits
 from ..state_parts.parts import Snapshot
 
-# What is in a log: the topics of each application with their partitions, records, offsets, files and sizes.
+# The topics of each application, with partitions, records, offsets, files and sizes.
 #
-# It is read from the commits alone: no directory is listed and no segment is opened. So it takes as long for a large
-# log as for a small one with as many segments, needs no lock, and works while applications run.
+# Only commits are read: no directory is listed and no segment is opened. So the time depends on the number of segments
+# alone. It needs no lock, and works while applications run.
 
 NO_POLICIES: Mapping[str, Policy] = MappingProxyType({})
 NO_READERS: DeclaredReaders = MappingProxyType({})
-"""Of a log that is looked at without its project."""
+"""For a log without its project."""
 
 
 @dataclass(frozen=True)
 class PartitionContents:
-    """One partition of a topic. `start`, `end`: the offsets that its records lie between, the second excluded.
+    """One partition of a topic. `start`, `end`: bounds of its offsets; the end is exclusive.
 
     `size`: bytes. `oldest`, `newest`: bounds of the timestamps, ms; None without records.
     """
@@ -50,9 +50,9 @@ class PartitionContents:
 
 @dataclass(frozen=True)
 class TopicContents:
-    """A topic, maybe a changelog. `files`: how many hold its records. `size`: their bytes, as far as commits list them.
+    """A topic or changelog. `files`: the number of its files. `size`: their bytes, as far as commits list them.
 
-    Several partitions may share a file, so its schema counts for the topic and for none of the partitions.
+    Several partitions may share a file, so the schema counts for the topic and for none of its partitions.
     """
 
     topic: str
@@ -62,23 +62,23 @@ class TopicContents:
 
     @property
     def records(self) -> int:
-        """How many there are."""
-        return sum(each.records for each in self.partitions)
+        """The number of records."""
+        return sum(partition.records for partition in self.partitions)
 
     @property
     def segments(self) -> int:
-        """How many there are."""
-        return sum(each.segments for each in self.partitions)
+        """The number of segments."""
+        return sum(partition.segments for partition in self.partitions)
 
     @property
     def oldest(self) -> int | None:
         """The earliest timestamp, ms; None without records."""
-        return min((each.oldest for each in self.partitions if each.oldest is not None), default=None)
+        return min((part.oldest for part in self.partitions if part.oldest is not None), default=None)
 
     @property
     def newest(self) -> int | None:
         """The latest timestamp, ms; None without records."""
-        return max((each.newest for each in self.partitions if each.newest is not None), default=None)
+        return max((part.newest for part in self.partitions if part.newest is not None), default=None)
 
 
 @dataclass(frozen=True)
@@ -103,23 +103,23 @@ class ApplicationContents:
 
     @property
     def records(self) -> int:
-        """In all of its topics."""
-        return sum(each.records for each in self.topics)
+        """The number of records in all topics."""
+        return sum(topic.records for topic in self.topics)
 
     @property
     def segments(self) -> int:
-        """In all of its topics."""
-        return sum(each.segments for each in self.topics)
+        """The number of segments in all topics."""
+        return sum(topic.segments for topic in self.topics)
 
     @property
     def files(self) -> int:
-        """Of records and of snapshots of stores."""
-        return sum(each.files for each in self.topics) + self.store_copies
+        """The number of files with records or snapshots of stores."""
+        return sum(topic.files for topic in self.topics) + self.store_copies
 
     @property
     def size(self) -> int:
-        """Bytes of these files."""
-        return sum(each.size for each in self.topics) + self.copies_size
+        """The size of these files, in bytes."""
+        return sum(topic.size for topic in self.topics) + self.copies_size
 
 
 def contents(
@@ -143,7 +143,7 @@ def contents_of(
     policies: Mapping[str, Policy] = NO_POLICIES,
     readers: DeclaredReaders = NO_READERS,
 ) -> ApplicationContents:
-    """What one application has committed, see `contents`."""
+    """The contents of one application, see `contents`."""
     commits = log.commits(application)
     try:
         state = LogState.load(commits)
@@ -161,24 +161,24 @@ def contents_of(
         generation=state.generation,
         topics=_topics(state),
         store_copies=len(copies),
-        copies_size=sum(each.size for each in copies),
+        copies_size=sum(copy.size for copy in copies),
         held=held,
     )
 
 
 def _topics(state: LogState) -> tuple[TopicContents, ...]:
-    found: dict[str, dict[int, list[Segment]]] = {}
+    by_topic: dict[str, dict[int, list[Segment]]] = {}
     for segment in state.segments():
-        found.setdefault(segment.topic, {}).setdefault(segment.partition, []).append(segment)
+        by_topic.setdefault(segment.topic, {}).setdefault(segment.partition, []).append(segment)
     counts = _partition_counts(state)
-    return tuple(_topic(name, found[name], counts.get(name, 0)) for name in sorted(found))
+    return tuple(_topic(name, by_topic[name], counts.get(name, 0)) for name in sorted(by_topic))
 
 
 def _topic(name: str, segments: Mapping[int, Iterable[Segment]], count: int) -> TopicContents:
     numbers = sorted({*range(count), *segments})
-    heads = {each.path: each.head for some in segments.values() for each in some if each.batches}
+    heads = {segment.path: segment.head for some in segments.values() for segment in some if segment.batches}
     partitions = tuple(_partition(number, list(segments.get(number, ()))) for number in numbers)
-    return TopicContents(name, partitions, len(heads), sum(heads.values()) + sum(each.size for each in partitions))
+    return TopicContents(name, partitions, len(heads), sum(heads.values()) + sum(part.size for part in partitions))
 
 
 def _partition(number: int, segments: list[Segment]) -> PartitionContents:
@@ -187,18 +187,18 @@ def _partition(number: int, segments: list[Segment]) -> PartitionContents:
     batches = [batch for segment in segments for batch in segment.batches]
     return PartitionContents(
         partition=number,
-        records=sum(each.rows for each in batches),
-        start=min(each.base_offset for each in segments),
-        end=max(each.end_offset for each in segments),
+        records=sum(batch.rows for batch in batches),
+        start=min(segment.base_offset for segment in segments),
+        end=max(segment.end_offset for segment in segments),
         segments=len(segments),
-        size=sum(each.length for each in batches),
-        oldest=min((each.min_timestamp for each in batches), default=None),
-        newest=max((each.max_timestamp for each in batches), default=None),
+        size=sum(batch.length for batch in batches),
+        oldest=min((batch.min_timestamp for batch in batches), default=None),
+        newest=max((batch.max_timestamp for batch in batches), default=None),
     )
 
 
 def _partition_counts(state: LogState) -> Mapping[str, int]:
-    """How many partitions each topic was declared with: some may have no records yet."""
+    """The declared number of partitions of each topic: some may have no records yet."""
     described = state.topology
     return {
         **{name: topic.partitions for name, topic in described.topics.items()},
@@ -207,18 +207,16 @@ def _partition_counts(state: LogState) -> Mapping[str, int]:
     }
 
 
-# Checks the commits of one application: each by its checksum, all by whether each continues the one before.
-#
-# A snapshot has all that the commits up to it say. So the commits since the oldest snapshot, folded, must come to what
-# each later snapshot says.
+# The check of an application's commits: the checksum of each, and whether each continues the previous one. A snapshot
+# has the whole state, so the commits since the oldest snapshot must give the same state as each later snapshot.
 
 CHECKSUM_MISSING = "folded, and its checksum is missing"
-"""What `BrokenCommit.what` says of a folded commit that can no longer be told from one of another log."""
+"""`BrokenCommit.what` of a folded commit that cannot be distinguished from one of another log any more."""
 
 
 @dataclass(frozen=True)
 class BrokenCommit:
-    """A commit, or a snapshot of all commits up to it, that is not as it was made. `what` is the matter with it."""
+    """A damaged commit, or snapshot of all commits up to it. `what`: the damage."""
 
     number: int
     snapshot: bool
@@ -227,8 +225,9 @@ class BrokenCommit:
 
 @dataclass(frozen=True)
 class WalkedCommits:
-    """`commits`, `snapshots`: how many there are. `state`: after the last one; None if it cannot be known, for the
-    reason `error`.
+    """The result of the check.
+
+    `commits`, `snapshots`: their numbers. `state`: after the last commit; None for an `error`.
     """
 
     commits: int
@@ -245,7 +244,8 @@ def walk(commits: CommitStore) -> WalkedCommits:
     found = _Walk(commits, {number: each for number, each in snapshots.items() if each is not None}, first)
     broken = [BrokenCommit(number, True, "damaged") for number, each in snapshots.items() if each is None]
     if first > 1 and commits.checksum(first - 1) is None:
-        # What is folded begins with the commit of the oldest snapshot. Before any other one, commits were removed.
+        # Folding leaves the commit of the oldest snapshot as the first one. If the first one is another, commits were
+        # removed.
         folded = first in snapshots
         number = first - 1 if snapshots else 1
         broken.append(BrokenCommit(number, False, CHECKSUM_MISSING if folded else MISSING))
@@ -259,16 +259,13 @@ def walk(commits: CommitStore) -> WalkedCommits:
 
 
 def _snapshots(commits: CommitStore) -> dict[int, Snapshot | None]:
-    """All of them; None for a damaged one."""
-    there = ((number, commits.read_snapshot(number)) for number in commits.snapshots())
-    return {number: Snapshot.decode(data) for number, data in there if data is not None}  # else folded meanwhile
+    """All snapshots by number; None for a damaged one."""
+    contents = ((number, commits.read_snapshot(number)) for number in commits.snapshots())
+    return {number: Snapshot.decode(data) for number, data in contents if data is not None}  # else folded meanwhile
 
 
 class _Walk:
-    """Goes from commit to commit, and keeps what they come to as long as each continues the one before.
-
-    `first`: the commit that it begins with.
-    """
+    """Folds commits as long as each continues the previous one. `first`: the number of the first commit."""
 
     def __init__(self, commits: CommitStore, snapshots: Mapping[int, Snapshot], first: int) -> None:
         self._commits = commits
@@ -278,12 +275,12 @@ class _Walk:
         self.broken: list[BrokenCommit] = []
 
     def step(self, number: int) -> None:
-        """The next commit."""
+        """Check the next commit."""
         data = self._commits.read(number)
         if data is None:
             if number >= self._commits.first():
                 self._breaks(number, MISSING)
-            self._sound = False  # where it was folded meanwhile, a snapshot says what it said
+            self._sound = False  # if it was folded meanwhile, a snapshot has its content
             return
         try:
             record = decode_commit(data)
@@ -303,17 +300,17 @@ class _Walk:
             self._breaks(number, f"not what comes next: {error.message}")
 
     def _compare(self, number: int, checksum: int) -> None:
-        """With a snapshot of this commit. Where nothing is known to compare it with, the walk goes on from it."""
-        said = self._snapshots.get(number)
-        if said is None:
+        """Compare with a snapshot of this commit. Without a sound state, the check resumes from the snapshot."""
+        snapshot = self._snapshots.get(number)
+        if snapshot is None:
             return
-        if said.commit not in (None, checksum):
+        if snapshot.commit not in (None, checksum):
             self.broken.append(BrokenCommit(number, True, "of another commit than the one that is there"))
-        elif self._sound and _content(said) != _content(self._state.to_snapshot(checksum)):
+        elif self._sound and _content(snapshot) != _content(self._state.to_snapshot(checksum)):
             self.broken.append(BrokenCommit(number, True, "not what the commits up to it come to"))
         elif not self._sound:
             self._state = FoldedCommits(origin_of(self._commits))
-            self._state.restore(said)
+            self._state.restore(snapshot)
             self._sound = True
 
     def _breaks(self, number: int, what: str) -> None:
@@ -322,6 +319,6 @@ class _Walk:
 
 
 def _content(snapshot: Snapshot) -> tuple[object, ...]:
-    """What readers depend on. The rest is not in snapshots of all versions."""
+    """The content that readers depend on. Snapshots of some versions lack the rest."""
     tasks = {(task.subtopology, task.partition): task for task in snapshot.tasks}
     return snapshot.number, snapshot.generation, tasks, set(snapshot.segments), set(snapshot.stores), snapshot.seeds

@@ -25,17 +25,17 @@ from ..placed_log import PLACES, PlacedLog, log_of_places
 from ..state import LogState
 from .verification import Checksums, Progress
 
-# The folder that a log is copied to: whether it may take a copy, and what the copy before has left there.
+# The target folder of a copy: whether it may be used, and the previous copy in it.
 
 NEW, OLD = ".commits-new", ".commits-old"
-"""Folders of commits: those of the copy that is made now, and of the copy before."""
+"""Folders of commits: of the present copy, and of the previous one."""
 
 _MARK = ".copied.json"
 _OF_LOGS = {NEW, OLD, "applications", "commits", "paused", "segments", "snapshots"}
 
 
 class CopyTargetError(HeadwaterError):
-    """A folder that cannot take a copy of a log: `path`, `cause`."""
+    """A folder that cannot be the target of a copy."""
 
     def __init__(self, path: str, cause: str, hint: str) -> None:
         super().__init__(f"{path} cannot take a copy of the log: {cause}", hint)
@@ -45,10 +45,10 @@ class CopyTargetError(HeadwaterError):
 
 @dataclass(frozen=True)
 class CopyMark:
-    """What a copy was when it was made. It lies among its commits, and takes its place with them.
+    """A copy when it was made. It is stored with the copy's commits, and becomes valid with them.
 
     `source`: the folder of the log. `commits`: application -> number and crc32 of its last commit. `damaged`: files
-    that the log itself had damaged.
+    that are damaged in the log itself.
     """
 
     source: str
@@ -56,8 +56,8 @@ class CopyMark:
     damaged: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, commits: Path) -> CopyMark:
-        """The mark in a folder of commits. An empty one if there is none."""
+    def read(cls, commits: Path) -> CopyMark:
+        """The mark in a folder of commits; an empty one without a mark."""
         try:
             said = parsed((commits / _MARK).read_text("utf-8"))
             marks = {str(name): (int(number), int(crc)) for name, (number, crc) in said["commits"].items()}
@@ -66,19 +66,19 @@ class CopyMark:
             return cls("", {})
 
     def write(self, commits: Path) -> None:
-        """Put it into a folder of commits."""
+        """Write the mark to a folder of commits."""
         said = {"source": self.source, "commits": self.commits, "damaged": self.damaged}
         write_text(commits / _MARK, json.dumps(said))
 
 
 def last_commits(states: Mapping[str, LogState]) -> dict[str, tuple[int, int]]:
-    """Number and crc32 of the last commit of each application that has one."""
+    """Number and crc32 of the last commit of each application with commits."""
     marks = {name: state.mark for name, state in states.items()}
     return {name: (mark.number, mark.checksum) for name, mark in marks.items() if mark is not None}
 
 
 def check_target(log: EmbeddedLog, target: Path) -> None:
-    """Check that the folder holds nothing, or an earlier copy of this log that lacks nothing when it is replaced.
+    """Check that the folder is empty, or has an earlier copy of this log that can be replaced without a loss.
 
     Raises CopyTargetError.
     """
@@ -97,11 +97,11 @@ def check_target(log: EmbeddedLog, target: Path) -> None:
 
 
 def check_not_worked_on(log: EmbeddedLog, copy: EmbeddedLog) -> None:
-    """Check that the log has all commits of a copy, or that they are of applications that it has begun again since.
+    """Check that the log has all commits of a copy, except of applications that have restarted since.
 
     Raises CopyTargetError.
     """
-    mark = CopyMark.of(copy.root / "commits")
+    mark = CopyMark.read(copy.root / "commits")
     for name in copy.applications():
         try:
             found = last_commits({name: LogState.load(copy.commits(name))}).get(name)
@@ -125,29 +125,28 @@ def check_not_worked_on(log: EmbeddedLog, copy: EmbeddedLog) -> None:
 
 
 def _begun_again(log: EmbeddedLog, copy: EmbeddedLog, application: str) -> bool:
-    """Whether the application was dropped from the log since the copy was made, by a full refresh for example."""
+    """Whether the application was dropped from the log since the copy, for example by a full refresh."""
     if application not in log.applications():
         return True
     firsts = log.commits(application).checksum(1), copy.commits(application).checksum(1)
     return None not in firsts and firsts[0] != firsts[1]
 
 
-# Copies a log in a directory while applications work on it: the copy is the log as it was at one moment.
+# Copies of a log in a directory while applications are running: the copy is the log at one moment.
 #
-# Files of a log never change, but they go: old commits are folded, records are merged, purged or expired. So first the
-# commits are copied, and then the files that they list. If one of these has gone meanwhile, newer commits do not list
-# it, and the commits are copied again; by then few files are left to copy. Applications come before those whose topics
-# they read: so no copy of an application has consumed records that the copy of their topic lacks.
+# Files of a log never change, but are removed: old commits are folded, records are merged, purged or expired. So the
+# commits are copied first, then the files that they list. If one of these was removed meanwhile, newer commits do not
+# list it, and the commits are copied again; then few files remain to copy. Applications are copied before those whose
+# topics they read: so no copied application has consumed records that the copied topic lacks.
 #
-# The commits take their place in the copy last and at once. So the copy is a whole log at any time, the one before
-# until then, and what was copied before is not copied again. What is copied is compared with the checksums of the
-# commits.
+# The new commits replace the previous ones last and at once. So the copy is a complete log at any time, and copied
+# files are not copied again. Copied files are compared with the checksums in the commits.
 
 _KEPT = (".json", ".snapshot", ".checksums")
 
 
 class UncopiableLogError(HeadwaterError):
-    """A log that `copy_log` cannot copy, because it is in no directory: `log`, what it calls itself."""
+    """A log that `copy_log` cannot copy, because it is not in a directory. `log`: its description."""
 
     def __init__(self, log: str) -> None:
         super().__init__(
@@ -160,10 +159,12 @@ class UncopiableLogError(HeadwaterError):
 
 @dataclass(frozen=True)
 class CopiedLog:
-    """A finished copy. `commits`: application -> its last commit there. `files`, `size`: what was copied this time, and
-    its bytes. `removed`: files of an earlier copy that no commit lists any more. `dropped`: applications of an earlier
-    copy that the log does not have any more. `missing`, `damaged`: files that commits list and that the log itself does
-    not have, or has damaged.
+    """A finished copy.
+
+    `commits`: application -> its last commit there. `files`, `size`: newly copied files and their bytes. `removed`: the
+    number of files of an earlier copy that no commit lists any more. `dropped`: applications of an earlier copy that
+    the log does not have any more. `missing`, `damaged`: files that commits list and that are missing or damaged in the
+    log itself.
     """
 
     commits: Mapping[str, int]
@@ -176,7 +177,7 @@ class CopiedLog:
 
 
 def copy_log(log: Log, target: Path, progress: Progress = lambda _, __: None) -> CopiedLog:
-    """Make a copy in the folder `target`, or bring one that is there up to date.
+    """Create a copy in the folder `target`, or update an existing one.
 
     Raises CopyTargetError, UncopiableLogError, LogError if commits cannot be read, MachineError.
     """
@@ -204,7 +205,7 @@ class _Copy:
             shutil.rmtree(self._target / left, ignore_errors=True)
         for left_over in self._target.rglob(".*.tmp"):
             left_over.unlink()
-        for path in CopyMark.of(self._target / "commits").damaged:
+        for path in CopyMark.read(self._target / "commits").damaged:
             (self._target / path).unlink(missing_ok=True)  # it may be whole again in the log, and is told again if not
         while True:
             states = self._commits()
@@ -230,30 +231,32 @@ class _Copy:
         )
 
     def _check_commits(self) -> None:
-        """Read the commits of all applications where they are: an error then names the log's files. Raises LogError."""
+        """Read the commits of all applications in the log, so that errors name the log's files. Raises LogError."""
         for name in {*self._log.applications(), *_names(self._source / "applications")}:
             LogState.load(self._log.commits(name))
 
     def _commits(self) -> dict[str, LogState]:
-        """Copy the commits of all applications, and say what they come to."""
+        """Copy the commits of all applications. Returns the copied states."""
         return {name: self._application(name) for name in _readers_first(self._log)}
 
     def _application(self, name: str) -> LogState:
-        """Copy the commits of one application. What is folded meanwhile is in a later snapshot."""
+        """Copy the commits of one application. Commits folded meanwhile are in a later snapshot."""
         source, folder = self._source / "commits" / name, self._target / NEW / name
         while True:
             shutil.rmtree(folder, ignore_errors=True)
             make_directory(folder)
-            # From the newest on, because the oldest are folded first.
-            names = sorted((each for each in os.listdir(source) if each.endswith(_KEPT)), reverse=True)
-            for each in names:
+            # Newest first, because the oldest are folded first.
+            names = sorted((name for name in os.listdir(source) if name.endswith(_KEPT)), reverse=True)
+            for file in names:
                 with suppress(FileNotFoundError):
-                    _copy(source / each, folder / each)
+                    _copy(source / file, folder / file)
             try:
                 return LogState.load(DirectoryCommitStore(name, folder))
             except CommitDamagedError:
-                if sorted((each for each in os.listdir(source) if each.endswith(_KEPT)), reverse=True) == names:
-                    LogState.load(self._log.commits(name))  # nothing was folded: the log is damaged, and says where
+                if sorted((file for file in os.listdir(source) if file.endswith(_KEPT)), reverse=True) == names:
+                    LogState.load(
+                        self._log.commits(name)
+                    )  # nothing was folded: the log is damaged, and the error names it
                     raise
 
     def _progressing(self, listed: set[str]) -> Iterator[str]:
@@ -262,7 +265,7 @@ class _Copy:
             self._progress(done, len(listed))
 
     def _copied(self, path: str, checksums: Checksums | None = None) -> bool:
-        """Copy a file, unless it is there. Whether it is there now. Those with other checksums are noted."""
+        """Copy a file, unless it exists. Returns whether it exists now. Files with wrong checksums are noted."""
         target = self._target / path
         if target.exists():
             return True
@@ -282,12 +285,13 @@ class _Copy:
         return True
 
     def _listed_now(self) -> set[str]:
-        """The files that the log lists by now: what is missing of these is not just replaced."""
+        """The files that the log lists now: a missing one of these is not just replaced."""
         return {path for name in self._log.applications() for path in LogState.load(self._log.commits(name)).paths()}
 
     def _ahead(self, states: Mapping[str, LogState]) -> bool:
-        """Whether an application knew commits of another one when it was copied that were not copied: of applications
-        that read from each other, one comes first. What the log itself does not have is not waited for.
+        """Whether a copied application knew commits of another one that were not copied.
+
+        This happens for applications that read from each other. Commits that the log itself lacks do not count.
         """
         return any(
             place in states and number > states[place].number and self._log.commits(place).identity(number) is not None
@@ -296,10 +300,10 @@ class _Copy:
         )
 
     def _put_in_place(self, states: Collection[str]) -> tuple[str, ...]:
-        """Have the new commits take the place of those before. Returns the applications that are gone with these.
+        """Replace the previous commits by the new ones. Returns the applications that are dropped with them.
 
-        The id comes first, so that a copy that is broken off here is known for one. Commits without an entry count, and
-        an entry without commits is an error: so entries go before the commits, and come after them.
+        The id is first, so that an interrupted copy is recognized. Commits without an entry are valid, and an entry
+        without commits is an error. So entries are removed before the commits, and created after them.
         """
         commits = self._target / "commits"
         dropped = tuple(sorted(set(EmbeddedLog(self._target).applications()).difference(states)))
@@ -337,7 +341,7 @@ class _Copy:
 
 
 def _copy(source: Path, target: Path) -> int:
-    """Copy a file durably. Its size. Raises FileNotFoundError."""
+    """Copy a file durably. Returns its size in bytes. Raises FileNotFoundError."""
     with open(source, "rb") as content, naming_path(target), open(target, "wb", opener=opener) as file:
         shutil.copyfileobj(content, file, 1 << 20)
         file.flush()
@@ -346,7 +350,7 @@ def _copy(source: Path, target: Path) -> int:
 
 
 def _names(folder: Path) -> set[str]:
-    """What is in a folder of empty files. Nothing if there is no folder."""
+    """The names in a folder of empty files; empty without the folder."""
     return {path.name for path in folder.glob("*")}
 
 

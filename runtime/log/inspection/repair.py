@@ -1,13 +1,12 @@
-"""Goes on without records that cannot be read: their segments give way to others with what can be read of them.
+"""Repair: drops unreadable records, by rewriting their segments with the readable ones.
 
-That is one commit for each application, a `rewrite`, after which no reader asks for the lost records any more. Offsets
-and positions stay taken, so nothing moves: a task that has consumed the records notices nothing, any other passes over
-them. Copies of stores that are damaged are listed no more. The damaged files stay until a run finds that no commit
-lists them.
+That is one `rewrite` commit for each application, after which no reader requests the lost records any more. Offsets and
+positions stay: a task that has consumed the records notices nothing, any other skips them. Damaged snapshots of stores
+are not listed any more. The damaged files stay until a run finds that no commit lists them.
 
-Changelogs are treated alike. A store that had applied the lost changes keeps them: it has what was committed. A copy
-that is restored from the changelog afterwards lacks them, and nobody can tell by looking at it. That is why each is
-said, and why only a full refresh, or a snapshot of a store that has them, gives the results as they would have been.
+Changelogs are treated the same. A store that had applied the lost changes keeps them: it has the committed content. A
+copy that is restored from the changelog later lacks them, without any sign. So each loss is reported, and only a full
+refresh, or a snapshot of a store with the changes, gives the correct results.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from .verification import NO_READERS, Losses, Progress, Unreadable, damage_of, p
 
 
 class NotLostError(HeadwaterError):
-    """Records that the system refuses to read now, but that are not known to be lost: `unreadable`."""
+    """Records that the system cannot read now, but that are not certainly lost."""
 
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(
@@ -43,7 +42,7 @@ class NotLostError(HeadwaterError):
 
 @dataclass(frozen=True)
 class BrokenSegment:
-    """A segment of which some records cannot be read, `missing`. `lost`: who misses them, in words."""
+    """A segment with unreadable records, `missing`. `lost`: the consequences, as texts."""
 
     segment: Segment
     missing: tuple[Unreadable, ...]
@@ -51,18 +50,18 @@ class BrokenSegment:
 
     @property
     def dropped(self) -> int:
-        """How many records cannot be read."""
-        return sum(each.records for each in self.missing)
+        """The number of unreadable records."""
+        return sum(part.records for part in self.missing)
 
     @property
     def kept(self) -> int:
-        """How many can."""
+        """The number of readable records."""
         return self.segment.rows - self.dropped
 
 
 @dataclass(frozen=True)
 class Repair:
-    """What is to be given up of an application."""
+    """A planned repair of an application: segments with unreadable records, damaged snapshots of stores."""
 
     application: str
     segments: tuple[BrokenSegment, ...] = ()
@@ -70,8 +69,8 @@ class Repair:
 
     @property
     def dropped(self) -> int:
-        """How many records."""
-        return sum(each.dropped for each in self.segments)
+        """The number of dropped records."""
+        return sum(segment.dropped for segment in self.segments)
 
 
 def plan_repair(
@@ -80,60 +79,61 @@ def plan_repair(
     readers: Mapping[str, Collection[str]] = NO_READERS,
     applications: Collection[str] = (),
 ) -> tuple[Repair, ...]:
-    """What has to be given up so that all that commits list can be read. Nothing is changed.
+    """The repairs after which all listed records can be read. Nothing is changed.
 
-    `applications`: those to look at, besides those that the log names itself: all commits of one may have been lost.
-    `readers`: topic -> the applications that read it in the project, besides those that the log knows.
-    Raises LogError if commits cannot be read, and NotLostError.
+    `applications`: further applications: all commits of one may have been lost. `readers`: topic -> the applications
+    that read it in the project, in addition to those of the log. Raises LogError if commits cannot be read, and
+    NotLostError.
     """
     states = {name: LogState.load(log.commits(name)) for name in sorted({*log.applications(), *applications})}
     losses, done, of = Losses(states, readers), 0, sum(len(state.segments()) for state in states.values())
-    found = []
+    repairs = []
     for name, state in states.items():
         broken = []
         for segment in state.segments():
-            missing = tuple(each for each in pieces(log, segment) if isinstance(each, Unreadable))
+            missing = tuple(piece for piece in pieces(log, segment) if isinstance(piece, Unreadable))
             if missing:
-                broken.append(BrokenSegment(segment, missing, tuple(losses.told(name, each) for each in missing)))
+                broken.append(BrokenSegment(segment, missing, tuple(losses.text(name, part) for part in missing)))
             done += 1
             progress(done, of)
-        copies = tuple(each for each in state.store_snapshots.listed if damage_of(log, each))
-        found.append(Repair(name, tuple(broken), copies))
-    for each in (missing for repair in found for broken in repair.segments for missing in broken.missing):
-        if not each.lost:
-            raise NotLostError(each)
-    return tuple(each for each in found if each.segments or each.copies)
+        copies = tuple(copy for copy in state.store_snapshots.listed if damage_of(log, copy))
+        repairs.append(Repair(name, tuple(broken), copies))
+    for unreadable in (part for planned in repairs for segment in planned.segments for part in segment.missing):
+        if not unreadable.lost:
+            raise NotLostError(unreadable)
+    return tuple(planned for planned in repairs if planned.segments or planned.copies)
 
 
 def repair(log: Log, planned: Repair) -> None:
-    """Give up what was planned. No run may work on the application.
+    """Commit a planned repair. The application must not be running.
 
-    Raises SegmentsChangedError if its records are others by now, however much they look like those that were planned
-    for, CommitExistsError if somebody commits meanwhile; then nothing was changed.
+    Raises SegmentsChangedError if its records have changed since, CommitExistsError for a concurrent commit; nothing
+    was changed then.
     """
     state = LogState.load(log.commits(planned.application))
     _check_listed(state, planned)
     at = time.time_ns() // 1_000_000
     if planned.segments:
-        written = tuple(listed for each in planned.segments for listed in _rewritten(log, state, each.segment))
+        written = tuple(listed for broken in planned.segments for listed in _rewritten(log, state, broken.segment))
         state.commit(RewriteRecord(state.generation, at, written, state.incarnation))
-    removed = tuple(each.path for each in planned.copies if each in state.store_snapshots.listed)
+    removed = tuple(copy.path for copy in planned.copies if copy in state.store_snapshots.listed)
     if removed:
         state.commit(SnapshotRecord(state.generation, at, (), removed, state.incarnation))
 
 
 def _check_listed(state: LogState, planned: Repair) -> None:
-    """Check that nothing has taken the place of what was planned for: a topic that was seeded again has other records
-    at the same offsets. Raises SegmentsChangedError.
+    """Check that the segments are still listed: a topic that was seeded again has other records at the same offsets.
+
+    Raises SegmentsChangedError.
     """
     listed = set(state.segments())
-    for each in (broken.segment for broken in planned.segments):
-        if each not in listed:
-            raise SegmentsChangedError(each.topic, each.partition, each.base_offset, each.end_offset)
+    for segment in (broken.segment for broken in planned.segments):
+        if segment not in listed:
+            raise SegmentsChangedError(segment.topic, segment.partition, segment.base_offset, segment.end_offset)
 
 
 def _rewritten(log: Log, state: LogState, segment: Segment) -> Iterable[Listed]:
-    readable = [found for found in pieces(log, segment) if isinstance(found, Fetched)]
+    readable = [piece for piece in pieces(log, segment) if isinstance(piece, Fetched)]
     part = Rewritten(
         partition=segment.partition,
         lane=segment.lane,
@@ -141,10 +141,10 @@ def _rewritten(log: Log, state: LogState, segment: Segment) -> Iterable[Listed]:
         end=segment.end_position,
         start_offset=segment.base_offset,
         end_offset=segment.end_offset,
-        records=pa.Table.from_batches([each.records for each in readable]) if readable else pa.table({}),
-        positions=np.concatenate([each.positions for each in readable]) if readable else np.empty(0, np.int64),
-        offsets=np.concatenate([each.offsets for each in readable]) if readable else np.empty(0, np.int64),
+        records=pa.Table.from_batches([piece.records for piece in readable]) if readable else pa.table({}),
+        positions=np.concatenate([piece.positions for piece in readable]) if readable else np.empty(0, np.int64),
+        offsets=np.concatenate([piece.offsets for piece in readable]) if readable else np.empty(0, np.int64),
     )
     name = rewritten_file_name(state.incarnation, state.generation, f"r{uuid.uuid4().hex[:12]}")
     written = log.write_rewritten(state.application, segment.topic, name, [part])
-    return [replace(each, deletions=segment.deletions) for each in written]
+    return [replace(listed, deletions=segment.deletions) for listed in written]

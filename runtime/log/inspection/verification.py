@@ -34,11 +34,9 @@ from ..segments.segment import FileRange, Segment
 from ..state import LogState
 from .contents import CHECKSUM_MISSING, BrokenCommit, WalkedCommits, walk
 
-# The checksums that commits list, by file: what a copied file is compared with.
-
 
 class Checksums:
-    """Those of all files that these states list."""
+    """The committed checksums of all files that these states list, to check copied files."""
 
     def __init__(self, states: Iterable[LogState]) -> None:
         self._segments: dict[str, list[Segment]] = {}
@@ -49,14 +47,14 @@ class Checksums:
             self._copies.update((copy.path, copy) for copy in state.store_snapshots.listed)
 
     def fit(self, path: str, content: Path) -> bool:
-        """Whether the file at `content` is what commits list as `path`, in all bytes that they list."""
+        """Whether the listed bytes of the file at `content` have the committed checksums of `path`."""
         if (copy := self._copies.get(path)) is not None:
             return size_and_checksum(content) == (copy.size, copy.checksum)
         with open(content, "rb") as file:
             if not file.seek(0, 2):
                 return False
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data, memoryview(data) as view:
-                return all(_fits(view, *each) for segment in self._segments[path] for each in _listed(segment))
+                return all(_fits(view, *part) for segment in self._segments[path] for part in _listed(segment))
 
 
 def _fits(view: memoryview, start: int, length: int, checksum: int) -> bool:
@@ -72,15 +70,15 @@ def _listed(segment: Segment) -> Iterator[tuple[int, int, int]]:
         yield batch.start, batch.length, batch.checksum
 
 
-# Reads what can be read of a segment, and says what cannot.
+# Reading the readable records of a segment.
 
 
 @dataclass(frozen=True)
 class Unreadable:
-    """Records of a segment that cannot be read: those at positions from `start` up to, not including, `end`.
+    """Unreadable records of a segment, at positions from `start` up to, not including, `end`.
 
-    `records`: how many were committed there. `place`: their offsets. `what`: is the matter with the file.
-    `lost`: whether they are gone for certain. Else the system refuses the file, and may not when it is asked again.
+    `records`: their committed number. `place`: their offsets. `what`: the problem with the file. `lost`: whether they
+    are certainly lost. Otherwise the system reports an error for the file, which may be temporary.
     """
 
     segment: Segment
@@ -93,20 +91,20 @@ class Unreadable:
 
 
 def pieces(log: RangeReader, segment: Segment) -> Iterator[Fetched | Unreadable]:
-    """The records of a placed segment in order, batch by batch, also those behind what cannot be read."""
+    """The records of a segment in order, batch by batch, also those after unreadable ones."""
     within = segment.range()
     firsts = FileRange.from_token(within.token).firsts(within.start)
     ends = [*firsts[1:], within.end]
     position = within.start
     while position < within.end:
         try:
-            for found in log.read(within, position):
-                yield found
-                position = found.end
+            for fetched in log.read(within, position):
+                yield fetched
+                position = fetched.end
             return
         except (SegmentError, UnreadableFileError) as error:
             failed = bisect_right(ends, position)
-            last = len(ends) if _of_the_file(error) else failed + 1
+            last = len(ends) if _affects_file(error) else failed + 1
             yield Unreadable(
                 segment=segment,
                 start=position,
@@ -119,8 +117,8 @@ def pieces(log: RangeReader, segment: Segment) -> Iterator[Fetched | Unreadable]
             position = ends[last - 1]
 
 
-def _of_the_file(error: SegmentError | UnreadableFileError) -> bool:
-    """Whether the error is of the file, and not of one of its batches."""
+def _affects_file(error: SegmentError | UnreadableFileError) -> bool:
+    """Whether the error affects the whole file, and not only one of its batches."""
     match error:
         case RangeMissingError():
             return True
@@ -132,22 +130,21 @@ def _of_the_file(error: SegmentError | UnreadableFileError) -> bool:
 
 
 def _place(segment: Segment, start: int, end: int) -> OffsetRange:
-    """Offsets grow as positions do, or by more: in a segment with gaps these are bounds, else they are exact."""
+    """The offsets of records between two positions; bounds in a segment with gaps, else exact."""
     first = segment.base_offset + start - segment.base_position
     return OffsetRange(segment.topic, segment.partition, first, segment.end_offset - (segment.end_position - end))
 
 
-# Says who misses records of a log that cannot be read: a topic's readers, or the copies of a store.
+# The consequences of unreadable records, for readers of a topic or copies of a store.
 
 NO_READERS: Mapping[str, Collection[str]] = MappingProxyType({})
-"""For a log that is looked at without its project."""
+"""For a log without its project."""
 
 
 class Losses:
-    """`states`: of all applications whose commits can be read, by name.
+    """The consequences of unreadable records, and remedies. `states`: of applications with readable commits, by name.
 
-    `readers`: topic -> the applications that read it in the project, whether they have run or not. `unknown`: those
-    whose commits cannot be read.
+    `readers`: topic -> the applications that read it in the project. `unknown`: applications with unreadable commits.
     """
 
     def __init__(
@@ -160,23 +157,22 @@ class Losses:
         self._readers = readers
         self._unknown = unknown
 
-    def told(self, application: str, missing: Unreadable) -> str:
-        """What is lost with records of this application, in a sentence."""
+    def text(self, application: str, missing: Unreadable) -> str:
+        """The consequences of unreadable records of this application, as a text."""
         state, topic = self._states[application], missing.segment.topic
         for store in state.topology.stores:
             if topic == changelog_topic(application, store):
-                return _of_store(state, store, missing)
-        said = list(self._of_readers(application, missing))
-        return "; ".join(said) or "no topology reads them"
+                return _store_text(state, store, missing)
+        return "; ".join(self._reader_texts(application, missing)) or "no topology reads them"
 
-    def way_out(self, application: str, missing: Unreadable) -> str:
-        """What to do."""
+    def remedy(self, application: str, missing: Unreadable) -> str:
+        """The hint for unreadable records."""
         if not missing.lost:
-            return "have the system let this user read the file; nothing of it is known to be lost"
+            return "allow this user to read the file; nothing of it is certainly lost"
         topic = missing.segment.topic
         return lost_records_hint(application, topic, topic in self._states[application].seeds)
 
-    def _of_readers(self, application: str, missing: Unreadable) -> Iterator[str]:
+    def _reader_texts(self, application: str, missing: Unreadable) -> Iterator[str]:
         topic = missing.segment.topic
         read = set()
         for reader, state in self._states.items():
@@ -198,32 +194,33 @@ class Losses:
 
 
 def _consumed(state: LogState, missing: Unreadable) -> bool:
-    """Whether all tasks that read the partition have read on from behind the records."""
+    """Whether all tasks that read the partition have consumed the records."""
     topic, lane = missing.segment.topic, missing.segment.lane
-    found = [
+    positions = [
         task.positions.get(topic, {}).get(lane, 0)
         for task in state.tasks.all()
         if task.partition == missing.segment.partition and topic in task.positions
     ]
     readers = sum(topic in part.sources for part in state.topology.subtopologies.values())
-    return len(found) >= readers and all(position >= missing.end for position in found)
+    return len(positions) >= readers and all(position >= missing.end for position in positions)
 
 
-def _of_store(state: LogState, store: str, missing: Unreadable) -> str:
+def _store_text(state: LogState, store: str, missing: Unreadable) -> str:
     partition = missing.segment.partition
     lacks = f"changes of store {store}, partition {partition}: a copy that is restored from the changelog lacks them"
     usable = max(missing.end, state.horizon(changelog_topic(state.application, store), partition, partition))
-    later = [each.position for each in state.store_snapshots.of_partition(store, partition) if each.position >= usable]
+    later = [
+        snapshot.position
+        for snapshot in state.store_snapshots.of_partition(store, partition)
+        if snapshot.position >= usable
+    ]
     if later:
         lacks += f", one that is restored from the snapshot at position {max(later)} has them"
     return lacks
 
 
-# Reads copies of stores that commits list.
-
-
 def damage_of(log: Log, copy: StoreSnapshot) -> str:
-    """What is the matter with a copy of a store; empty if it is as it was saved."""
+    """The damage of a store's snapshot; empty if there is none."""
     size, checksum = 0, 0
     try:
         for piece in log.read_file(copy.path):
@@ -235,20 +232,20 @@ def damage_of(log: Log, copy: StoreSnapshot) -> str:
     return "" if checksum == copy.checksum else "its checksum is wrong"
 
 
-# Walks a whole log and lists all that is damaged: commits, snapshots, records, copies of stores.
+# Verification of a whole log: commits, snapshots, records, snapshots of stores.
 #
-# All bytes that commits list are read and compared with their checksums. It needs no lock. What a running application
-# replaces meanwhile is not taken for damage.
+# All listed bytes are read and compared with their checksums. It needs no lock. Files that a running application
+# replaces meanwhile do not count as damage.
 
 Progress = Callable[[int, int], None]
-"""Is told how many segments were read, and of how many."""
+"""Called with the number of read segments, and the number of all."""
 
 
 @dataclass(frozen=True)
 class Damage:
-    """Something that is not as it was committed. `what`: the matter, with the file; `lost`, `way_out`: sentences.
+    """A damage. `what`: with the file; `lost`: the consequences; `way_out`: the remedy.
 
-    Of records: `place` says which, `records` how many cannot be read.
+    For records: `place`: their offsets, `records`: the number of unreadable ones.
     """
 
     application: str
@@ -262,9 +259,9 @@ class Damage:
 
 @dataclass(frozen=True)
 class VerifiedApplication:
-    """What was looked at of an application. `unlisted`: files that no commit lists, which is no damage.
+    """The result for an application. `unlisted`: files that no commit lists, which is no damage.
 
-    `records`: those that could be read, `size`: bytes of their batches.
+    `records`: the number of readable ones, `size`: bytes of their batches.
     """
 
     application: str
@@ -280,7 +277,7 @@ class VerifiedApplication:
 
 @dataclass
 class _Read:
-    """What was read of segments so far."""
+    """The segments that were read so far."""
 
     seen: set[tuple[str, str, int, int]] = field(default_factory=set)
     records: int = 0
@@ -289,9 +286,9 @@ class _Read:
 
 
 class Verification:
-    """Of a log. `applications`: those that must be there, besides those that the log names itself.
+    """The verification of a log. `applications`: those that must exist, in addition to those in the log.
 
-    `readers`: topic -> the applications that read it in the project, besides those that the log knows.
+    `readers`: topic -> the applications that read it in the project, in addition to those in the log.
     """
 
     def __init__(
@@ -309,7 +306,7 @@ class Verification:
         self._done = self._all = 0
 
     def run(self) -> tuple[VerifiedApplication, ...]:
-        """Look at everything. Raises FullyRefreshedError if an application begins again meanwhile."""
+        """Verify everything. Raises FullyRefreshedError if an application restarts meanwhile."""
         walked = {name: self._walked(name) for name in self._names}
         states = {name: found.state for name, found in walked.items() if found.state is not None}
         self._all = sum(len(state.segments()) for state in states.values())
@@ -344,16 +341,16 @@ class Verification:
         )
 
     def _segments(self, state: LogState) -> _Read:
-        """Read all segments. Those that are replaced meanwhile are passed over, and what has replaced them is read."""
+        """Read all segments. Those that are replaced meanwhile are skipped, and their replacements are read."""
         read = _Read()
         while True:
-            new = [each for each in state.segments() if _name(each) not in read.seen]
-            missing = [found for each in new for found in self._segment(each, read)]
+            new = [segment for segment in state.segments() if _name(segment) not in read.seen]
+            missing = [unreadable for segment in new for unreadable in self._segment(segment, read)]
             if not missing:
                 return read
             state.refresh()
-            listed = {_name(each) for each in state.segments()}
-            lost = [each for each in missing if _name(each.segment) in listed]
+            listed = {_name(segment) for segment in state.segments()}
+            lost = [unreadable for unreadable in missing if _name(unreadable.segment) in listed]
             read.missing += lost
             if len(lost) == len(missing):
                 return read
@@ -361,16 +358,16 @@ class Verification:
     def _segment(self, segment: Segment, read: _Read) -> Iterator[Unreadable]:
         read.seen.add(_name(segment))
         read.size += segment.size
-        for found in pieces(self._log, segment):
-            if isinstance(found, Unreadable):
-                yield found
+        for piece in pieces(self._log, segment):
+            if isinstance(piece, Unreadable):
+                yield piece
             else:
-                read.records += len(found)
+                read.records += len(piece)
         self._done += 1
         self._progress(self._done, max(self._done, self._all))
 
     def _copy(self, name: str, state: LogState, copy: StoreSnapshot) -> Damage | None:
-        """What is the matter with a copy of a store; None if it is whole, or was replaced meanwhile."""
+        """The damage of a store's snapshot; None if there is none, or if it was replaced meanwhile."""
         what = damage_of(self._log, copy)
         if not what:
             return None
@@ -387,7 +384,7 @@ class Verification:
 
     def _unlisted(self, name: str, state: LogState) -> tuple[LogFile, ...]:
         files = list(self._log.files(name))
-        state.refresh()  # after listing: what was committed meanwhile is no leftover
+        state.refresh()  # after the listing: files committed meanwhile are listed
         listed = state.paths()
         return tuple(file for file in files if file.path not in listed)
 
@@ -432,14 +429,14 @@ def _of_commit(commits: CommitStore, walked: WalkedCommits, broken: BrokenCommit
 
 
 def _of_all(name: str, walked: WalkedCommits) -> Iterator[Damage]:
-    """Why nothing of an application can be read, unless the commits that are broken say it already."""
+    """The damage of an application with unreadable commits, unless broken commits are reported already."""
     error = walked.error
     if error is not None and not (walked.broken and isinstance(error, CommitDamagedError)):
         yield Damage(name, error.message, "all that the application has committed", error.hint or "")
 
 
 def _of_sources(state: LogState, states: Mapping[str, LogState]) -> Iterator[Damage]:
-    """Of an application that has read from commits of others that are not there any more."""
+    """The damage of an application that has read from commits that do not exist any more."""
     for source in states.values():
         if source is not state and not source.has_source(state.sources):
             source.refresh()  # the reader may be newer
@@ -459,8 +456,8 @@ def _of_records(name: str, missing: Unreadable, losses: Losses) -> Damage:
     return Damage(
         application=name,
         what=missing.what,
-        lost=losses.told(name, missing),
-        way_out=losses.way_out(name, missing),
+        lost=losses.text(name, missing),
+        way_out=losses.remedy(name, missing),
         path=missing.segment.path,
         place=missing.place,
         records=missing.records,

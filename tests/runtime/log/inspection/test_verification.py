@@ -159,7 +159,7 @@ def test_file_that_the_system_refuses_is_told_as_such(app):
     path.mkdir()
     (damage,) = damages(app)
     assert damage.what == f"{path}: Is a directory"
-    assert damage.way_out.startswith("have the system let this user read the file")
+    assert damage.way_out.startswith("allow this user to read the file")
 
 
 def test_folded_log_is_whole_and_damage_of_its_snapshots_is_found(tmp_path, records):
