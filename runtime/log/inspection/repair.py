@@ -35,7 +35,7 @@ class NotLostError(HeadwaterError):
     def __init__(self, unreadable: Unreadable) -> None:
         super().__init__(
             f"{unreadable.place}, cannot be read: {unreadable.what}",
-            "let this user read the file: only missing or damaged records are dropped",
+            "allow this user to read the file: only missing or damaged records are dropped",
         )
         self.unreadable = unreadable
 
