@@ -229,8 +229,8 @@ TESTS = {
 
 def verdicts(change: Change) -> set[str]:
     """Those of the topologies and of the whole; a new topology counts as compatible."""
-    shown = re.findall(r"^[├└]── \w+  (goes on|replace|error|no change|new)\b", change.plan, re.MULTILINE)
-    words = {"goes on": "compatible", "new": "compatible", "no change": "nothing"}
+    shown = re.findall(r"^[├└]── \w+  (compatible|replace|error|no change|new)\b", change.plan, re.MULTILINE)
+    words = {"new": "compatible", "no change": "nothing"}
     return {change.verdict, *(words.get(word, word) for word in shown)}
 
 
