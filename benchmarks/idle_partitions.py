@@ -26,8 +26,8 @@ from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.engine.building import repartition_topics
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, PluginRef, Settings, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog

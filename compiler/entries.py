@@ -7,8 +7,8 @@ from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
+from ..runtime.engine.operators.operator import Emit
 from ..runtime.environment import parse_duration
-from ..runtime.ir.declarations import Emit
 from ..runtime.ir.topology import OnError, Store, StoreType
 from .diagnostics import Diagnostics
 from .reading.source import MappingNode, Node, ScalarNode, SequenceNode

@@ -9,12 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, assert_never
 
-from ...runtime.engine.columns import Flows, behind_sql
+from ...runtime.engine.operators.operator import Flow, Operator
 from ...runtime.engine.sql_step import SqlStep
-from ...runtime.engine.steps import PythonStep
-from ...runtime.ir.declarations import Declaration, Flow
+from ...runtime.engine.steps import Columns, PythonStep, after, edges_of
 from ...runtime.ir.topology import Topology
-from ...runtime.records.types import parse_columns
 from ..entries import columns_ddl
 from ..topology.engines import spark_reasons
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
@@ -139,7 +137,7 @@ class _Stages:
     def __init__(self, writer: Declarations, notes: Notes) -> None:
         self._writer = writer
         self._notes = notes
-        self._flows: Flows = {}
+        self._edges: Columns = {}
 
     def statement(self, stage: PythonStage | SqlStep, kept: str, start: str) -> str:
         """A statement that begins with `start`. `kept`: why Spark SQL computes the stage.
@@ -155,28 +153,24 @@ class _Stages:
         return "".join(f"    {line}\n" for line in notes) + statement(start, self._sql(stage), indent=4)
 
     def _process(self, stage: PythonStage) -> Items:
-        reads = {name: self._flows[name] for name in stage.reads}
+        reads = {name: self._edges[name] for name in stage.reads}
         _check(reads, stage.reads)
         derived = PythonStep(stage.nodes).behind(reads, stage.yields)
-        keep = {
-            name: tuple(parse_columns(flow.value))
-            for name, flow in stage.yields.items()
-            if _columns(flow) != _columns(derived[name])
-        }
-        self._flows = PythonStep(stage.nodes, keep).behind(reads, stage.yields)
-        _check(self._flows, stage.yields)
+        keep = {name: tuple(edge.value) for name, edge in edges_of(stage.yields).items() if edge != derived[name]}
+        self._edges = PythonStep(stage.nodes, keep).behind(reads, stage.yields)
+        _check(self._edges, stage.yields)
         nodes = [self._operator(node) for node in stage.nodes]
         named = {"keep": self._writer.expression(keep)} if keep else {}
         written = call("rows.process", *nodes, **named)
         return one_a_line(written) if len(nodes) > 1 else written
 
-    def _operator(self, node: Declaration | SqlStep) -> Expression:
+    def _operator(self, node: Operator | SqlStep) -> Expression:
         comment = self._notes.at(str(node.at), indent=8)
         call = self._sql_call(node, "Pipe()") if isinstance(node, SqlStep) else self._writer.call(node)
         return Commented(comment, call) if comment else call
 
     def _sql(self, step: SqlStep) -> Items:
-        self._flows = behind_sql(step, self._flows)
+        self._edges = after(step, self._edges)
         return self._sql_call(step, "rows")
 
     def _sql_call(self, step: SqlStep, pipe: str) -> Items:
@@ -188,16 +182,10 @@ class _Stages:
         return call(f"{pipe}.{step.kind}", *map(self._writer.expression, plain), **arguments)
 
 
-def _check(generated: Mapping[str, Flow], graph: Mapping[str, Flow]) -> None:
-    """Assert that the edges of generated code are those of the graph."""
-    actual = {name: _columns(flow) for name, flow in generated.items()}
-    expected = {name: _columns(flow) for name, flow in graph.items()}
-    assert actual == expected, f"generated code has the edges {actual} instead of {expected}"
-
-
-def _columns(flow: Flow) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-    """The columns of an edge, in any order."""
-    return parse_columns(flow.key), parse_columns(flow.value)
+def _check(edges: Columns, flows: Mapping[str, Flow]) -> None:
+    """That the edges which generated code would have are those that the graph has."""
+    wanted = edges_of(flows)
+    assert edges == wanted, f"{edges} would be there in place of {wanted}"
 
 
 def _arguments(step: SqlStep) -> tuple[list[Any], dict[str, Any]]:

@@ -6,7 +6,7 @@ import fcntl
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,8 @@ from typing import Any
 from ... import schemas
 from ...private_files import make_folder, opener
 from ...runtime.dataclass_json import parsed
-from ...runtime.ir.functions import FOLDER, PythonCode, PythonFunction, Udf
+from ...runtime.engine.operators.operator import Operator
+from ...runtime.ir.functions import FOLDER, PythonCode, PythonFunction
 from ...runtime.ir.topology import Settings
 from ..topology.graph import PythonStage, TopologyGraph
 from ..whole_files import PARTIAL, write_whole
@@ -45,13 +46,8 @@ def write_code(folder: Path, graph: TopologyGraph, write: Callable[[Path, str], 
 
 def _functions(graph: TopologyGraph) -> Iterator[PythonFunction]:
     stages = (stage for part in graph.subtopologies for stage in part.stages if isinstance(stage, PythonStage))
-    for node in (node for stage in stages for node in stage.nodes):
-        for field in fields(node):
-            value = getattr(node, field.name)
-            if isinstance(value, PythonFunction):
-                yield value
-            elif isinstance(value, Udf):
-                yield value.function
+    nodes = (node for stage in stages for node in stage.nodes if isinstance(node, Operator))
+    return (function for node in nodes for function in node.functions)
 
 
 # Schemas of a project's files for editors, which see the files before Jinja is rendered.

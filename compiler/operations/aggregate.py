@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.ir.declarations import Emit
+from ...runtime.engine.operators.operator import Emit
 from ...runtime.ir.topology import Agg, Store
 from ..entries import Pairs, Reader, pairs, scalar
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate

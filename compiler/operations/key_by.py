@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
+from ...runtime.engine.operators.stateless import KeyBy
 from ...runtime.engine.sql_step import SqlStep
-from ...runtime.ir.declarations import KeyBy
 from ..entries import Pairs, Reader, entries
 from ..language.expressions import Expression
 from ..reading.source import Node

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
-from ...runtime.ir.declarations import Flow, Process
+from ...runtime.engine.operators.operator import Flow
+from ...runtime.engine.operators.process import Process
 from ...runtime.ir.functions import PythonFunction
 from ...runtime.ir.topology import Store
 from ..entries import Columns, Reader, mapping, named, scalar, scalars

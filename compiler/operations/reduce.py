@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.ir.declarations import Emit, Reduce
+from ...runtime.engine.operators.aggregations import Reduce
+from ...runtime.engine.operators.operator import Emit
 from ...runtime.ir.functions import PythonFunction
 from ...runtime.ir.topology import Store
 from ..entries import Reader, scalar

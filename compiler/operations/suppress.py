@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
+from ...runtime.engine.operators import tables
+from ...runtime.engine.operators.tables import WhenFull
 from ...runtime.environment import duration_text
-from ...runtime.ir import declarations
-from ...runtime.ir.declarations import WhenFull
 from ...runtime.ir.topology import Store
 from ..entries import Reader, integer, milliseconds, scalar, text
 from ..reading.source import MappingNode, Node, ScalarNode
@@ -124,7 +124,5 @@ class Suppression(PythonOperation):
         edge, shape = site.input, site.output.shape
         site.declared.stores[self.store.name] = self.store
         old = shape.is_table and site.changes(frozenset(), True)[1]
-        node = declarations.Suppress(
-            edge.name, self.store, self.wait_ms, self.max_records, self.when_full, old, site.at
-        )
+        node = tables.Suppress(edge.name, self.store, self.wait_ms, self.max_records, self.when_full, old, site.at)
         return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))

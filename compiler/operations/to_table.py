@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
-from ...runtime.ir.declarations import Emit
+from ...runtime.engine.operators.operator import Emit
 from ..entries import Reader, scalar
 from ..reading.source import MappingNode, Node, ScalarNode
 from .base.context import FlowContext, References, Rejection, Step, StepAction

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...runtime.engine.operators.topics import Sink
 from ...runtime.environment import parse_duration
 from ...runtime.ingest.seeds import SeedSpec
-from ...runtime.ir.declarations import Sink
 from ...runtime.ir.topology import GlobalTable, Store, Topic
 from ...runtime.query.rows import table_schema
 from ...runtime.records.arrays import BadValueError

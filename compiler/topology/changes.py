@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...runtime.ir.declarations import Emit
+from ...runtime.engine.operators.operator import Emit
 from ..operations.base.operation import EVERY_CHANGE, TableUse
 from .connections import Reading, Writing
 from .operation_graph import GraphOperation, OperationGraph

@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from ...runtime.engine.operators.operator import Side
+from ...runtime.engine.operators.stateless import Fork, Merge, Select
+from ...runtime.engine.operators.topics import Sink, SinkMode, Source
 from ...runtime.engine.sql_step import SqlStep
-from ...runtime.ir.declarations import Fork, Merge, Select, Side, Sink, SinkMode, Source
 from ...runtime.ir.topology import GlobalTable, Topic
 from ..entries import columns_ddl
 from ..operations.base.operation import (

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from ...runtime.engine.operators.operator import Operator
 from ...runtime.engine.sql_step import SqlStep
-from ...runtime.ir.declarations import Declaration
 from ..operations.base.operation import EitherOperation, Lookup, Operation, Processor, PythonOperation, SqlOperation
 from ..operations.base.site import NOW, Declared, LiveEdge, Output, PythonLayout, Site, SqlLayout
 from . import graph
@@ -250,7 +250,7 @@ class Layout:
 
     def _python(self, level: int, operations: Sequence[GraphOperation]) -> graph.PythonStage:
         reads = {edge.name: edge.flow for edge in self._live(level).values()}
-        nodes: list[Declaration | SqlStep] = []
+        nodes: list[Operator | SqlStep] = []
         for op in operations:
             layout = in_python_stage(op.operation, self._site(op))
             nodes += layout.steps if isinstance(layout, SqlLayout) else layout.nodes

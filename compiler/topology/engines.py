@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...runtime.engine.columns import Flows, behind_sql
 from ...runtime.engine.in_task import alone_in_sql, operators_of
 from ...runtime.engine.sql_step import SqlStep
+from ...runtime.engine.steps import Columns, after, edges_of, flows
 from ...runtime.expressions.promotion import UnprovenError
-from ...runtime.ir.declarations import Flow
 from .graph import SubtopologyGraph, TopologyGraph
 
 ALONE = "the steps before and behind it stay there, and a task would take one more stage for it"
@@ -44,23 +43,23 @@ def step_engines(graph: TopologyGraph) -> tuple[StepEngine, ...]:
 
 def spark_reasons(part: SubtopologyGraph) -> tuple[str, ...]:
     """For each stage of a subtopology, why Spark SQL computes it; empty for Python, and if tasks can compute it."""
-    flows: Flows = {}
+    edges: Columns = {}
     reasons: list[str] = []
     between: list[str] = []
     for stage in part.stages:
         if isinstance(stage, SqlStep):
-            behind = behind_sql(stage, flows)
-            between.append(_reason(stage, flows, behind))
-            flows = behind
+            behind = after(stage, edges)
+            between.append(_reason(stage, edges, behind))
+            edges = behind
         else:
             reasons += [*_with_alone(between), ""]
-            between, flows = [], dict(stage.yields)
+            between, edges = [], edges_of(stage.yields)
     return (*reasons, *_with_alone(between))
 
 
-def _reason(step: SqlStep, before: dict[str, Flow], behind: dict[str, Flow]) -> str:
+def _reason(step: SqlStep, before: Columns, behind: Columns) -> str:
     try:
-        operators_of(step, before, behind)
+        operators_of(step, flows(before), flows(behind))
         return ""
     except UnprovenError as error:
         return error.reason

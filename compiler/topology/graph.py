@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...runtime.engine.operators.operator import Flow, Operator
+from ...runtime.engine.operators.stateless import Call
 from ...runtime.engine.sql_step import SqlStep
-from ...runtime.ir.declarations import Call, Declaration, Flow
 from ...runtime.ir.functions import Udf
 from ...runtime.ir.topology import Assignment, GlobalTable, OnError, PluginRef, Store, Topic
 from ..operations.base.operation import Lookup
@@ -18,7 +19,7 @@ from .operation_graph import GraphOperation, OperationGraph
 
 # A checked topology, cut into subtopologies and laid out in stages. These classes have the structure of `job.py`, and
 # templates only print it: the engine of a step, the columns of an edge and the repartition topics are already chosen.
-# Topics, stores, windows and operators are declarations of the runtime (`runtime/ir/declarations.py`). An operator is
+# Topics, stores, windows and operators are declarations of the runtime (`runtime/engine/operators`). An operator is
 # printed as `<class name>(<fields that differ from the default>)`.
 #
 # **Pipe.** One ordered pipe of rows runs through a subtopology: Python stage 0 (reads the sources), SQL steps, Python
@@ -38,7 +39,7 @@ class PythonStage:
     `yields`: edges to SQL (empty in the last stage).
     """
 
-    nodes: tuple[Declaration | SqlStep, ...]
+    nodes: tuple[Operator | SqlStep, ...]
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
 

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ...runtime.engine.sql_step import SqlStep
-from ...runtime.ir.declarations import Sink, Source, stores_of
-from ...runtime.ir.topology import Assignment, GlobalTable, PluginRef
+from ...runtime.engine.operators.operator import Operator
+from ...runtime.engine.operators.topics import topics_written
+from ...runtime.ir.topology import Assignment, PluginRef
 from ..entries import PluginUse, StoreModel, TableModel
 from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
 from ..operations.base.context import CheckedTopology, Step
@@ -137,16 +137,12 @@ class _Build:
 
     def _part(self, number: int, name: str, layout: Layout, nodes: tuple[ProcessorNode, ...]) -> SubtopologyGraph:
         stages = layout.stages()
-        operators = [node for stage in stages if isinstance(stage, PythonStage) for node in stage.nodes]
-        sources = tuple(dict.fromkeys(node.topic.name for node in operators if isinstance(node, Source)))
-        written = [node.topic for node in operators if isinstance(node, Sink)]
-        written += [n.dead_letter for n in operators if isinstance(n, Source) and n.dead_letter is not None]
-        sinks = tuple(dict.fromkeys(topic.name for topic in written))
-        stores = dict.fromkeys(
-            store.name for node in operators if not isinstance(node, SqlStep) for store in stores_of(node)
-        )
-        tables = (getattr(node, "table", None) for node in operators)
-        global_tables = {table.name: table for table in tables if isinstance(table, GlobalTable)}
+        nodes_of_stages = (stage.nodes if isinstance(stage, PythonStage) else (stage,) for stage in stages)
+        operators = [node for group in nodes_of_stages for node in group if isinstance(node, Operator)]
+        sources = dict.fromkeys(topic.name for node in operators for topic in node.topics_read)
+        sinks = [topic.name for topic in topics_written(operators)]
+        stores = dict.fromkeys(store.name for node in operators for store in node.stores)
+        global_tables = {table.name: table for node in operators for table in node.global_tables}
         return SubtopologyGraph(
             number=number,
             name=name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from ...runtime.ir.declarations import SinkMode
+from ...runtime.engine.operators.topics import SinkMode
 from ...runtime.ir.topology import Topic
 from ..entries import columns_ddl
 from ..operations.base.context import (

@@ -16,12 +16,11 @@ from ...errors import HeadwaterError
 from ..chosen_plugins import ChosenPlugins
 from ..dataclass_json import from_json
 from ..driver.cluster import EpochJob, Failing, Trial, named_by
-from ..engine.execution.node import Node
 from ..engine.failed_stage import Facts, StageFailedError, StepError, facts_of, with_facts
+from ..engine.operators.operator import Flow, Node
 from ..engine.sql_step import SqlStep
 from ..engine.stage import Stage, Worker
 from ..engine.worker import PlannedWorker
-from ..ir.declarations import Flow
 from ..ir.topology import PluginRef, Settings, Subtopology
 from ..placing.place import Client, ClientLostError
 from ..restore.links import LocalLink, StateLink

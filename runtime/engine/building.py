@@ -17,38 +17,22 @@ edges go on, follows from the steps, so it is not written.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, TypeGuard
+from typing import Any
 
-from ..environment import duration_text
-from ..ir.declarations import (
-    Aggregate,
-    AggregateSessions,
-    AggregateSliding,
-    AggregateWith,
-    Answer,
-    Call,
-    Declaration,
-    ForeignKeyJoin,
-    Materialize,
-    Place,
-    Process,
-    Reduce,
-    Sink,
-    Source,
-    StreamJoin,
-    Subscribe,
-    Suppress,
-    Table,
-    stores_of,
-)
-from ..ir.topology import CODE_OF, GlobalTable, OnError, StoreFiller, Subtopology
+from ..ir.topology import OnError, StoreFiller, Subtopology
 from ..records.types import split_columns
+from .operators.aggregations import Aggregation
+from .operators.foreign_keys import ForeignKeyJoin
+from .operators.operator import Operator, Place, flow_of
+from .operators.process import Process
+from .operators.tables import Suppress
+from .operators.topics import Sink, Source, topics_written
 from .sql_step import SqlKind, SqlStep
-from .step_texts import flow_of, regrouping, step_texts
-from .steps import Engine, PythonStep, Step, do_steps, held_back, read_later, waited, with_turns
+from .steps import PythonStep, Step, Steps, held_back, nodes_of, read_later, regrouping, step_texts, waited, with_turns
 
 
 @dataclass(frozen=True)
@@ -68,7 +52,7 @@ class Pipe:
         `keep`: of edges that carry more than is needed later, the value columns that go on; `_now`, the epoch's planned
         time, is one that goes on only where it is named.
         """
-        parts = (node.steps if isinstance(node, Pipe) else (node,) for node in nodes)
+        parts: Iterator[tuple[Any, ...]] = (node.steps if isinstance(node, Pipe) else (node,) for node in nodes)
         kept = {name: tuple(columns) for name, columns in (keep or {}).items()}
         return self._with(PythonStep(tuple(chain.from_iterable(parts)), kept))
 
@@ -178,39 +162,34 @@ def subtopology(
         steps = tuple(_placed(step, file) for step in with_turns(function(Pipe()).steps))
         read_later(steps)
 
-        def build(rows: Any, engine: Engine) -> Any:
-            return do_steps(steps, rows, engine)
-
-        parts = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes]
-        nodes: list[Declaration] = [node for node in parts if not isinstance(node, SqlStep)]
-        sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
-        sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
+        nodes = [node for node in nodes_of(steps) if isinstance(node, Operator)]
+        sources = {topic.name: topic for node in nodes for topic in node.topics_read}
         letters = {n.topic.name: n.dead_letter for n in nodes if isinstance(n, Source) and n.dead_letter is not None}
-        kept = [(store, node.at) for node in nodes for store in stores_of(node)]
+        kept = [(store, node.at) for node in nodes for store in node.stores]
         stores = {store.name: store for store, _ in kept}
-        tables = {table.name: table for node in nodes if isinstance(table := getattr(node, "table", None), GlobalTable)}
+        tables = {table.name: table for node in nodes for table in node.global_tables}
         return Subtopology(
             number,
             name,
             partitions=max((topic.partitions for topic in sources.values()), default=0),
-            build=build,
+            build=Steps(steps),
             sources=tuple(sources.values()),
-            sinks=(*sinks.values(), *letters.values()),
+            sinks=topics_written(nodes),
             stores=tuple(stores.values()),
             global_tables=tuple(tables.values()),
             places={store.name: str(at) for store, at in reversed(kept) if at},
             repartition_topics=tuple(dict.fromkeys(repartition_topics(nodes))),
-            steps=tuple(step_texts(steps)),
+            steps=step_texts(steps),
             on_error={_place(at, file): policy for policy, places in (on_error or {}).items() for at in places},
             dead_letters=letters,
             starts={n.topic.name: n.start for n in nodes if isinstance(n, Source) and n.start is not None},
             fillers=tuple(fillers(nodes)),
-            settings=(*_settings(nodes), *_waits(nodes)),
+            settings=tuple(_settings(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
             answers=answers(nodes),
             never_left_out=_never_left_out(nodes),
             regrouping=regrouping(steps),
-            of_tables=tuple(node.store.name for node in nodes if _is_of_table(node)),
+            of_tables=tuple(node.store.name for node in nodes if isinstance(node, Aggregation) and node.of == "table"),
             held_back=held_back(steps),
             waited=waited(steps),
         )
@@ -218,90 +197,59 @@ def subtopology(
     return of
 
 
-_FILLING = (
-    Aggregate
-    | AggregateSessions
-    | AggregateSliding
-    | Reduce
-    | AggregateWith
-    | Table
-    | Materialize
-    | Suppress
-    | Subscribe
-    | Answer
-    | StreamJoin
-)
+def _settings(nodes: Sequence[Operator]) -> Iterator[tuple[str, str, str]]:
+    """Flow, setting and value. The second `suppress` of a flow has those of `suppress_2`."""
+    numbers: Counter[str] = Counter()
+    for node in sorted(nodes, key=lambda node: isinstance(node, Suppress)):
+        number = ""
+        if isinstance(node, Suppress):
+            numbers[node.flow] += 1
+            number = f"_{numbers[node.flow]}" if numbers[node.flow] > 1 else ""
+        for name, value in node.settings:
+            word, dot, rest = name.partition(".") if number else (name, "", "")
+            yield node.reads[0], f"{word}{number}{dot}{rest}", value
 
 
-def _settings(nodes: Sequence[Declaration]) -> Iterator[tuple[str, str, str]]:
-    """Flow, setting and value of what operators are told beside their stores, for people; and which code they run.
-
-    `emit` is as the topics are written: a table that is asked for one change an epoch gives all of them where something
-    behind it has to see them, or may fail.
-    """
-    for node in nodes:
-        if isinstance(node, Sink) and node.mode in ("each_update", "per_epoch"):
-            yield node.flow, "emit", node.mode
-        if isinstance(node, Reduce | AggregateWith | Process):
-            yield node.flow, f"{CODE_OF}{node.function.name}", node.function.digest
-        if isinstance(node, Call):
-            yield node.flow, f"{CODE_OF}{node.udf.function.name}", node.udf.function.digest
-
-
-def repartition_topics(nodes: Iterable[Declaration]) -> Iterator[str]:
+def repartition_topics(nodes: Iterable[Operator]) -> Iterator[str]:
     """The names of the topics that these write for other subtopologies of their application alone."""
     return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
 
 
-def answers(nodes: Sequence[Declaration]) -> tuple[str, ...]:
-    """The names of the sources that bring back answers, for joins by a foreign key."""
-    edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}
-    return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
+def answers(nodes: Sequence[Operator]) -> tuple[str, ...]:
+    """The names of the sources that bring back responses, for joins by a foreign key."""
+    return _sources_of({node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}, nodes)
 
 
-def _never_left_out(nodes: Sequence[Declaration]) -> tuple[str, ...]:
-    """The names of the sources of which no record is left out: changes of a regrouped table, and what joins by a
-    foreign key ask and answer.
+def _never_left_out(nodes: Sequence[Operator]) -> tuple[str, ...]:
+    """The names of the sources of which no record is skipped: changes of a regrouped table, and the subscriptions and
+    responses of joins by a foreign key.
     """
-    edges = {node.flow for node in nodes if isinstance(node, ForeignKeyJoin | Answer) or _is_of_table(node)}
+    return _sources_of({node.reads[0] for node in nodes if node.needs_all}, nodes)
+
+
+def _sources_of(edges: Set[str], nodes: Sequence[Operator]) -> tuple[str, ...]:
     return tuple(node.topic.name for node in nodes if isinstance(node, Source) and not edges.isdisjoint(node.edges))
 
 
-def _is_of_table(node: Declaration) -> TypeGuard[Aggregate | AggregateWith]:
-    return isinstance(node, Aggregate | AggregateWith) and node.of == "table"
-
-
-def fillers(nodes: Iterable[Declaration]) -> Iterator[StoreFiller]:
+def fillers(nodes: Iterable[Operator]) -> Iterator[StoreFiller]:
     """What writes the rows of each store."""
     filled: dict[str, str] = {}
     for node in nodes:
-        if not isinstance(node, _FILLING | Process):
-            continue
-        for store in stores_of(node):
+        for store in node.fills:
             if store.name not in filled:
-                flow = filled[store.name] = flow_of(node.flow)
+                flow = filled[store.name] = flow_of(node.reads[0])
                 yield StoreFiller(store.name, flow, [*filled.values()].count(flow))
-
-
-def _waits(nodes: Iterable[Declaration]) -> Iterator[tuple[str, str, str]]:
-    """Flow, setting and value of what holds changes back. How long a window stays open is told with its store."""
-    seen: list[str] = []
-    for node in nodes:
-        if isinstance(node, Suppress):
-            seen.append(node.flow)
-            number = seen.count(node.flow)
-            word = "suppress" if number == 1 else f"suppress_{number}"
-            if node.store.type == "changes":
-                yield node.flow, f"{word}.for", duration_text(node.wait_ms)
-            yield node.flow, f"{word}.max_records", "none" if node.max_records is None else str(node.max_records)
-            yield node.flow, f"{word}.when_full", node.when_full
 
 
 def _placed(step: Step, file: str) -> Step:
     """The step with its lines as `file:line`."""
+
+    def placed(node: Any) -> Any:
+        return replace(node, at=_place(node.at, file))
+
     if isinstance(step, SqlStep):
         return replace(step, at=_place(step.at, file))
-    return replace(step, nodes=tuple(replace(node, at=_place(node.at, file)) for node in step.nodes))
+    return replace(step, nodes=tuple(map(placed, step.nodes)))
 
 
 def _place(at: Place, file: str) -> str:

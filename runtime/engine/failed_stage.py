@@ -20,11 +20,12 @@ from ..task_id import TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import Volume
 from ..tasks.plan import EpochPlan, SkippedRecord, TaskPlan
-from .columns import TouchedRecordError
 from .execution.aggregates.sums import SumOverflowError
-from .execution.node import EachFailedError, Node, RowFailedError, RowsFailedError
+from .execution.node import EachFailedError, RowFailedError, RowsFailedError
 from .execution.order.origins import records_again
 from .execution.order.partition_group import TakenRecords
+from .numbering import TouchedRecordError
+from .operators.operator import Node
 from .pipe import TextError
 
 # The facts about an error that ended a stage, in a form that crosses processes.

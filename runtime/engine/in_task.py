@@ -13,23 +13,36 @@ from typing import Any, assert_never
 import pyarrow as pa
 
 from ..expressions.reading import node_of, predicate_of
-from ..ir.declarations import Flow, Place
-from ..records.types import TIMESTAMP, Kind, arrow_type
-from .execution.columns import Fork, Merge
+from ..records.types import TIMESTAMP, arrow_type
 from .execution.computing import Branch, Compute, Explode, Where
 from .execution.node import Edges, TaskEpoch
 from .execution.rows import physical_columns
+from .operators.operator import Flow, Node, Place, Touched
+from .operators.stateless import Fork, Merge
 from .pipe import conform
 from .sql_step import SqlStep
 
 
 @dataclass(frozen=True)
-class Handover:
+class Handover(Node):
     """What the pipe does between two steps: only the edges `going` go on; those of `flows` with exactly its columns."""
 
     going: tuple[str, ...]
     flows: Mapping[str, Flow]
     at: Place = ""
+
+    touches = Touched()
+    is_stateful = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.going
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.going
 
     @classmethod
     def between(cls, made: Mapping[str, Flow], wanted: Mapping[str, Flow], at: Place = "") -> tuple[Handover, ...]:
@@ -74,22 +87,20 @@ def computing(step: SqlStep, read: Flow, into: tuple[str, ...]) -> Where | Compu
     columns = {**physical_columns(read), "_ts": pa.int64(), "_now": TIMESTAMP}
     match step.kind:
         case "where":
-            return Where(step.flow, predicate_of(step.condition, columns), step.table, step.at)
+            return Where(step, predicate_of(step.condition, columns))
         case "select" | "with_columns" | "key_by":
             nodes = {name: node_of(sql, columns, arrow_type(step.types[name])) for name, sql in step.columns.items()}
-            of_key = step.kind == "key_by"
-            least = Kind.TOMBSTONE if of_key or step.null_values else Kind.VALUE
-            return Compute(step.flow, nodes, step.keep, of_key, least, step.at)
+            return Compute(step, nodes)
         case "explode":
             ((name, sql),) = step.columns.items()
             elements = node_of(sql, columns, arrow_type(f"array<{step.types[name]}>"))
-            return Explode(step.flow, name, elements, step.keep, step.at)
+            return Explode(step, name, elements)
         case "branch":
             asked = {
                 name: None if condition is None else predicate_of(condition, columns)
                 for name, condition in step.branches.items()
             }
-            return Branch(step.flow, tuple(asked.items()), into, step.keep, step.at)
+            return Branch(step, tuple(asked.items()), into)
         case "fork" | "merge":
             raise ValueError(f"a {step.kind} computes nothing")
         case unknown:

@@ -19,16 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...errors import HeadwaterError
-from ..ir.declarations import Flow
 from ..records.arrays import Int8s, Int64s, cast_to, to_numpy
 from ..records.types import Kind, parse_columns
 from .execution.rows import Rows, after_old, path_order, physical_columns
+from .operators.operator import Flow
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
 """The first columns of every batch. `_meta`: the payload of a control row, otherwise headers and state, see `_pack`."""
 
 NUMBER = "@@number"
-"""A fifth such column (bigint), of a numbered pipe: the record's number in the order of taking, see `columns.py`."""
+"""A fifth such column (bigint), of a numbered pipe: the record's number in the order of taking, see `numbering.py`."""
 
 _SHOWN = 40
 """The most bytes of a broken text that an error shows."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, assert_never
 
-from ..ir.declarations import Place
+from ..ir.topology import StepText
+from .operators.operator import EdgeColumns, Lineage, Place, column_of, columns_text, fork_texts
 
 SqlKind = Literal["where", "select", "with_columns", "explode", "branch", "fork", "merge", "key_by"]
 
@@ -28,7 +29,7 @@ class SqlStep:
 
     `columns`: name -> SQL; `types`: their Spark SQL types. `keep`: the value columns that pass unchanged, None for all
     that are not replaced; of each edge behind a branch, fork or merge. SQL is as the user wrote it, but for qualifiers:
-    it reads physical names (`ir/declarations.py`), `_ts` (row time, ms) and `_now`.
+    it reads physical names (`operators/operator.py`), `_ts` (row time, ms) and `_now`.
     """
 
     kind: SqlKind
@@ -49,6 +50,53 @@ class SqlStep:
         return self.flows[0]
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The edges that it reads."""
+        return self.flows
+
+    @property
     def makes(self) -> tuple[str, ...]:
         """The edges behind it."""
         return self.into or tuple(self.branches) or self.flows
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        """The columns of the edges that it makes."""
+        if self.kind == "where":
+            return {self.flow: edges[self.flow]}
+        edge = EdgeColumns.merged([edges[name] for name in self.flows])
+        kept = {name: edge.value[name] for name in (edge.value if self.keep is None else self.keep)}
+        computed = {
+            name: column_of(self.types[name], lineage.expression(sql, edge)) for name, sql in self.columns.items()
+        }
+        if self.kind == "key_by":
+            return {self.flow: EdgeColumns(computed, kept)}
+        unchanged = {name: column for name, column in kept.items() if name not in computed}
+        return dict.fromkeys(self.makes, replace(edge, value={**unchanged, **computed}))
+
+    def texts(self) -> Iterator[StepText]:
+        """What it does, for plans: the SQL is that of the job, which is as the user wrote it but for qualifiers."""
+        if self.kind == "fork":
+            yield from fork_texts(self.flow, self.into)
+        elif text := self._text:
+            yield StepText(self.makes[0] if self.kind == "merge" else self.flow, text, str(self.at))
+
+    @property
+    def _text(self) -> str:
+        match self.kind:
+            case "where":
+                return f"filter {self.condition}"
+            case "select" | "with_columns" | "explode":
+                # The columns that an aggregation reads are named as their expressions: they are told with its store.
+                columns = {name: sql for name, sql in self.columns.items() if name != sql}
+                return f"{self.kind.replace('_', ' ')} {columns_text(columns)}" if columns else ""
+            case "key_by":
+                return f"key_by {columns_text(self.columns)}"
+            case "branch":
+                named = (f"{name}: {'the rest' if sql is None else sql}" for name, sql in self.branches.items())
+                return f"branch {', '.join(named)}"
+            case "merge":
+                return f"merge {', '.join(self.flows)}"
+            case "fork":
+                return ""
+            case unknown:
+                assert_never(unknown)

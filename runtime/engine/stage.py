@@ -13,7 +13,6 @@ import numpy as np
 import pyarrow as pa
 
 from ..dataclass_json import from_json, to_json
-from ..ir.declarations import Flow, Process
 from ..ir.topology import GlobalTable, Store, Topic
 from ..log.commit.records import TaskCommit
 from ..log.errors import RangeMissingError, RecordsTooLargeError
@@ -25,13 +24,12 @@ from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigrated
 from ..tasks.measured import Measured, TaskOutcome, Trouble, Volume
 from ..tasks.plan import EpochPlan, TaskPlan
 from ..timed_parts import now, timed
-from .columns import Numbering, refuse_touched
-from .execution.node import Edges, Node, RowsFailedError, TaskEpoch, Written
+from .execution.node import Edges, RowsFailedError, TaskEpoch, Written
 from .execution.order.origins import Origins
 from .execution.order.partition_group import PassedTime, TakenRecords, TimestampError
 from .execution.processing.together import together
 from .execution.rows import Rows, concat, path_order
-from .execution.source import Source, take, take_bare
+from .execution.source import take, take_bare
 from .failed_stage import (
     StepError,
     TooLargeError,
@@ -43,6 +41,10 @@ from .failed_stage import (
     volume_of,
     write_letters,
 )
+from .numbering import Numbering, refuse_touched
+from .operators.operator import Flow, Node
+from .operators.process import Process
+from .operators.topics import Source
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken, places_taken
 

@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, assert_never
 
-from ..ir.declarations import Call, Declaration, FinalResults, Flow, Process, Source, StreamJoin, Suppress
-from ..ir.topology import Subtopology
-from ..records.types import parse_columns
-from .columns import Flows, behind_operator, behind_sql, edges_of, narrowed, physical_names
-from .execution.node import Node
+from ..ir.topology import StepText, Subtopology
+from .operators.operator import UNTRACED, Column, EdgeColumns, Flow, Lineage, Node, Operator, flow_of
+from .operators.process import Process
+from .operators.stateless import Call
+from .operators.topics import Sink, Source
 from .sql_step import SqlStep
 
 # Which stages of a subtopology look at each record alone.
@@ -44,7 +44,7 @@ class _Stages:
         yields: Mapping[str, Flow],  # noqa: ARG002
     ) -> Any:
         """Note whether an operator has a store."""
-        self.stores.append(any(map(keeps, nodes)))
+        self.stores.append(any(node.is_stateful for node in nodes))
         return rows
 
     def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
@@ -52,16 +52,41 @@ class _Stages:
         return rows
 
 
-def keeps(node: Any) -> bool:
-    """Whether an operator keeps something from one record to the next. What a processor remembers may be no store."""
-    has_store = getattr(node, "store", None) is not None or bool(getattr(node, "stores", ()))
-    return has_store or isinstance(node, Process)
+# The columns of each edge after each step. They follow from the steps, so generated code does not list them.
+
+NOW = "_now"
+"""The epoch's planned time: a column that a Python stage adds to an edge for SQL steps that use it."""
+
+Columns = Mapping[str, EdgeColumns]
+"""The columns of edges, by name."""
+
+
+def after(step: Operator | SqlStep, edges: Columns, lineage: Lineage = UNTRACED) -> Columns:
+    """The columns of all edges that are there after a step. A step in SQL takes away the edges that it reads."""
+    kept = {name: edge for name, edge in edges.items() if not (isinstance(step, SqlStep) and name in step.reads)}
+    return {**kept, **step.output_columns(edges, lineage)}
+
+
+def narrowed(edge: EdgeColumns, keep: Iterable[str]) -> EdgeColumns:
+    """The edge with only the value columns in `keep`, which may include `NOW`."""
+    value = {**edge.value, NOW: Column("timestamp")}
+    return replace(edge, value={name: value[name] for name in keep})
+
+
+def edges_of(flows: Mapping[str, Flow]) -> Columns:
+    """The columns of edges, from DDL."""
+    return {name: EdgeColumns.from_flow(flow) for name, flow in flows.items()}
+
+
+def flows(edges: Columns) -> dict[str, Flow]:
+    """The columns of edges as DDL."""
+    return {name: edge.flow for name, edge in edges.items()}
 
 
 # Does the steps of a subtopology with an engine: Spark's, or the one in this process.
 #
 # A step says what it does to which edges. The engine needs more, which follows from the steps around it: the columns of
-# each edge (`columns.py`), the edges that later steps read, and the physical names of columns.
+# each edge, the edges that later steps read, and the physical names of columns.
 
 
 class Engine(Protocol):
@@ -88,43 +113,59 @@ class PythonStep:
     edges that carry more than is needed later, the value columns that go on.
     """
 
-    nodes: tuple[Any, ...]
+    nodes: tuple[Operator | SqlStep, ...]
     keep: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def makes(self, flows: Mapping[str, Flow]) -> Flows:
-        """The columns of all edges that are there behind the operators."""
+    def makes(self, edges: Columns, lineage: Lineage = UNTRACED) -> Columns:
+        """The columns of all edges that are there after the operators."""
         for node in self.nodes:
-            flows = behind_operator(node, flows)
-        return dict(flows)
+            edges = after(node, edges, lineage)
+        return edges
 
-    def operators(self, flows: Mapping[str, Flow]) -> tuple[Any, ...]:
-        """The operators, also of steps in SQL. `flows`: the edges before them. Raises UnprovenError."""
-        if not any(isinstance(node, SqlStep) for node in self.nodes):
-            return self.nodes
-        from .in_task import computing
-
-        found = []
+    def operators(self, edges: Columns) -> tuple[Node, ...]:
+        """The operators, also of steps in SQL. `edges`: the columns before them. Raises UnprovenError."""
+        operators: list[Node] = []
         for node in self.nodes:
-            found.append(computing(node, flows[node.flow], node.makes) if isinstance(node, SqlStep) else node)
-            flows = behind_operator(node, flows)
-        return tuple(found)
+            if isinstance(node, SqlStep):
+                from .in_task import computing
 
-    def behind(self, flows: Mapping[str, Flow], later: Iterable[str]) -> Flows:
+                operators.append(computing(node, edges[node.flow].flow, node.makes))
+            else:
+                operators.append(node)
+            edges = after(node, edges)
+        return tuple(operators)
+
+    def behind(self, edges: Columns, later: Iterable[str], lineage: Lineage = UNTRACED) -> Columns:
         """The columns of the edges that go on, `later`."""
-        going = {name: flow for name, flow in self.makes(flows).items() if name in later}
+        going = {name: edge for name, edge in self.makes(edges, lineage).items() if name in later}
         return going | {name: narrowed(going[name], columns) for name, columns in self.keep.items()}
 
 
 Step = PythonStep | SqlStep
 
 
+@dataclass(frozen=True)
+class Steps:
+    """The steps of a subtopology, as its `build`."""
+
+    steps: tuple[Step, ...]
+
+    def __call__(self, rows: Any, engine: Engine) -> Any:
+        """The engine's result of all steps on `rows`."""
+        return do_steps(self.steps, rows, engine)
+
+
+def steps_of(part: Subtopology) -> tuple[Step, ...]:
+    """The steps of a subtopology that a pipe has built."""
+    assert isinstance(part.build, Steps)
+    return part.build.steps
+
+
 def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
     """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
     stage: _Stage | None = None
     kept = False
-    sources = tuple(
-        node for step in steps if isinstance(step, PythonStep) for node in step.nodes if isinstance(node, Source)
-    )
+    sources = tuple(node for node in nodes_of(steps) if isinstance(node, Source))
     for each in _placed(steps, engine):
         if isinstance(each.step, PythonStep):
             stage = _Stage.going_on(stage, each.before, each.step.operators(each.before), each.step.makes(each.before))
@@ -132,10 +173,10 @@ def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
             stage = _Stage.going_on(stage, each.before, each.operators, each.behind)
         else:
             if stage is not None:
-                rows = engine.process(rows, stage.told(sources, kept), stage.reads, each.before)
-                kept = kept or any(map(keeps, stage.nodes))
+                rows = engine.process(rows, stage.told(sources, kept), flows(stage.reads), flows(each.before))
+                kept = kept or any(node.is_stateful for node in stage.nodes)
             stage, rows = None, engine.sql(rows, each.step.kind, sql_arguments(each.step, each.before, each.behind))
-    return rows if stage is None else engine.process(rows, stage.told(sources, kept), stage.reads, {})
+    return rows if stage is None else engine.process(rows, stage.told(sources, kept), flows(stage.reads), {})
 
 
 @dataclass(frozen=True)
@@ -143,35 +184,43 @@ class _Placed:
     """A step among the others: the edges before and behind it. `operators`: those of a step in SQL that a task does."""
 
     step: Step
-    before: Flows
-    behind: Flows
-    operators: tuple[Any, ...] = ()
+    before: Columns
+    behind: Columns
+    operators: tuple[Node, ...] = ()
 
 
 def _placed(steps: Sequence[Step], engine: Engine) -> Iterator[_Placed]:
     """The steps in their order, each run of steps in SQL between two Python stages as a whole."""
-    flows: Flows = {}
     between: list[_Placed] = []
-    for step, later in zip(steps, read_later(steps), strict=True):
+    for step, before, behind in columns_between(steps):
         if isinstance(step, PythonStep):
             yield from _some_in_tasks(between, engine)
             between = []
-            behind = step.behind(flows, later)
-            yield _Placed(step, flows, behind)
+            yield _Placed(step, before, behind)
         else:
-            behind = {name: flow for name, flow in behind_sql(step, flows).items() if name in later}
-            between.append(_Placed(step, flows, behind, _in_task(step, flows, behind, engine)))
-        flows = behind
+            between.append(_Placed(step, before, behind, _in_task(step, before, behind, engine)))
     yield from _some_in_tasks(between, engine)
 
 
-def _in_task(step: SqlStep, before: Flows, behind: Flows, engine: Engine) -> tuple[Any, ...]:
+def columns_between(steps: Sequence[Step], lineage: Lineage = UNTRACED) -> Iterator[tuple[Step, Columns, Columns]]:
+    """Each step with the columns of the edges before it, and of those behind it that a later step reads."""
+    before: Columns = {}
+    for step, later in zip(steps, read_later(steps), strict=True):
+        if isinstance(step, PythonStep):
+            behind = step.behind(before, later, lineage)
+        else:
+            behind = {name: edge for name, edge in after(step, before, lineage).items() if name in later}
+        yield step, before, behind
+        before = behind
+
+
+def _in_task(step: SqlStep, before: Columns, behind: Columns, engine: Engine) -> tuple[Node, ...]:
     # Imported where steps are done: operators load pandas, and the compiler only notes steps.
     from ..expressions.promotion import UnprovenError
     from .in_task import operators_of
 
     try:
-        return operators_of(step, before, behind) if engine.in_task(step, alone=False) else ()
+        return operators_of(step, flows(before), flows(behind)) if engine.in_task(step, alone=False) else ()
     except UnprovenError:
         return ()
 
@@ -189,15 +238,15 @@ def _some_in_tasks(between: Sequence[_Placed], engine: Engine) -> Iterator[_Plac
 class _Stage:
     """A Python stage so far: the edges that it reads, its operators, and the edges that these make."""
 
-    reads: Flows
-    nodes: tuple[Any, ...]
-    made: Flows
+    reads: Columns
+    nodes: tuple[Node, ...]
+    made: Columns
 
-    def told(self, sources: tuple[Source, ...], kept: bool) -> tuple[Any, ...]:
+    def told(self, sources: tuple[Source, ...], kept: bool) -> tuple[Node, ...]:
         """The operators; calls are told if nothing is kept before them, and processors behind the stage that reads the
         sources of these. `kept`: whether a stage before keeps anything from record to record.
         """
-        nodes: list[Any] = []
+        nodes: list[Node] = []
         for node in self.nodes:
             if isinstance(node, Call) and not kept:
                 nodes.append(replace(node, by_itself=True))
@@ -205,17 +254,17 @@ class _Stage:
                 nodes.append(replace(node, sources=sources))
             else:
                 nodes.append(node)
-            kept = kept or keeps(node)
+            kept = kept or node.is_stateful
         return tuple(nodes)
 
     @classmethod
-    def going_on(cls, stage: _Stage | None, flows: Flows, nodes: tuple[Any, ...], made: Flows) -> _Stage:
-        """With the operators of one more step, which is given the edges `flows`, and makes `made`."""
+    def going_on(cls, stage: _Stage | None, edges: Columns, nodes: tuple[Node, ...], made: Columns) -> _Stage:
+        """With the operators of one more step, which is given `edges`, and makes `made`."""
         if stage is None:
-            return cls(flows, nodes, made)
+            return cls(edges, nodes, made)
         from .in_task import Handover
 
-        return cls(stage.reads, (*stage.nodes, *Handover.between(stage.made, flows), *nodes), made)
+        return cls(stage.reads, (*stage.nodes, *Handover.between(flows(stage.made), flows(edges)), *nodes), made)
 
 
 def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
@@ -224,8 +273,8 @@ def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
     needed: frozenset[str] = frozenset()
     for step in reversed(steps):
         found.append(needed)
-        for reads, makes in reversed(_edges(step)):
-            needed = (needed - set(makes)) | set(reads)
+        for node in reversed(nodes_of([step])):
+            needed = (needed - set(node.makes)) | set(node.reads)
     if needed:
         raise ValueError(f"no step makes the edge {', '.join(sorted(needed))}")
     return found[::-1]
@@ -237,7 +286,7 @@ def with_turns(steps: Sequence[Step]) -> list[Step]:
     It decides where punctuations of several are due for one time. In Kafka Streams processors are initialised, and so
     make their schedules, in the order in which they are declared.
     """
-    found = [node for step in steps if isinstance(step, PythonStep) for node in step.nodes if isinstance(node, Process)]
+    found = [node for node in nodes_of(steps) if isinstance(node, Process)]
     found.sort(key=lambda node: node.at if isinstance(node.at, int) else 0)
     turns = {node.name: turn for turn, node in enumerate(found)}
 
@@ -253,7 +302,7 @@ def held_back(steps: Sequence[Step]) -> dict[str, str]:
     """The places of steps that get rows which a step before them gives up later, not with the record that has made
     them: -> the place of that step.
     """
-    found = _behind(steps, lambda node: isinstance(node, FinalResults | Suppress))
+    found = _behind(steps, lambda node: node.releases == "later")
     return {at: holder for at, holder in found.items() if at != holder}
 
 
@@ -261,39 +310,75 @@ def waited(steps: Sequence[Step]) -> dict[str, str]:
     """The places of steps that get rows of a left or outer join of streams, and of its own expressions: -> the place of
     the join. Some of these rows have waited there for a match, and come out with another record.
     """
-    return _behind(steps, lambda node: isinstance(node, StreamJoin) and node.unmatched is not None)
+    return _behind(steps, lambda node: node.releases == "unmatched later")
 
 
-def _behind(steps: Sequence[Step], gives: Callable[[Any], bool]) -> dict[str, str]:
+def _behind(steps: Sequence[Step], gives: Callable[[Operator], bool]) -> dict[str, str]:
     """The places of steps that get rows of operators that are meant: -> the place of the last one."""
     by_edge: dict[str, str] = {}
     found: dict[str, str] = {}
-    for step in steps:
-        operators: Sequence[Any] = step.nodes if isinstance(step, PythonStep) else (step,)
-        for each, (reads, makes) in zip(operators, _edges(step), strict=True):
-            giver = next((by_edge[edge] for edge in reads if edge in by_edge), None)
-            if giver is not None:
-                found.setdefault(str(each.at), giver)
-            if gives(each):
-                giver = str(each.at)
-            by_edge = {edge: at for edge, at in by_edge.items() if edge not in makes}
-            by_edge |= dict.fromkeys(makes, giver) if giver is not None else {}
+    for node in nodes_of(steps):
+        giver = next((by_edge[edge] for edge in node.reads if edge in by_edge), None)
+        if giver is not None:
+            found.setdefault(str(node.at), giver)
+        if not isinstance(node, SqlStep) and gives(node):
+            giver = str(node.at)
+        by_edge = {edge: at for edge, at in by_edge.items() if edge not in node.makes}
+        by_edge |= dict.fromkeys(node.makes, giver) if giver is not None else {}
     return {at: giver for at, giver in found.items() if at}
 
 
-def _edges(step: Step) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    nodes: Sequence[Declaration | SqlStep] = step.nodes if isinstance(step, PythonStep) else (step,)
-    return [edges_of(node) for node in nodes]
+def nodes_of(steps: Iterable[Step]) -> list[Operator | SqlStep]:
+    """The operators and steps in SQL, in the order of processing."""
+    return [node for step in steps for node in (step.nodes if isinstance(step, PythonStep) else (step,))]
 
 
-def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> dict[str, Any]:
+# The steps as text: what is committed of them, so that a later plan can name the one that changed.
+#
+# What only follows from other steps has no text: which columns travel, repartition topics; and what stores hold, which
+# is compared with the stores.
+
+
+def step_texts(steps: Iterable[Step]) -> tuple[StepText, ...]:
+    """The steps that people would name, in the order of processing."""
+    return tuple(text for node in nodes_of(steps) for text in node.texts())
+
+
+def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
+    """Which of the `step_texts` decide what a changed row of a table is to the groups of an aggregate: to which one its
+    new form is added, and from which one its old form is taken. They compute both when the row changes.
+    """
+    nodes = [(node, list(node.texts())) for node in nodes_of(steps)]
+    number, numbers = sum(len(texts) for _, texts in nodes), []
+    edges: set[str] = set()
+    for node, texts in reversed(nodes):
+        number -= len(texts)
+        if isinstance(node, Sink) and node.mode == "repartition" and node.of == "table":
+            if node.flow == flow_of(node.flow):  # else it is that of a join by a foreign key
+                edges.add(node.flow)
+            continue
+        grouped = {flow_of(edge) for edge in edges.intersection(node.makes)}
+        edges.difference_update(node.makes)
+        if not isinstance(node, SqlStep) and node.old_rows == "stored":
+            # Whatever was before it, the replaced rows are those that it gave.
+            grouped = {flow_of(edge) for edge in node.makes} if node.needs_all else set()
+        elif grouped:
+            edges.update(node.reads)
+        numbers += [number + place for place, text in enumerate(texts) if text.flow in grouped]
+    return tuple(sorted(numbers))
+
+
+# What functions of steps in SQL are given.
+
+
+def sql_arguments(step: SqlStep, before: Columns, behind: Columns) -> dict[str, Any]:
     """The arguments of the step's function, in physical names.
 
     `flow` is None while there is only one edge: the pipe is then flat.
     """
-    made = next(flow for name, flow in behind.items() if name in step.makes)
+    made = next(edge for name, edge in behind.items() if name in step.makes)
     flow = step.flow if len(before) > 1 else None
-    copied = {"keep": None if step.keep is None else _all_columns(made), "flow": flow, "at": step.at}
+    copied = {"keep": None if step.keep is None else tuple(made.physical), "flow": flow, "at": step.at}
     match step.kind:
         case "where":
             return {"condition": step.condition, "table": step.table, "flow": flow, "at": step.at}
@@ -303,11 +388,10 @@ def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str
         case "fork":
             return {"into": step.into, **copied}
         case "merge":
-            return {"flows": step.flows, "into": step.into[0], "keep": _all_columns(made), "at": step.at}
+            return {"flows": step.flows, "into": step.into[0], "keep": tuple(made.physical), "at": step.at}
         case "key_by":
-            names = physical_names(made)
-            key = {names[name]: sql for name, sql in step.columns.items()}
-            return {"key": key, "keep": tuple(parse_columns(made.value)), "flow": flow, "at": step.at}
+            key = {made.physical_key(name): sql for name, sql in step.columns.items()}
+            return {"key": key, "keep": tuple(made.value), "flow": flow, "at": step.at}
         case "select" | "with_columns" | "explode":
             pass
         case unknown:
@@ -317,17 +401,13 @@ def sql_arguments(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str
     return computed if step.kind == "explode" else {**computed, "null_values": step.null_values}
 
 
-def _all_columns(flow: Flow) -> tuple[str, ...]:
-    return (*physical_names(flow).values(), *parse_columns(flow.value))
-
-
-def _kept(step: SqlStep, before: Flow, made: Flow) -> tuple[tuple[str, ...], dict[str, str]]:
+def _kept(step: SqlStep, before: EdgeColumns, made: EdgeColumns) -> tuple[tuple[str, ...], dict[str, str]]:
     """The columns that pass a step unchanged, and the key columns whose physical names change (new -> old).
 
     The physical name of a key column changes where a value column of the same name comes or goes.
     """
-    old, new = physical_names(before), physical_names(made)
-    same = [new[name] for name in new if old[name] == new[name]]
-    renamed = {new[name]: old[name] for name in new if old[name] != new[name]}
-    unchanged = [name for name in parse_columns(made.value) if name not in step.columns]
+    names = {made.physical_key(name): before.physical_key(name) for name in made.key}
+    same = [new for new, old in names.items() if old == new]
+    renamed = {new: old for new, old in names.items() if old != new}
+    unchanged = [name for name in made.value if name not in step.columns]
     return (*same, *unchanged), renamed

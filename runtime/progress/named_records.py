@@ -10,7 +10,8 @@ from typing import Any
 from ...errors import shortened
 from ..engine.execution.order.origins import records_again
 from ..engine.execution.order.partition_group import RecordId, TakenRecords
-from ..engine.execution.source import Source, take
+from ..engine.execution.source import take
+from ..engine.operators.topics import Source
 from ..ir.topology import Subtopology
 from ..log.log import Log
 from ..records.record_json import Record

@@ -24,9 +24,9 @@ from jsonschema import Draft7Validator
 from headwater import Project
 from headwater.cli.main import main
 from headwater.compiler.topology.graph import PythonStage
+from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.functions import PythonFunction, Udf
 from headwater.runtime.records.types import parse_columns
 

@@ -15,10 +15,10 @@ from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.dataclass_json import to_json
 from headwater.runtime.driver.cluster import EpochJob
 from headwater.runtime.driver.events import EpochCommitted, Event
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import StreamTableJoin
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Subtopology, Topic
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.placing.place import Client

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from ....runtime.engine.operators.operator import Emit, Flow, Operator
 from ....runtime.engine.sql_step import SqlStep
-from ....runtime.ir.declarations import Declaration, Emit, Flow
 from ....runtime.ir.topology import Store, Topic
 from ....runtime.ir.windows import AnyWindow, JoinWindow
 from ....runtime.records.names import column_sql
@@ -228,7 +228,7 @@ class Site:
 class PythonLayout:
     """An operation in a Python stage: its operators, and an edge for each output."""
 
-    nodes: tuple[Declaration, ...]
+    nodes: tuple[Operator, ...]
     edges: tuple[LiveEdge, ...]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from ....runtime.engine.operators.joins import TableHow
 from ....runtime.environment import duration_text
-from ....runtime.ir.declarations import TableHow
 from ....runtime.ir.windows import SessionWindow, SlidingWindow
 from ...diagnostics import Position, did_you_mean
 from ...entries import Pairs

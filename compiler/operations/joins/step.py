@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ....runtime.ir.declarations import How, TableHow
+from ....runtime.engine.operators.joins import How, TableHow
 from ...entries import Reader, entries, mapping, pairs, scalar
 from ...language.expressions import Expression
 from ...reading.source import MappingNode, Node

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self, cast
 
+from ....runtime.engine.operators.joins import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
 from ....runtime.environment import duration_text
-from ....runtime.ir.declarations import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
 from ....runtime.ir.topology import Store
 from ....runtime.ir.windows import JoinWindow
 from ...entries import Reader, declared_store, mapping, milliseconds, pairs, scalar, text

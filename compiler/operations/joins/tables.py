@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from ....runtime.ir.declarations import HASH, JOINING_EDGES, How, TableHow, TableTableJoin
+from ....runtime.engine.operators.foreign_keys import HASH
+from ....runtime.engine.operators.joins import How, TableHow, TableTableJoin
+from ....runtime.engine.operators.operator import JOINING_EDGES
 from ....runtime.ir.topology import Store
 from ...entries import declared_store
 from ...language.expressions import Expression

@@ -7,18 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ....runtime.engine.operators.aggregations import Aggregate, AggregateSessions, AggregateSliding, AggregateWith
+from ....runtime.engine.operators.operator import Emit, Operator, Side
+from ....runtime.engine.operators.tables import FinalResults, Materialize
 from ....runtime.environment import duration_text
-from ....runtime.ir.declarations import (
-    Aggregate,
-    AggregateSessions,
-    AggregateSliding,
-    AggregateWith,
-    Declaration,
-    Emit,
-    FinalResults,
-    Materialize,
-    Side,
-)
 from ....runtime.ir.functions import PythonFunction
 from ....runtime.ir.topology import Agg, Store, StoreType
 from ....runtime.ir.windows import AnyWindow, SessionWindow, SlidingWindow
@@ -80,7 +72,7 @@ class Aggregation(PythonOperation):
         store = replace(self.store, aggregates=aggregates)
         site.declared.stores[store.name] = store
         emit, old = site.changes(self._counts(), self.of == "table")
-        node: Declaration
+        node: Operator
         match store.window:
             case SessionWindow():
                 node = AggregateSessions(edge.name, store, emit, old, self.final, site.at)

@@ -5,22 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from ....runtime.ir.declarations import (
-    ANSWER,
-    FOUND,
-    HASH,
-    JOINING_EDGES,
-    SUBSCRIBE,
-    Answer,
-    ForeignKeyJoin,
-    Fork,
-    GlobalJoin,
-    How,
-    StreamJoin,
-    StreamTableJoin,
-    Subscribe,
-    TableHow,
-)
+from ....runtime.engine.operators.foreign_keys import ANSWER, FOUND, HASH, SUBSCRIBE, Answer, ForeignKeyJoin, Subscribe
+from ....runtime.engine.operators.joins import GlobalJoin, How, StreamJoin, StreamTableJoin, TableHow
+from ....runtime.engine.operators.operator import JOINING_EDGES
+from ....runtime.engine.operators.stateless import Fork
 from ....runtime.ir.topology import GlobalTable, Store
 from ...language.expressions import Expression
 from ..base.context import OtherStream, StreamPair

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ....runtime.engine.operators.stateless import Call, Select
 from ....runtime.engine.sql_step import SqlKind, SqlStep
-from ....runtime.ir.declarations import Call, Select
 from ...language.expressions import Expression, FunctionCall, column
 from ..base.context import FlowContext, StepLocation
 from ..base.operation import (

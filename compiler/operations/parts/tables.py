@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from ....runtime.ir import declarations
-from ....runtime.ir.declarations import Forget, Materialize, Settle, Table
+from ....runtime.engine.operators import stateless
+from ....runtime.engine.operators.foreign_keys import Forget
+from ....runtime.engine.operators.stateless import Settle
+from ....runtime.engine.operators.tables import Materialize, Table
 from ....runtime.ir.topology import Store
 from ....runtime.ir.windows import SessionWindow
 from ...entries import declared_store
@@ -74,7 +76,7 @@ class ToStream(PythonOperation):
         return Description("to_stream", (Processor("KTABLE-TOSTREAM"),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        return PythonLayout((declarations.ToStream(site.input.name, site.at),), (site.onward,))
+        return PythonLayout((stateless.ToStream(site.input.name, site.at),), (site.onward,))
 
 
 def rows_store(name: str, shape: Shape) -> Store:
@@ -116,7 +118,7 @@ class TableMaterialization(PythonOperation):
             onward = replace(edge, shape=shape, value=tuple(shape.value))
             return PythonLayout((Materialize(edge.name, self.store, site.at),), (onward,))
         emit, old = site.changes(frozenset(), True)
-        nodes = (declarations.ToStream(edge.name, site.at), Table(edge.name, self.store, emit, old, site.at))
+        nodes = (stateless.ToStream(edge.name, site.at), Table(edge.name, self.store, emit, old, site.at))
         return PythonLayout(nodes, (replace(edge, shape=shape, value=tuple(shape.value)),))
 
 

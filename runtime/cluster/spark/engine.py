@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ...engine.execution.node import Node
 from ...engine.execution.rows import physical_columns
 from ...engine.failed_stage import with_facts
+from ...engine.operators.operator import Flow, Node
 from ...engine.sql_step import SqlStep
 from ...engine.stage import Stage
-from ...ir.declarations import Flow
 from ...ir.topology import Subtopology
 from ...placing.place import Executor
 from . import sql_steps

@@ -9,8 +9,6 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ...ir import declarations
-from ...ir.declarations import Emit
 from ...ir.topology import Agg, Store
 from ...ir.windows import SessionWindow
 from ...records.arrays import Bools, Int64s
@@ -18,6 +16,8 @@ from ...records.keys import encode_keys
 from ...records.session_keys import segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
+from ..operators.aggregations import AggregateSessions
+from ..operators.operator import Emit
 from .aggregate import STATE, encoded_state, hide_state, travels
 from .aggregates.picks import with_order
 from .aggregates.registry import kept_aggregates, mergeable, own_state, results
@@ -369,19 +369,11 @@ def _changed(
 # The operator of the `aggregate` step behind a session window.
 
 
-@dataclass(frozen=True)
-class AggregateSessions(declarations.AggregateSessions):
-    """Aggregates by key and session. The aggregates are in `store.aggregates`.
-
-    Null keys are dropped and counted, and records for a session that is closed. Null values are aggregated. A row's
-    timestamp is the end of its session. `emit`, `old`: see `Aggregate`.
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowFailedError, SumOverflowError."""
-        fold = _Aggregates(self.store)
-        table = SessionTable(self.store, fold, self.emit, self.old, step_name(self), self.headers)
-        edges[self.flow] = table.run(edges[self.flow], epoch)
+def aggregate_sessions(node: AggregateSessions, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `AggregateSessions`. Raises RowFailedError, SumOverflowError."""
+    fold = _Aggregates(node.store)
+    table = SessionTable(node.store, fold, node.emit, node.old, step_name(node), node.headers)
+    edges[node.flow] = table.run(edges[node.flow], epoch)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from ...ir import declarations
-from ...ir.declarations import Side
 from ...ir.windows import SlidingWindow
 from ...python_functions.errors import FunctionError
 from ...python_functions.objects import Row
 from ...records.arrays import Int64s
+from ..operators.aggregations import AggregateWith, Reduce
+from ..operators.operator import Side
 from .aggregate_sessions import FoldedSessions, SessionTable
 from .aggregator_calls import AggregatorFold, Fold, Folding, ReduceFold, kept, keys_of, values_of
 from .keyed.groups import last_rows
@@ -176,7 +176,7 @@ class _Run:
 
 def folded(
     fold: Fold,
-    node: declarations.Reduce | declarations.AggregateWith,
+    node: Reduce | AggregateWith,
     of: Side,
     step: str,
     rows: Rows,
@@ -195,30 +195,16 @@ def folded(
 # The operator of the `aggregate` step with a class of the project.
 
 
-@dataclass(frozen=True)
-class AggregateWith(declarations.AggregateWith):
-    """Aggregates by key, and by window or session if `store.window` is set. The row is the state that the class keeps.
-
-    What is dropped, and timestamps: see `Aggregate`. A null value in a window is a value of nulls.
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowFailedError, FunctionError."""
-        fold = AggregatorFold(self.function, stored_columns(self.store))
-        edges[self.flow] = folded(fold, self, self.of, step_name(self), edges[self.flow], epoch)
+def aggregate_with(node: AggregateWith, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `AggregateWith`. Raises RowFailedError, FunctionError."""
+    fold = AggregatorFold(node.function, stored_columns(node.store))
+    edges[node.flow] = folded(fold, node, node.of, step_name(node), edges[node.flow], epoch)
 
 
 # The operator of the `reduce` step.
 
 
-@dataclass(frozen=True)
-class Reduce(declarations.Reduce):
-    """Reduces by key, and by window or session if `store.window` is set. The row has the columns of the values.
-
-    What is dropped, and timestamps: see `Aggregate`. A null value in a window is a value of nulls.
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowFailedError, FunctionLoadError."""
-        fold = ReduceFold(self.function, stored_columns(self.store))
-        edges[self.flow] = folded(fold, self, "stream", step_name(self), edges[self.flow], epoch)
+def reduce_rows(node: Reduce, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `Reduce`. Raises RowFailedError, FunctionLoadError."""
+    fold = ReduceFold(node.function, stored_columns(node.store))
+    edges[node.flow] = folded(fold, node, "stream", step_name(node), edges[node.flow], epoch)

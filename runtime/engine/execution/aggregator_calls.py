@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from ....plugins.errors import is_interrupt_or_out_of_memory
-from ...ir.declarations import Emit, Side
 from ...ir.functions import PythonFunction
 from ...ir.topology import Store
 from ...python_functions.errors import (
@@ -26,6 +25,7 @@ from ...python_functions.results import UnfitValueError
 from ...records.arrays import Bools, Int64s
 from ...records.types import Kind, parse_columns
 from ...timed_parts import timed
+from ..operators.operator import Emit, Side
 from .keyed.groups import Grouped, Groups, bytes_of, grouped, usable
 from .keyed.stored_rows import RowStore, StoredRows, Versions, at_points, changes, stored_columns, without_halves
 from .node import RowFailedError, TaskEpoch

@@ -15,31 +15,59 @@ import pyarrow.compute as pc
 
 from ...expressions.kernels import Batch, Value, either, within
 from ...expressions.nested import elements_of
-from ...expressions.nodes import Node
-from ...ir.declarations import Place
+from ...expressions.nodes import Node as Expression
 from ...records.arrays import Bools
 from ...records.types import TIMESTAMP, Kind
+from ..operators.operator import Node, Place, Touched
+from ..sql_step import SqlStep
 from .node import Edges, RowsFailedError, TaskEpoch
 from .rows import Rows
 
 
-@dataclass(frozen=True)
-class Where:
-    """Keeps the rows for which a condition is true. `table`: a new row that does not pass becomes a deletion."""
+class OfStep(Node):
+    """What operators answer that do a step in SQL: the same as the step."""
 
-    flow: str
-    condition: Node
-    table: bool = False
-    at: Place = ""
+    step: SqlStep
+
+    touches = Touched()
+    is_stateful = False
+
+    @property
+    def at(self) -> Place:
+        """See `Node`."""
+        return self.step.at
+
+    @property
+    def flow(self) -> str:
+        """The edge that it reads."""
+        return self.step.flow
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.step.reads
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.step.makes
+
+
+@dataclass(frozen=True)
+class Where(OfStep):
+    """Keeps the rows for which a condition is true. Of a table a new row that does not pass becomes a deletion."""
+
+    step: SqlStep
+    condition: Expression
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises RowsFailedError."""
         rows = edges[self.flow]
         value = self.condition.of(_batch(rows, epoch))
-        asked = rows.kind >= Kind.VALUE if self.table else np.ones(len(rows), np.bool_)
+        asked = rows.kind >= Kind.VALUE if self.step.table else np.ones(len(rows), np.bool_)
         _refuse_failed(rows, within(value.failed, asked))
         passes = value.is_true(len(rows))
-        if not self.table:
+        if not self.step.table:
             edges[self.flow] = rows.filter(passes)
             return
         kind = np.where((rows.kind == Kind.VALUE) & ~passes, np.int8(Kind.TOMBSTONE), rows.kind)
@@ -47,23 +75,21 @@ class Where:
 
 
 @dataclass(frozen=True)
-class Compute:
-    """Computes value columns, or the key (`of_key`); of the others those of `keep` stay, with None all.
+class Compute(OfStep):
+    """Computes value columns, or the key; of the others those of the step's `keep` stay, with None all.
 
-    `least`: the lowest kind of rows for which they are computed; they are null for others.
+    A value column of a row without a value is null, unless the step has `null_values`.
     """
 
-    flow: str
-    columns: Mapping[str, Node]
-    keep: tuple[str, ...] | None = None
-    of_key: bool = False
-    least: Kind = Kind.VALUE
-    at: Place = ""
+    step: SqlStep
+    columns: Mapping[str, Expression]
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises RowsFailedError."""
         rows = edges[self.flow]
-        batch, asked = _batch(rows, epoch), rows.kind >= self.least
+        of_key, keep = self.step.kind == "key_by", self.step.keep
+        least = Kind.TOMBSTONE if of_key or self.step.null_values else Kind.VALUE
+        batch, asked = _batch(rows, epoch), rows.kind >= least
         values = {name: node.of(batch) for name, node in self.columns.items()}
         failed: Bools | None = None
         for value in values.values():
@@ -71,26 +97,23 @@ class Compute:
         _refuse_failed(rows, failed)
         computed = {name: _where(value, asked, self.columns[name].data_type) for name, value in values.items()}
         old = rows.values
-        kept = {name: old[name] for name in (old if self.keep is None else self.keep) if name not in computed}
-        if self.of_key:
+        kept = {name: old[name] for name in (old if keep is None else keep) if name not in computed}
+        if of_key:
             edges[self.flow] = rows.with_columns(computed, kept)
         else:
             edges[self.flow] = rows.with_columns(None, {**kept, **computed})
 
 
 @dataclass(frozen=True)
-class Explode:
+class Explode(OfStep):
     """Makes a row with a value for each element of an array, in order, and none of null or of an empty array.
 
-    `column`: for the elements. `keep`: the other value columns that go on, None for all. A row without a value makes
-    rows too, if the array does not depend on it.
+    `column`: for the elements. A row without a value makes rows too, if the array does not depend on it.
     """
 
-    flow: str
+    step: SqlStep
     column: str
-    elements: Node
-    keep: tuple[str, ...] | None = None
-    at: Place = ""
+    elements: Expression
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises RowsFailedError."""
@@ -98,24 +121,28 @@ class Explode:
         value = self.elements.of(_batch(rows, epoch))
         _refuse_failed(rows, value.failed)
         elements, of_row = elements_of(value.array(len(rows)))
-        kept = [name for name in (rows.value if self.keep is None else self.keep) if name != self.column]
+        keep = rows.value if self.step.keep is None else self.step.keep
+        kept = [name for name in keep if name != self.column]
         made = kept_of(rows, tuple(kept)).take(of_row).deeper(np.arange(len(of_row)))
         made = replace(made, kind=np.where(made.kind == Kind.TOMBSTONE, np.int8(Kind.VALUE), made.kind))
         edges[self.flow] = made.with_columns(None, {**made.values, self.column: elements})
 
 
 @dataclass(frozen=True)
-class Branch:
-    """Sends each row to the first edge whose condition is true; None takes the rest. Rows of no edge are left out.
+class Branch(OfStep):
+    """Sends each row to the first edge whose condition is true; None takes the rest. Rows of no edge are dropped.
 
-    `keep`: the value columns that go on, None for all. Of `branches` only those of `into` are made.
+    Of `branches` only those of `into` are made.
     """
 
-    flow: str
-    branches: tuple[tuple[str, Node | None], ...]
+    step: SqlStep
+    branches: tuple[tuple[str, Expression | None], ...]
     into: tuple[str, ...]
-    keep: tuple[str, ...] | None = None
-    at: Place = ""
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.into
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises RowsFailedError."""
@@ -132,7 +159,7 @@ class Branch:
         _refuse_failed(rows, failed)
         del edges[self.flow]
         for name in self.into:
-            edges[name] = kept_of(rows.filter(taken[name]), self.keep)
+            edges[name] = kept_of(rows.filter(taken[name]), self.step.keep)
 
 
 def kept_of(rows: Rows, keep: tuple[str, ...] | None) -> Rows:

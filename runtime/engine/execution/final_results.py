@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ...ir import declarations
 from ...ir.topology import Store
 from ...ir.windows import AnyWindow, JoinWindow, SessionWindow, Window
 from ...records.arrays import Int64s, to_numpy
@@ -19,6 +18,7 @@ from ...records.schema import WINDOW_COLUMNS
 from ...records.session_keys import has_segments, unpack_segment
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
+from ..operators.tables import FinalResults
 from .keyed.groups import bytes_of, group_codes, last_rows, window_column
 from .keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
 from .node import Edges, EpochStore, TaskEpoch
@@ -159,17 +159,9 @@ def _times(rows: Rows, name: str) -> Int64s:
 # so an epoch that is repeated gives the same rows, and none twice.
 
 
-@dataclass(frozen=True)
-class FinalResults(declarations.FinalResults):
-    """Takes every update of the aggregate, and gives the rows whose windows close, by start and then by key bytes.
-
-    Sessions come by end, start and key bytes. A row keeps its timestamp, and has the headers of the record that closed
-    its window. A row that is open stays in the store, also at the end of the input.
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        rows = edges[self.flow]
-        assert isinstance(self.store.window, AnyWindow)
-        closing = Closing.of(self.store, rows, self.store.window.closed_after_ms, epoch)
-        edges[self.flow], _ = closed_rows(self.store, rows, closing, epoch.store(self.store))
+def emit_closed(node: FinalResults, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `FinalResults`."""
+    rows = edges[node.flow]
+    assert isinstance(node.store.window, AnyWindow)
+    closing = Closing.of(node.store, rows, node.store.window.closed_after_ms, epoch)
+    edges[node.flow], _ = closed_rows(node.store, rows, closing, epoch.store(node.store))

@@ -11,10 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
-from ...ir.declarations import Place
 from ...ir.topology import GlobalTable, Store, Topic
 from ...log.commit.records import Scheduled
 from ...records.arrays import Int64s
+from ..operators.operator import Node, Place
 from .order.origins import Origins
 from .order.partition_group import PassedTime
 from .rows import Rows
@@ -184,20 +184,8 @@ class TaskEpoch:
         self.later.append((topic, parts))
 
 
-# What an operator is: a step that changes the edges of one task's epoch.
-
 Edges = dict[str, Rows]
 """The rows of a task's epoch by edge. Edges are named by flow or table; a step on an edge rebinds it."""
-
-
-class Node(Protocol):
-    """An operator, declared by generated code. `at`: the place of its step in the YAML."""
-
-    @property
-    def at(self) -> Place: ...  # noqa: D102
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """Take rows from `edges`, and put the resulting rows there."""
 
 
 class RowFailedError(HeadwaterError):

@@ -10,21 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...ir.declarations import Flow, Source
 from ...records.arrays import Bools, Int8s, Int64s, concat_some, to_numpy
 from ...records.keys import normal_key
-from ...records.schema import key_columns, value_columns
-from ...records.types import Kind, columns_ddl, parse_columns
+from ...records.types import Kind, parse_columns
+from ..operators.operator import Flow
 
-# The columns of the batches on an edge, by their physical names. They follow from declarations alone.
-
-
-def source_columns(source: Source) -> Flow:
-    """The columns that a source puts on its edges."""
-    value = value_columns(source.topic)
-    if source.columns is not None:
-        value = {name: value[name] for name in source.columns}
-    return Flow(columns_ddl(key_columns(source.topic)), columns_ddl(value))
+# The columns of the batches on an edge, by their physical names. They follow from the columns of the edge alone.
 
 
 def physical_columns(flow: Flow) -> dict[str, pa.DataType]:

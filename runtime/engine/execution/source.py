@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...ir import declarations
 from ...ir.topology import Topic
 from ...log.log import Log
 from ...records.arrays import Int64s, cast_to, to_numpy
@@ -17,27 +16,21 @@ from ...records.keys import encode_keys, partition_of
 from ...records.schema import WINDOW_COLUMNS, key_columns, value_columns
 from ...records.types import Kind
 from ...tasks.plan import TaskPlan
+from ..operators.operator import Flow, Untraced
+from ..operators.topics import Sink, Source
 from .keyed.groups import group_by, last_rows
 from .node import Edges, TaskEpoch, Written, step_name
 from .order.partition_group import Reading, TakenRecords, read_task
-from .rows import Rows, is_old, source_columns
+from .rows import Rows, is_old
 
 # Reads a topic into edges. `order.partition_group.read_task` decides the order among all sources of a task.
-
-
-@dataclass(frozen=True)
-class Source(declarations.Source):
-    """See `declarations.Source`."""
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """Nothing: `take` has put the records there."""
 
 
 def take(
     plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_times: bool = True
 ) -> tuple[TakenRecords, Edges]:
     """Read a task's records of an epoch onto the sources' edges, but for those that the plan leaves out."""
-    readings = [Reading(source.topic, source_columns(source), rank) for rank, source in enumerate(sources)]
+    readings = [Reading(source.topic, _flow(source), rank) for rank, source in enumerate(sources)]
     taken = read_task(plan, readings, log, refuse_times=refuse_times)
     edges: Edges = {}
     for source, rows in zip(sources, taken.kept, strict=True):
@@ -46,9 +39,13 @@ def take(
     return taken, edges
 
 
-def take_bare(plan: TaskPlan, sources: Sequence[declarations.Source], log: Log, count: int) -> TakenRecords:
+def _flow(source: Source) -> Flow:
+    return source.output_columns({}, Untraced())[source.edges[0]].flow
+
+
+def take_bare(plan: TaskPlan, sources: Sequence[Source], log: Log, count: int) -> TakenRecords:
     """The `count` records that `take` has taken, without columns."""
-    readings = [Reading(source.topic, declarations.Flow("", ""), rank) for rank, source in enumerate(sources)]
+    readings = [Reading(source.topic, Flow("", ""), rank) for rank, source in enumerate(sources)]
     # Without columns records are smaller, so their bytes would end the epoch elsewhere.
     return read_task(replace(plan, max_records=count, max_bytes=None), readings, log, refuse_times=False)
 
@@ -56,68 +53,50 @@ def take_bare(plan: TaskPlan, sources: Sequence[declarations.Source], log: Log, 
 # Writes a topic: which rows become records, with which timestamp and in which partition.
 
 
-@dataclass(frozen=True)
-class Sink(declarations.Sink):
-    """Appends to a topic. The edge has the topic's columns and maybe others.
+def write(sink: Sink, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `Sink`."""
+    written = _written(sink, edges.pop(sink.flow), epoch)
+    epoch.write(sink.topic, written.rows, written.partitions)
+    if sink.flow in epoch.more:
+        epoch.write_later(sink.topic, (_written(sink, rows, epoch) for rows in epoch.more.pop(sink.flow)))
 
-    | mode | what is written |
-    |---|---|
-    | append | a stream's records |
-    | each_update | a table's changes: new rows and deletions |
-    | per_epoch | the last change of each key, in order of last write; nothing for a row that came and went |
-    | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
 
-    A record's partition is that of its key (without the window). Records with a null key stay in the task's own
-    partition. `per_epoch` can recognize a row that came and went only if old rows are sent along.
+def _written(sink: Sink, found: Rows, epoch: TaskEpoch) -> Written:
+    rows = _conform(found, sink.topic)
+    if sink.mode == "repartition":
+        keys = _partition_keys(rows, sink.topic)
+        rows, keys = _regrouped(sink, rows, keys, epoch)
+    else:
+        # Old rows serve the steps inside the topology. A topic of a table has only new rows and deletions.
+        if sink.mode == "per_epoch" and not found.collapsed:
+            rows = rows.take(_last_changes(rows))
+        elif sink.mode != "per_epoch":
+            rows = rows.filter(~is_old(rows.kind))
+        keys = _partition_keys(rows, sink.topic)
+    partitions = partition_of(keys, sink.topic.partitions)
+    return Written(rows, np.where(partitions < 0, epoch.partition % sink.topic.partitions, partitions))
 
-    In a repartition topic, records with a null key are not written unless `keep_null_keys`; records of a stream and
-    rows of a table (`of`) are then dropped and counted. A table's deletion is written as its old row, which leaves its
-    group. The deletion of a row that did not exist is not written. An old row there has the time of the change. Old and
-    new rows of the same group are marked, so that the group is updated once.
-    """
 
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        written = self._written(edges.pop(self.flow), epoch)
-        epoch.write(self.topic, written.rows, written.partitions)
-        if self.flow in epoch.more:
-            epoch.write_later(self.topic, (self._written(rows, epoch) for rows in epoch.more.pop(self.flow)))
-
-    def _written(self, found: Rows, epoch: TaskEpoch) -> Written:
-        rows = _conform(found, self.topic)
-        if self.mode == "repartition":
-            keys = _partition_keys(rows, self.topic)
-            rows, keys = self._regrouped(rows, keys, epoch)
-        else:
-            # Old rows serve the steps inside the topology. A topic of a table has only new rows and deletions.
-            if self.mode == "per_epoch" and not found.collapsed:
-                rows = rows.take(_last_changes(rows))
-            elif self.mode != "per_epoch":
-                rows = rows.filter(~is_old(rows.kind))
-            keys = _partition_keys(rows, self.topic)
-        partitions = partition_of(keys, self.topic.partitions)
-        return Written(rows, np.where(partitions < 0, epoch.partition % self.topic.partitions, partitions))
-
-    def _regrouped(self, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
-        """The rows that go to a repartition topic, and their keys."""
-        old = is_old(rows.kind)
-        kept = (rows.kind != Kind.TOMBSTONE) if self.of == "table" else np.ones(len(rows), np.bool_)
-        if not self.keep_null_keys and keys.null_count:
-            null = to_numpy(keys.is_null())
-            records = rows.kind == Kind.VALUE if self.of == "table" else ~old
-            epoch.drop(step_name(self), "null_key", int((null & records).sum()))
-            kept &= ~null
-        if old.any():
-            replaced = np.flatnonzero(old)
-            kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
-            # The new row, or the deletion, follows its old row directly.
-            timestamp[replaced] = timestamp[replaced + 1]
-            # Null keys compare as null: they are dropped, or kept as groups of their own.
-            same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
-            same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
-            kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)
-            rows = replace(rows, kind=kind, timestamp=timestamp)
-        return rows.filter(kept), keys.filter(pa.array(kept))
+def _regrouped(sink: Sink, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
+    """The rows that go to a repartition topic, and their keys."""
+    old = is_old(rows.kind)
+    kept = (rows.kind != Kind.TOMBSTONE) if sink.of == "table" else np.ones(len(rows), np.bool_)
+    if not sink.keep_null_keys and keys.null_count:
+        null = to_numpy(keys.is_null())
+        records = rows.kind == Kind.VALUE if sink.of == "table" else ~old
+        epoch.drop(step_name(sink), "null_key", int((null & records).sum()))
+        kept &= ~null
+    if old.any():
+        replaced = np.flatnonzero(old)
+        kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
+        # The new row, or the deletion, follows its old row directly.
+        timestamp[replaced] = timestamp[replaced + 1]
+        # Null keys compare as null: they are dropped, or kept as groups of their own.
+        same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
+        same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
+        kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)
+        rows = replace(rows, kind=kind, timestamp=timestamp)
+    return rows.filter(kept), keys.filter(pa.array(kept))
 
 
 def _conform(rows: Rows, topic: Topic) -> Rows:

@@ -8,10 +8,10 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from ....errors import HeadwaterError
-from ...ir import declarations
 from ...ir.topology import Store
 from ...records.arrays import Bools, Int64s
 from ...timed_parts import timed
+from ..operators.tables import Suppress
 from .keyed.groups import LOWEST, in_groups
 from .node import Edges, RowFailedError, TaskEpoch
 from .rows import Rows, concat
@@ -153,61 +153,52 @@ class BufferFullError(HeadwaterError):
         self.most = most
 
 
-@dataclass(frozen=True)
-class Suppress(declarations.Suppress):
-    """Holds changes back, see the declaration. It has a clock of its own: the greatest timestamp that has reached it.
+def suppress(node: Suppress, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `Suppress`. Raises RowFailedError."""
+    arriving = Arriving.of(node.store, edges[node.flow])
+    rows = arriving.rows
+    bare = replace(rows, headers=None, columns={}, key=(), value=(), state=None, collapsed=False)
+    places = concat([bare, *epoch.places_of_time()])
+    if not len(places):
+        edges[node.flow] = rows
+        return
+    clock = np.maximum(np.maximum.accumulate(places.timestamp), epoch.clock(node.store.name))
+    epoch.advance(node.store.name, int(clock[-1]))
+    buffer = Buffer(node.store, epoch.store(node.store))
+    with timed("suppress"):
+        scheduled = _scheduled(node, buffer, arriving, places, clock - node.wait_ms)
+    scheduled.store(buffer)
+    edges[node.flow] = scheduled.going_on(node.store.type == "window_changes", node.old)
 
-    A change goes on when a later one finds its time passed, with its own timestamp and headers. Deletions go on too,
-    but for those of windows whose rows nobody has seen.
-    """
 
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowFailedError."""
-        arriving = Arriving.of(self.store, edges[self.flow])
-        rows = arriving.rows
-        bare = replace(rows, headers=None, columns={}, key=(), value=(), state=None, collapsed=False)
-        places = concat([bare, *epoch.places_of_time()])
-        if not len(places):
-            edges[self.flow] = rows
-            return
-        clock = np.maximum(np.maximum.accumulate(places.timestamp), epoch.clock(self.store.name))
-        epoch.advance(self.store.name, int(clock[-1]))
-        buffer = Buffer(self.store, epoch.store(self.store))
-        with timed("suppress"):
-            scheduled = self._scheduled(buffer, arriving, places, clock - self.wait_ms)
-        scheduled.store(buffer)
-        edges[self.flow] = scheduled.going_on(self.store.type == "window_changes", self.old)
+def _scheduled(node: Suppress, buffer: Buffer, arriving: Arriving, places: Rows, passed: Int64s) -> _Scheduled:
+    """What becomes of changes that wait and that arrive. `passed`: by the `places` where they go on."""
+    # Final results replace what waits without looking at it, unless they are counted.
+    looked_up = len(arriving.first) if node.store.type == "changes" or node.max_records is not None else 0
+    keys, times = arriving.keys.slice(0, looked_up), arriving.time[arriving.first[:looked_up]]
 
-    def _scheduled(self, buffer: Buffer, arriving: Arriving, places: Rows, passed: Int64s) -> _Scheduled:
-        """What becomes of changes that wait and that arrive. `passed`: by the `places` where they go on."""
-        # Final results replace what waits without looking at it, unless they are counted.
-        looked_up = len(arriving.first) if self.store.type == "changes" or self.max_records is not None else 0
-        keys, times = arriving.keys.slice(0, looked_up), arriving.time[arriving.first[:looked_up]]
+    def arrivals(oldest: int) -> tuple[Pool, Arrivals]:
+        pool = pooled(node.store, buffer.read(keys, times, int(passed[-1]), oldest), arriving)
+        earlier = np.full(pool.waiting, LOWEST)
+        found = Arrivals(pool.code, len(pool.keys), pool.changes.time, np.concatenate([earlier, passed]), pool.waiting)
+        return pool, found
 
-        def arrivals(oldest: int) -> tuple[Pool, Arrivals]:
-            pool = pooled(self.store, buffer.read(keys, times, int(passed[-1]), oldest), arriving)
-            earlier = np.full(pool.waiting, LOWEST)
-            found = Arrivals(
-                pool.code, len(pool.keys), pool.changes.time, np.concatenate([earlier, passed]), pool.waiting
-            )
-            return pool, found
-
-        pool, found = arrivals(0)
-        schedule, rows = unlimited(found), arriving.rows
-        if self.max_records is None:
-            buffer.note_count(None)
-            return _Scheduled(pool, schedule, places)
-        before = buffer.count()
-        full = first_above(schedule.counts(found, before), self.max_records)
-        if full is not None:
-            if self.when_full == "fail":
-                order = int(rows.order[full - pool.waiting])
-                raise RowFailedError(order, BufferFullError(self.store, self.max_records))
-            # So many of the oldest may go on before their time, and no others.
-            pool, found = arrivals(before + len(rows) - self.max_records)
-            schedule = limited(found, self.max_records, before)
-        buffer.note_count(int(schedule.counts(found, before)[-1]))
+    pool, found = arrivals(0)
+    schedule, rows = unlimited(found), arriving.rows
+    if node.max_records is None:
+        buffer.note_count(None)
         return _Scheduled(pool, schedule, places)
+    before = buffer.count()
+    full = first_above(schedule.counts(found, before), node.max_records)
+    if full is not None:
+        if node.when_full == "fail":
+            order = int(rows.order[full - pool.waiting])
+            raise RowFailedError(order, BufferFullError(node.store, node.max_records))
+        # So many of the oldest may go on before their time, and no others.
+        pool, found = arrivals(before + len(rows) - node.max_records)
+        schedule = limited(found, node.max_records, before)
+    buffer.note_count(int(schedule.counts(found, before)[-1]))
+    return _Scheduled(pool, schedule, places)
 
 
 @dataclass(frozen=True)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pyarrow as pa
 
-from ...ir import declarations
 from ...ir.topology import Store
 from ...records.arrays import Bools, Int64s, cast_to
 from ...records.join_keys import row_step
 from ...records.session_keys import has_segments
 from ...records.types import Kind
 from ...state.codec import RowCodec
+from ..operators.tables import Materialize, Table
 from .aggregate import decoded_state, row_keys
 from .keyed.groups import Groups, by_key, bytes_of, group_codes, last_rows
 from .keyed.session_store import ChangedSessions, SessionStore
@@ -24,84 +24,69 @@ from .rows import Rows, null_keys
 # The operator of a table: the last row of each key, kept in a store.
 
 
-@dataclass(frozen=True)
-class Table(declarations.Table):
-    """Keeps the last processed row of each key, even if its timestamp is older: upserts in, changes of a table out.
-
-    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows. Null keys are dropped and
-    counted.
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        rows = edges[self.flow]
-        null = null_keys(list(rows.keys.values()), len(rows))
-        epoch.drop(step_name(self), "null_key", int(null.sum()))
-        rows = rows.filter(~null)
-        keys = store_keys(self.store, rows.keys)
-        code, first = group_codes(keys)
-        code, first, keys = by_key(code, first, keys.take(pa.array(first)))
-        encoded = bytes_of(keys)
-        types = stored_columns(self.store)
-        store = RowStore(epoch.store(self.store), types)
-        stored = store.get(encoded)
-        have = rows.values
-        values = {name: cast_to(have[name], data_type) for name, data_type in types.items()}
-        groups = Groups(code, len(first), self.emit == "each_update", stored.exists)
-        exists = rows.kind == Kind.VALUE
-        last = groups.last
-        ends = pa.array(last)
-        final = {name: column.take(ends) for name, column in values.items()}
-        store.put(encoded, final, rows.timestamp[last], exists[last], stored.exists)
-        before = Versions(stored.columns, stored.timestamp, stored.exists)
-        after = (
-            Versions(values, rows.timestamp, exists)
-            if groups.each
-            else Versions(final, rows.timestamp[last], exists[last])
-        )
-        columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
-        edges[self.flow] = changes(groups, at_points(groups, rows, columns), before, after, self.old)
+def keep_rows(table: Table, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `Table`."""
+    rows = edges[table.flow]
+    null = null_keys(list(rows.keys.values()), len(rows))
+    epoch.drop(step_name(table), "null_key", int(null.sum()))
+    rows = rows.filter(~null)
+    keys = store_keys(table.store, rows.keys)
+    code, first = group_codes(keys)
+    code, first, keys = by_key(code, first, keys.take(pa.array(first)))
+    encoded = bytes_of(keys)
+    types = stored_columns(table.store)
+    store = RowStore(epoch.store(table.store), types)
+    stored = store.get(encoded)
+    have = rows.values
+    values = {name: cast_to(have[name], data_type) for name, data_type in types.items()}
+    groups = Groups(code, len(first), table.emit == "each_update", stored.exists)
+    exists = rows.kind == Kind.VALUE
+    last = groups.last
+    ends = pa.array(last)
+    final = {name: column.take(ends) for name, column in values.items()}
+    store.put(encoded, final, rows.timestamp[last], exists[last], stored.exists)
+    before = Versions(stored.columns, stored.timestamp, stored.exists)
+    after = (
+        Versions(values, rows.timestamp, exists) if groups.each else Versions(final, rows.timestamp[last], exists[last])
+    )
+    columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
+    edges[table.flow] = changes(groups, at_points(groups, rows, columns), before, after, table.old)
 
 
 # Stores the rows of a table that SQL has computed: expressions over aggregates, filtered or projected tables.
 
 
-@dataclass(frozen=True)
-class Materialize(declarations.Materialize):
-    """Keeps the last row of each key of a table's changes, which go on unchanged.
+def materialize(node: Materialize, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `Materialize`."""
+    everything = edges[node.flow]
+    edges[node.flow] = replace(everything, state=None)
+    rows = everything.filter(everything.kind <= Kind.VALUE)
+    if node.store.is_windowed and not node.store.aggregates and len(rows):
+        epoch.advance(node.store.name, int(rows.timestamp.max()))
+    last = _last_changes(node.store, rows)
+    rows = rows.take(last)
+    columns = decoded_state(node.store, [None] * len(rows) if rows.state is None else rows.state.to_pylist())
+    types = stored_columns(node.store)
+    have = rows.values
+    columns |= {name: cast_to(have[name], kind) for name, kind in types.items() if name not in columns}
+    exists = rows.kind == Kind.VALUE
+    if has_segments(node.store):
+        _put_in_segments(node, rows, columns, exists, SessionStore(epoch.store(node.store), row_step(node.store)))
+        return
+    store = RowStore(epoch.store(node.store), types)
+    store.put(store_keys(node.store, rows.keys).to_pylist(), columns, rows.timestamp, exists, ~exists)
 
-    In a store of aggregates the row also has their hidden state, which arrived in `Rows.state` and goes no further. The
-    clock of another store with windows is the greatest time of these changes.
-    """
 
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        everything = edges[self.flow]
-        edges[self.flow] = replace(everything, state=None)
-        rows = everything.filter(everything.kind <= Kind.VALUE)
-        if self.store.is_windowed and not self.store.aggregates and len(rows):
-            epoch.advance(self.store.name, int(rows.timestamp.max()))
-        last = _last_changes(self.store, rows)
-        rows = rows.take(last)
-        columns = decoded_state(self.store, [None] * len(rows) if rows.state is None else rows.state.to_pylist())
-        types = stored_columns(self.store)
-        have = rows.values
-        columns |= {name: cast_to(have[name], kind) for name, kind in types.items() if name not in columns}
-        exists = rows.kind == Kind.VALUE
-        if has_segments(self.store):
-            self._put_in_segments(rows, columns, exists, SessionStore(epoch.store(self.store), row_step(self.store)))
-            return
-        store = RowStore(epoch.store(self.store), types)
-        store.put(store_keys(self.store, rows.keys).to_pylist(), columns, rows.timestamp, exists, ~exists)
-
-    def _put_in_segments(self, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, store: SessionStore) -> None:
-        keys, starts, ends = session_keys(rows.keys)
-        code, first = group_codes(keys)
-        code, _, distinct = by_key(code, first, keys.take(pa.array(first)))
-        codec = RowCodec(stored_columns(self.store))
-        encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
-        there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
-        store.change(bytes_of(distinct), ChangedSessions(code, starts, ends, there))
+def _put_in_segments(
+    node: Materialize, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, store: SessionStore
+) -> None:
+    keys, starts, ends = session_keys(rows.keys)
+    code, first = group_codes(keys)
+    code, _, distinct = by_key(code, first, keys.take(pa.array(first)))
+    codec = RowCodec(stored_columns(node.store))
+    encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
+    there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
+    store.change(bytes_of(distinct), ChangedSessions(code, starts, ends, there))
 
 
 def _last_changes(store: Store, rows: Rows) -> Int64s:

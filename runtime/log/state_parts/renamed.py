@@ -27,7 +27,7 @@ from ..commit.records import (
 from ..log import Listed
 from .parts import Snapshot
 
-# New names of flows, tables and stores in the text of steps (see `engine/step_texts.py`).
+# New names of flows, tables and stores in the text of steps (see `engine/steps.py`).
 
 _NAMING = (
     re.compile(r"(?P<before>merge )(?P<names>.*)(?P<after>)", re.DOTALL),

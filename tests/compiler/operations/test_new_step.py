@@ -20,7 +20,7 @@ from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.reading.source import FixedOrigin, Node, ScalarNode
 from headwater.compiler.resources import resources_of
 from headwater.compiler.topology.description import describe
-from headwater.runtime.ir.declarations import Settle
+from headwater.runtime.engine.operators.stateless import Settle
 
 TOPICS = "clicks: {partitions: 2, key: {user: string}, value: {url: string, seconds: int}}"
 TOPOLOGY = """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from headwater.compiler.topology.engines import ALONE, spark_reasons
 from headwater.compiler.topology.graph import PythonStage, SubtopologyGraph
+from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.sql_step import SqlStep
-from headwater.runtime.ir.declarations import Flow
 
 EDGES = {"f": Flow("k string", "n int, s string")}
 FIRST, LAST = PythonStage((), yields=EDGES), PythonStage((), reads=EDGES)

@@ -10,8 +10,8 @@ import pytest
 from headwater.compiler.emit.template import content_hash
 from headwater.compiler.pipeline import CheckedProject
 from headwater.compiler.topology import graph
+from headwater.runtime.engine.operators import aggregations, joins, tables, topics
 from headwater.runtime.engine.sql_step import SqlStep
-from headwater.runtime.ir import declarations
 
 Compile = Callable[..., CheckedProject]
 
@@ -104,7 +104,7 @@ def test_carrier_delays_are_two_subtopologies(compiled: Compile) -> None:
 
 def test_carrier_delays_carry_only_what_is_needed(compiled: Compile) -> None:
     found = topology(compiled, CARRIER_DELAYS, FLIGHTS)
-    flights = next(source for source in nodes(found, declarations.Source) if source.topic.name == "flights")
+    flights = next(source for source in nodes(found, topics.Source) if source.topic.name == "flights")
     assert flights.columns == ("dep_delay",)
     repartition = next(topic for topic in found.topics if topic.name == "shop-t-hourly-repartition")
     assert (repartition.key, repartition.value) == ("airline string", "dep_delay double")
@@ -136,7 +136,7 @@ def test_joins_on_one_re_keyed_stream_share_a_topic_and_aggregates_do_not(compil
         """,
     )
     assert set(found.repartition_topics) == {"shop-t-keyed-repartition", "shop-t-c-repartition"}
-    (shared,) = (s for s in nodes(found, declarations.Source) if s.topic.name == "shop-t-keyed-repartition")
+    (shared,) = (s for s in nodes(found, topics.Source) if s.topic.name == "shop-t-keyed-repartition")
     assert shared.into == ("a", "b")
 
 
@@ -158,7 +158,7 @@ def test_null_keys_go_through_a_topic_iff_a_left_join_reads_them(compiled: Compi
     found = topology(
         compiled, f"tables:\n  people: {{topic: users}}\nflows:\n  a: {{from: clicks, steps: {steps}, to: o}}\n"
     )
-    sinks = [sink for sink in nodes(found, declarations.Sink) if sink.mode == "repartition"]
+    sinks = [sink for sink in nodes(found, topics.Sink) if sink.mode == "repartition"]
     assert [sink.keep_null_keys for sink in sinks] == [kept]
 
 
@@ -178,7 +178,7 @@ def test_global_join_needs_no_repartition_topic(compiled: Compile) -> None:
         """,
     )
     assert found.repartition_topics == ()
-    (join,) = nodes(found, declarations.GlobalJoin)
+    (join,) = nodes(found, joins.GlobalJoin)
     assert join.by == {"user": "upper(value.user)"}
     assert [(step.kind, step.columns) for step in sql(found)] == [
         ("select", {"upper(value.user)": "upper(user)"}),
@@ -202,7 +202,7 @@ def test_topic_between_flows_of_a_topology_cuts_it(compiled: Compile) -> None:
 def test_flows_on_one_topic_share_its_source_and_subtopology(compiled: Compile) -> None:
     found = topology(compiled, "flows:\n  a: {from: clicks, to: oa}\n  b: {from: clicks, to: ob}\n")
     assert [part.name for part in found.subtopologies] == ["a"]
-    assert [source.into for source in nodes(found, declarations.Source)] == [("a", "b")]
+    assert [source.into for source in nodes(found, topics.Source)] == [("a", "b")]
 
 
 def test_renames_are_arrow_and_expressions_are_sql(compiled: Compile) -> None:
@@ -241,7 +241,7 @@ def test_column_that_nobody_reads_is_not_computed(compiled: Compile) -> None:
         """,
     )
     assert sql(found)[0].columns == {"m": "seconds * 2"}
-    assert nodes(found, declarations.Source)[0].columns == ("seconds",)
+    assert nodes(found, topics.Source)[0].columns == ("seconds",)
 
 
 def test_key_column_that_shares_its_name_is_told_apart(compiled: Compile) -> None:
@@ -324,9 +324,9 @@ def test_table_sends_on_what_those_behind_it_need(
     compiled: Compile, flows: str, emit: str, old: bool, modes: list[str]
 ) -> None:
     found = topology(compiled, f"flows:\n  t: {{from: clicks, steps: [to_table]}}\n{flows}")
-    table = nodes(found, declarations.Table)[0]
+    table = nodes(found, tables.Table)[0]
     assert (table.emit, table.old) == (emit, old)
-    assert [sink.mode for sink in nodes(found, declarations.Sink)] == modes
+    assert [sink.mode for sink in nodes(found, topics.Sink)] == modes
 
 
 @pytest.mark.parametrize(
@@ -342,15 +342,15 @@ def test_expression_over_aggregates_sees_each_update_if_it_may_fail(compiled: Co
     found = topology(
         compiled, f"flows:\n  a: {{from: clicks, steps: [{{aggregate: {{values: {{n: '{value}'}}}}}}], to: o}}\n"
     )
-    aggregate = nodes(found, declarations.Aggregate)[0]
+    aggregate = nodes(found, aggregations.Aggregate)[0]
     assert (aggregate.emit, aggregate.old) == (emit, False)
-    assert [sink.mode for sink in nodes(found, declarations.Sink)] == ["per_epoch"]
+    assert [sink.mode for sink in nodes(found, topics.Sink)] == ["per_epoch"]
 
 
 def test_each_update_is_neither_collapsed_by_the_table_nor_by_the_sink(compiled: Compile) -> None:
     found = topology(compiled, "flows:\n  t: {from: clicks, steps: [{to_table: {emit: each_update}}], to: o}\n")
-    assert nodes(found, declarations.Table)[0].emit == "each_update"
-    assert [sink.mode for sink in nodes(found, declarations.Sink)] == ["each_update"]
+    assert nodes(found, tables.Table)[0].emit == "each_update"
+    assert [sink.mode for sink in nodes(found, topics.Sink)] == ["each_update"]
 
 
 def test_filtered_table_is_settled_once_behind_its_projections(compiled: Compile) -> None:
@@ -383,9 +383,9 @@ def test_join_with_a_filtered_table_gives_it_a_store_of_its_own(compiled: Compil
           a: {from: clicks, steps: [{join: {table: adults, values: {name: adults.name}}}], to: o}
         """,
     )
-    (join,) = nodes(found, declarations.StreamTableJoin)
+    (join,) = nodes(found, joins.StreamTableJoin)
     assert join.store.name == "adults"
-    assert [table.store.name for table in nodes(found, declarations.Table)] == ["people", "adults"]
+    assert [table.store.name for table in nodes(found, tables.Table)] == ["people", "adults"]
 
 
 def test_dead_branch_is_left_out_but_keeps_its_case(compiled: Compile) -> None:

@@ -27,7 +27,7 @@ from headwater.runtime.driver.cluster import Cluster
 from headwater.runtime.driver.events import Observer
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.source import Sink
+from headwater.runtime.engine.operators.topics import Sink
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.placed_log import PlacedLog
 from headwater.runtime.log.state import LogState

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import get_args
 
 import pytest
 
 from headwater.compiler.topology.graph import SubtopologyGraph, TopologyGraph
+from headwater.runtime.engine.operators import operators
 from headwater.runtime.engine.sql_step import SqlStep
-from headwater.runtime.ir.declarations import Declaration
 from headwater.runtime.ir.topology import Agg, Assignment, GlobalTable, Store, Topic
 from headwater.runtime.ir.windows import JoinWindow, Window
 
@@ -103,6 +102,6 @@ def test_each_field_of_a_topology_is_compared_or_follows_from_one_that_is(kind: 
     assert {each.name for each in fields(kind)} == known, "compare it in `runtime/changes`, or say here why not"
 
 
-@pytest.mark.parametrize("kind", get_args(Declaration), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("kind", operators().values(), ids=lambda kind: kind.__name__)
 def test_each_field_of_an_operator_is_compared_or_follows_from_the_wiring(kind: type) -> None:
     assert {each.name for each in fields(kind)} - WIRING <= OPERATORS[kind.__name__], "compare it, or say why not"

@@ -9,8 +9,8 @@ from local_application import APPLICATION, Stopping, part
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.cluster import Cluster
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.placing.place import ClientLostError
 from headwater.runtime.task_id import TaskKey

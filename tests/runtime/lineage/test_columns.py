@@ -7,20 +7,12 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.engine.building import Pipe, subtopology
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.stateless import Fork, KeyBy, Merge, Select
+from headwater.runtime.engine.operators.tables import Materialize, Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.generated_code import load_runner
-from headwater.runtime.ir.declarations import (
-    Aggregate,
-    Fork,
-    GlobalJoin,
-    KeyBy,
-    Materialize,
-    Merge,
-    Select,
-    Sink,
-    Source,
-    StreamTableJoin,
-    Table,
-)
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic, Topology
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.observe.lineage_columns import Inputs, column_lineage

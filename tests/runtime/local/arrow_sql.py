@@ -19,9 +19,8 @@ from sqlglot import expressions as sql
 
 from headwater.runtime.cluster.local import Batches, LocalCluster, LocalEngine, LocalJob, Step, built
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.engine.execution.node import Node
 from headwater.runtime.engine.execution.rows import physical_columns
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.operator import Flow, Node
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.placing.place import Client
 from headwater.runtime.records.types import Kind

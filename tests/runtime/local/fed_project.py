@@ -14,10 +14,10 @@ from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import StreamTableJoin
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.seeds import SeedResult, SeedSpec, seed
 from headwater.runtime.ir.topology import Agg, Store, Topic, Topology

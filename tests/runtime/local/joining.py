@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.query.stores import StoreQuery
 from headwater.runtime.state.lmdb.store import LmdbBackend

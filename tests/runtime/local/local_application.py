@@ -19,8 +19,9 @@ from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.engine.building import answers, fillers, repartition_topics
-from headwater.runtime.engine.execution.processing.process import Process
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.operator import Operator
+from headwater.runtime.engine.operators.process import Process
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.steps import Engine
 from headwater.runtime.ir.topology import GlobalTable, PluginRef, Settings, Store, Subtopology, Topic, Topology
 from headwater.runtime.log.commit.external_records import EXTERNAL_LANE, AppendRecord
@@ -80,7 +81,8 @@ def part(
                 rows = engine.sql(rows, "where", {"at": place})
         return rows
 
-    nodes = [node for stage in stages if isinstance(stage, tuple) for node in stage[0]]
+    every = [node for stage in stages if isinstance(stage, tuple) for node in stage[0]]
+    nodes = [node for node in every if isinstance(node, Operator)]
     sources = {node.topic.name: node.topic for node in nodes if isinstance(node, Source)}
     sinks = {node.topic.name: node.topic for node in nodes if isinstance(node, Sink)}
     return Part(

@@ -14,8 +14,8 @@ from summing import OTHERS, PARTITIONS, TOTALS, WORDS
 
 from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.driver.results import RunResults
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import StepText, Topic, Topology
 from headwater.runtime.query.stores import StoreQuery
 

@@ -20,8 +20,8 @@ from headwater.runtime.chosen_plugins import ChosenPlugins
 from headwater.runtime.cluster.local import LocalCluster, Step
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, PluginRef, Store, Topic, Topology
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.placed_log import PlacedLog

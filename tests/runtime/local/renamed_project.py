@@ -14,8 +14,8 @@ from summing import PARTITIONS, TOTALS
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.results import RunResults
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import PluginRef, Topic, Topology
 from headwater.runtime.log.placed_log import PlacedLog
 

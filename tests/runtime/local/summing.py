@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from local_application import LocalApplication, part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 
 PARTITIONS = 4

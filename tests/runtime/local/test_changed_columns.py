@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from local_application import APPLICATION, PROJECT, WHOLE, LocalApplication, Part, Stopping, part
 
 from headwater.runtime.driver import upkeep as cleaning
-from headwater.runtime.engine.execution.joins.lookups import GlobalJoin
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.joins import GlobalJoin
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import GlobalTable, Settings, Store, Topic
 from headwater.runtime.log.cleaning.compaction import Limits

@@ -14,10 +14,10 @@ from test_rebalance import Story, sticky
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import StoreOutdated, StoreRestored
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.joins import StreamTableJoin
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import PluginRef, Topic
 from headwater.runtime.log.cleaning.compaction import Limits
 from headwater.runtime.log.state import LogState

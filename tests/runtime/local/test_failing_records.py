@@ -21,11 +21,10 @@ from headwater.runtime.driver.events import EpochCommitted, Event, TasksWait, Wa
 from headwater.runtime.driver.json_lines import JsonLines
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.status import RunStatus
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.call import Call
-from headwater.runtime.engine.execution.columns import KeyBy, ToStream
-from headwater.runtime.engine.execution.processing.process import Process
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.process import Process
+from headwater.runtime.engine.operators.stateless import Call, KeyBy, ToStream
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction, Udf
 from headwater.runtime.ir.topology import Agg, Store, Topic, dead_letter_topic
 from headwater.runtime.ir.windows import Window

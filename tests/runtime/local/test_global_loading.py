@@ -23,9 +23,9 @@ from headwater.runtime.driver.events import (
     TaskBeginsAgain,
     TasksPlaced,
 )
-from headwater.runtime.engine.execution.joins.lookups import GlobalJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.joins import GlobalJoin
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState

@@ -28,7 +28,7 @@ from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import loop
 from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PlacedLog
 

@@ -34,8 +34,8 @@ from summing import fed as fed_sums
 
 from headwater.runtime.driver import upkeep as cleaning
 from headwater.runtime.driver.events import Event, LogCleaned, RecordsHeldBack, Silent, UpkeepFailed
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Assignment, PluginRef, Store, Topic, Topology
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.cleaning import compaction as parts

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from local_application import APPLICATION, LocalApplication, part
 from summing import FLOW, PARTITIONS, TOTALS, WORDS
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Topic, dead_letter_topic
 
 LETTERS = dead_letter_topic("t_words_dead_letter", WORDS, APPLICATION)

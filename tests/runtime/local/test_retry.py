@@ -13,8 +13,8 @@ from test_failing_records import LETTERS, MOST, summed, sums
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ingest.append import write_incoming
 from headwater.runtime.ingest.retry import LetterError, NoLettersError, check_letters, retry
 from headwater.runtime.ir.topology import Subtopology, Topic, Topology, dead_letter_topic

@@ -9,7 +9,7 @@ import pytest
 from local_application import APPLICATION, PROJECT, LocalApplication, part
 from summing import COPIED, PARTITIONS, WORDS, summed
 
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.errors import GenerationError
 from headwater.runtime.log.state import LogState

@@ -11,7 +11,7 @@ from summing import COPIED, PARTITIONS, WORDS
 
 from headwater.runtime.changes.found import changes_of
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Topology
 from headwater.runtime.log.state import LogState
 from headwater.runtime.progress.committed import Committed

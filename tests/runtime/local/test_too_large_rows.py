@@ -15,9 +15,9 @@ from local_application import APPLICATION, LocalApplication, Part, part
 from summing import FLOW, PARTITIONS, TOTALS, WORDS
 
 from headwater.benchmarks.suite.sides.large_records import FILES
-from headwater.runtime.engine.execution.aggregate import Aggregate
 from headwater.runtime.engine.execution.node import Edges, TaskEpoch
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ingest.incoming import Incoming, from_table
 from headwater.runtime.ir.topology import Topic, dead_letter_topic
 

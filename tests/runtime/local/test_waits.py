@@ -19,8 +19,8 @@ from headwater.runtime.driver import waiting as other_runs
 from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
 from headwater.runtime.driver.events import StatusTaken, TasksWait, WaitEnded
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.task_id import TaskId
 

@@ -7,10 +7,10 @@ import json
 import pytest
 from local_application import APPLICATION, WHOLE, LocalApplication, part
 
-from headwater.runtime.engine.execution.aggregate_with import AggregateWith
-from headwater.runtime.engine.execution.columns import KeyBy, Select
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import AggregateWith
+from headwater.runtime.engine.operators.stateless import KeyBy, Select
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.execution.call import Call
 from headwater.runtime.engine.execution.node import EachFailedError
 from headwater.runtime.engine.execution.rows import Rows
+from headwater.runtime.engine.operators.stateless import Call
 from headwater.runtime.ir.functions import PythonCode, PythonFunction, Udf
 from headwater.runtime.python_functions.calling import CallFailedError, column_call
 from headwater.runtime.records.types import Kind

@@ -10,11 +10,11 @@ import random
 import pytest
 from local_application import part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.columns import Fork, KeyBy, Merge, Select, Settle, ToStream
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import StreamTableJoin
+from headwater.runtime.engine.operators.stateless import Fork, KeyBy, Merge, Select, Settle, ToStream
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import Window
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 from local_application import part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.columns import KeyBy, Select
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.stateless import KeyBy, Select
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 
 APP = "test-app"

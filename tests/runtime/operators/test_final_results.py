@@ -12,10 +12,9 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.aggregate_sessions import AggregateSessions
-from headwater.runtime.engine.execution.final_results import FinalResults
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSessions
+from headwater.runtime.engine.operators.tables import FinalResults
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, Window
 

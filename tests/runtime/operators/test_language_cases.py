@@ -10,13 +10,13 @@ import pytest
 from conformance.notation import by_topic, parse_input, parse_output, token_of
 from local_application import part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.columns import Merge, Settle, ToStream
-from headwater.runtime.engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.stateless import Merge, Settle, ToStream
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.pipe import pipe_schema
-from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.ir.windows import Window
 

@@ -9,10 +9,10 @@ import pytest
 from local_application import part
 
 from headwater.runtime.engine.execution.order.origins import Origins
-from headwater.runtime.engine.execution.processing.process import Process
 from headwater.runtime.engine.execution.processing.punctuation import Schedules
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.process import Process
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
 

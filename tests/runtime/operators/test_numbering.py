@@ -6,12 +6,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from headwater.runtime.engine.columns import Numbering, TouchedRecordError, refuse_touched
-from headwater.runtime.engine.execution.columns import Fork
-from headwater.runtime.engine.execution.joins.lookups import GlobalJoin
 from headwater.runtime.engine.execution.node import TaskEpoch
 from headwater.runtime.engine.execution.rows import Rows
-from headwater.runtime.engine.execution.source import Sink
+from headwater.runtime.engine.numbering import Numbering, TouchedRecordError, refuse_touched
+from headwater.runtime.engine.operators.joins import GlobalJoin
+from headwater.runtime.engine.operators.stateless import Fork
+from headwater.runtime.engine.operators.topics import Sink
 from headwater.runtime.ir.topology import GlobalTable, Store, Topic
 
 OUT = Topic("out", 1, "k string", "v bigint")

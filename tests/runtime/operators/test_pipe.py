@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.engine.execution.rows import Rows
+from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.pipe import BATCH_ROWS, META, pipe_schema, receive, send
-from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.records.types import Kind
 
 

@@ -11,10 +11,10 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import subtopology
-from headwater.runtime.engine.execution.columns import Fork, Merge
-from headwater.runtime.engine.execution.processing.process import Process
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.process import Process
+from headwater.runtime.engine.operators.stateless import Fork, Merge
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.query.stores import StoreQuery

@@ -14,11 +14,11 @@ from headwater.runtime.engine.execution.node import EpochStore
 from headwater.runtime.engine.execution.processing.batches import CONTEXT, KEY_VALUE, SESSION, WINDOW, Moment
 from headwater.runtime.engine.execution.processing.context import ProcessorContext
 from headwater.runtime.engine.execution.processing.epoch_rows import EpochRows
-from headwater.runtime.engine.execution.processing.process import Process
 from headwater.runtime.engine.execution.processing.stores import KeyValueStore
 from headwater.runtime.engine.execution.processing.timed_stores import SessionStore, WindowStore
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.process import Process
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.query.stores import StoreQuery

@@ -11,8 +11,8 @@ import pytest
 from local_application import APPLICATION, WHOLE, LocalApplication, part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.engine.execution.aggregate_with import Reduce
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Reduce
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic, dead_letter_topic
 from headwater.runtime.ir.windows import SessionWindow, Window

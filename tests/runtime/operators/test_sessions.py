@@ -12,11 +12,10 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.aggregate_sessions import AggregateSessions
-from headwater.runtime.engine.execution.columns import KeyBy, Select
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSessions
+from headwater.runtime.engine.operators.joins import StreamTableJoin
+from headwater.runtime.engine.operators.stateless import KeyBy, Select
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow
 from headwater.runtime.query.stores import StoreQuery

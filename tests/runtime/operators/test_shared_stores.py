@@ -9,12 +9,12 @@ import pytest
 from local_application import WHOLE, part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.engine.execution.columns import Fork
-from headwater.runtime.engine.execution.processing.process import Process
-from headwater.runtime.engine.execution.source import Sink, Source
 from headwater.runtime.engine.in_task import computing
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.process import Process
+from headwater.runtime.engine.operators.stateless import Fork
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.sql_step import SqlStep
-from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Store, Topic, dead_letter_topic
 

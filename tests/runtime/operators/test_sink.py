@@ -8,7 +8,7 @@ import pytest
 
 from headwater.runtime.engine.execution.node import TaskEpoch
 from headwater.runtime.engine.execution.rows import Rows
-from headwater.runtime.engine.execution.source import Sink
+from headwater.runtime.engine.operators.topics import Sink
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.records.keys import encode_keys, partition_of
 from headwater.runtime.records.types import Kind

@@ -12,12 +12,10 @@ from local_application import WHOLE, LocalApplication, Part, part
 from streams_in_cuts import streams_in_cuts
 
 from headwater.runtime import Materialize, subtopology
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.aggregate_with import AggregateWith, Reduce
-from headwater.runtime.engine.execution.columns import KeyBy, Select
-from headwater.runtime.engine.execution.final_results import FinalResults
-from headwater.runtime.engine.execution.sliding.aggregate_sliding import AggregateSliding
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSliding, AggregateWith, Reduce
+from headwater.runtime.engine.operators.stateless import KeyBy, Select
+from headwater.runtime.engine.operators.tables import FinalResults
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.functions import PythonCode, PythonFunction
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SlidingWindow

@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from local_application import part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.columns import KeyBy
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
 from headwater.runtime.engine.execution.keyed.stored_rows import stored_columns
 from headwater.runtime.engine.execution.node import Edges, TaskEpoch
 from headwater.runtime.engine.execution.rows import Rows
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Materialize, Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import StreamTableJoin
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.stateless import KeyBy
+from headwater.runtime.engine.operators.tables import Materialize, Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.pipe import pipe_schema
-from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.state.directory import StateDirectory

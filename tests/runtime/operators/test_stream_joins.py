@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 from local_application import WHOLE, part
 
-from headwater.runtime.engine.execution.columns import Fork
-from headwater.runtime.engine.execution.joins.streams import StreamJoin
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.joins import StreamJoin
+from headwater.runtime.engine.operators.stateless import Fork
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Store, Topic
 from headwater.runtime.ir.windows import JoinWindow
 from headwater.runtime.query.stores import StoreQuery

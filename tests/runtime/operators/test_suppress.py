@@ -14,15 +14,13 @@ from local_application import WHOLE, LocalApplication, part
 from headwater.runtime.changes.facets import setting_changes
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.engine.building import subtopology
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.aggregate_sessions import AggregateSessions
-from headwater.runtime.engine.execution.columns import KeyBy, Select
 from headwater.runtime.engine.execution.keyed.groups import window_column
 from headwater.runtime.engine.execution.node import TaskEpoch
 from headwater.runtime.engine.execution.rows import Rows
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.suppress import Suppress
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSessions
+from headwater.runtime.engine.operators.stateless import KeyBy, Select
+from headwater.runtime.engine.operators.tables import Suppress, Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic, Topology
 from headwater.runtime.ir.windows import SessionWindow, Window
 from headwater.runtime.log.commit.descriptions import TopologyDescription

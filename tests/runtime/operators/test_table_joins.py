@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 from local_application import WHOLE, part
 
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.columns import Fork, KeyBy, Select
-from headwater.runtime.engine.execution.joins.tables import TableTableJoin
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import TableTableJoin
+from headwater.runtime.engine.operators.stateless import Fork, KeyBy, Select
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.records.types import Kind
 

@@ -9,13 +9,10 @@ import pytest
 from local_application import WHOLE, part
 
 from headwater.runtime import Materialize
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.aggregate_sessions import AggregateSessions
-from headwater.runtime.engine.execution.columns import Fork
-from headwater.runtime.engine.execution.joins.lookups import StreamTableJoin
-from headwater.runtime.engine.execution.joins.tables import TableTableJoin
-from headwater.runtime.engine.execution.sliding.aggregate_sliding import AggregateSliding
-from headwater.runtime.engine.execution.source import Sink, Source
+from headwater.runtime.engine.operators.aggregations import Aggregate, AggregateSessions, AggregateSliding
+from headwater.runtime.engine.operators.joins import StreamTableJoin, TableTableJoin
+from headwater.runtime.engine.operators.stateless import Fork
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Store, Topic
 from headwater.runtime.ir.windows import SessionWindow, SlidingWindow, Window
 from headwater.runtime.records.types import Kind

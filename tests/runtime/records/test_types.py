@@ -2,7 +2,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.engine.execution.rows import physical_columns
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.records.types import (
     TypeSyntaxError,
     arrow_type,

@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 
 from headwater.runtime.engine.building import Pipe, subtopology
-from headwater.runtime.engine.execution.aggregate import Aggregate
-from headwater.runtime.engine.execution.columns import Fork, KeyBy, Merge, Select
-from headwater.runtime.engine.execution.joins.lookups import GlobalJoin, StreamTableJoin
-from headwater.runtime.engine.execution.node import Node
-from headwater.runtime.engine.execution.source import Sink, Source
-from headwater.runtime.engine.execution.table import Table
+from headwater.runtime.engine.operators.aggregations import Aggregate
+from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.operator import Flow, Node
+from headwater.runtime.engine.operators.stateless import Fork, KeyBy, Merge, Select
+from headwater.runtime.engine.operators.tables import Table
+from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.sql_step import SqlStep
 from headwater.runtime.engine.steps import do_steps
-from headwater.runtime.ir.declarations import Flow
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.ir.windows import Window
 

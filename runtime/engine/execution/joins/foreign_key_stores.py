@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....ir import declarations
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow, SessionWindow
 from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.keys import decode_keys
 from ....records.types import Kind, parse_columns
 from ....state.codec import RowCodec
+from ...operators.foreign_keys import HASH
 from ..aggregate import look_up, row_keys
 from ..final_results import Closing, closed_rows
 from ..keyed.groups import by_key, bytes_of, group_codes, last_rows
@@ -30,7 +30,7 @@ from ..rows import Rows, is_old, path_order
 # A row of the store is found by the foreign key and then the subscriber's key, and has the hash of the row that has
 # asked. So the subscriptions to one row lie together, in the order of the subscribers' keys.
 
-_CODEC = RowCodec({declarations.HASH: pa.binary()})
+_CODEC = RowCodec({HASH: pa.binary()})
 
 _BEHIND = b"\x02"
 """Sorts after every marker with which a column of a key begins."""

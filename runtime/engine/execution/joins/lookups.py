@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from ....ir import declarations
 from ....records.arrays import Bools, Int64s, cast_to
 from ....records.keys import encode_keys
 from ....records.types import Kind, parse_columns
 from ....state.codec import RowCodec
+from ...operators.joins import GlobalJoin, StreamTableJoin
 from ..aggregate import look_up, row_keys
 from ..keyed.groups import group_codes
 from ..keyed.stored_rows import clock_at, expired, visible_columns
@@ -61,77 +61,54 @@ def _as_of(rows: Rows, base: Rows) -> Rows:
 # Only the stream's records trigger output; key and time are theirs.
 
 
-@dataclass(frozen=True)
-class StreamTableJoin(declarations.StreamTableJoin):
-    """Looks up the key in a table as it is when the record is processed.
-
-    That is the row of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
-    path order, or come from changes on edges of `made_of` that do. `values`: new column -> column of the table.
-
-    | | null value | null key |
-    |---|---|---|
-    | inner | dropped, counted | dropped, counted |
-    | left | dropped, counted | goes on with nulls |
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        null = null_keys(list(edges[self.flow].keys.values()), len(edges[self.flow]))
-        rows, null = _with_values(edges[self.flow], null, self, epoch)
-        changed = edges[self.table]
-        # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
-        changed = as_of(changed.filter(changed.kind <= Kind.VALUE), [edges[name] for name in self.made_of])
-        key = dict(zip(changed.keys, rows.keys.values(), strict=True))
-        keys = pa.concat_arrays([row_keys(self.store, changed.keys), row_keys(self.store, key)])
-        code, first = group_codes(keys)
-        order = path_order([changed, rows])
-        # `null` masks what is found for a null key.
-        stored = look_up(self.store, epoch.store(self.store), keys.take(pa.array(first)))
-        change = _latest(code, order, len(changed))
-        # An index into the stored rows, one for each distinct key, followed by the changes of this epoch.
-        index = np.where(change >= 0, change + len(first), code[len(changed) :])
-        found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
-        if self.store.is_windowed:
-            times = np.concatenate([changed.timestamp, np.full(len(rows), -1)])
-            found &= ~expired(self.store, key, clock_at(self.store, order, times, epoch)[len(changed) :])
-        columns = changed.values
-        before = visible_columns(self.store, stored)
-        values = {
-            new: pa.concat_arrays([before[name], cast_to(columns[name], before[name].type)])
-            for new, name in self.values.items()
-        }
-        edges[self.flow] = _joined(rows, values, index, found, null, self, epoch)
+def join_table(join: StreamTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `StreamTableJoin`."""
+    null = null_keys(list(edges[join.flow].keys.values()), len(edges[join.flow]))
+    rows, null = _with_values(edges[join.flow], null, join, epoch)
+    changed = edges[join.table]
+    # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
+    changed = as_of(changed.filter(changed.kind <= Kind.VALUE), [edges[name] for name in join.made_of])
+    key = dict(zip(changed.keys, rows.keys.values(), strict=True))
+    keys = pa.concat_arrays([row_keys(join.store, changed.keys), row_keys(join.store, key)])
+    code, first = group_codes(keys)
+    order = path_order([changed, rows])
+    # `null` masks what is found for a null key.
+    stored = look_up(join.store, epoch.store(join.store), keys.take(pa.array(first)))
+    change = _latest(code, order, len(changed))
+    # An index into the stored rows, one for each distinct key, followed by the changes of this epoch.
+    index = np.where(change >= 0, change + len(first), code[len(changed) :])
+    found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
+    if join.store.is_windowed:
+        times = np.concatenate([changed.timestamp, np.full(len(rows), -1)])
+        found &= ~expired(join.store, key, clock_at(join.store, order, times, epoch)[len(changed) :])
+    columns = changed.values
+    before = visible_columns(join.store, stored)
+    values = {
+        new: pa.concat_arrays([before[name], cast_to(columns[name], before[name].type)])
+        for new, name in join.values.items()
+    }
+    edges[join.flow] = _joined(rows, values, index, found, null, join, epoch)
 
 
-@dataclass(frozen=True)
-class GlobalJoin(declarations.GlobalJoin):
-    """Looks up any columns in a global table. `by`: key column of the table -> physical column of the flow.
-
-    | | null value | looked-up key null |
-    |---|---|---|
-    | inner | dropped, counted | dropped, counted |
-    | left | dropped, counted | goes on with nulls |
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        store = self.table.store
-        looked_up = [
-            cast_to(edges[self.flow].columns[self.by[name]], data_type)
-            for name, data_type in parse_columns(store.key).items()
-        ]
-        null = null_keys(looked_up, len(edges[self.flow]))
-        keys = encode_keys(looked_up)
-        kept = edges[self.flow].kind == Kind.VALUE
-        rows, null = _with_values(edges[self.flow], null, self, epoch)
-        code, first = group_codes(keys.filter(pa.array(kept)))
-        distinct = keys.filter(pa.array(kept)).take(pa.array(first))
-        values = epoch.global_table(self.table).get_many([key or b"\x00" for key in distinct.to_pylist()])
-        codec = RowCodec(parse_columns(store.value))
-        columns = dict(zip(codec.types, codec.decode(values)[0], strict=True))
-        found = np.fromiter((value is not None for value in values), np.bool_, len(values))[code] & ~null
-        chosen = {new: columns[name] for new, name in self.values.items()}
-        edges[self.flow] = _joined(rows, chosen, code, found, null, self, epoch)
+def join_global_table(join: GlobalJoin, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `GlobalJoin`."""
+    store = join.table.store
+    looked_up = [
+        cast_to(edges[join.flow].columns[join.by[name]], data_type)
+        for name, data_type in parse_columns(store.key).items()
+    ]
+    null = null_keys(looked_up, len(edges[join.flow]))
+    keys = encode_keys(looked_up)
+    kept = edges[join.flow].kind == Kind.VALUE
+    rows, null = _with_values(edges[join.flow], null, join, epoch)
+    code, first = group_codes(keys.filter(pa.array(kept)))
+    distinct = keys.filter(pa.array(kept)).take(pa.array(first))
+    values = epoch.global_table(join.table).get_many([key or b"\x00" for key in distinct.to_pylist()])
+    codec = RowCodec(parse_columns(store.value))
+    columns = dict(zip(codec.types, codec.decode(values)[0], strict=True))
+    found = np.fromiter((value is not None for value in values), np.bool_, len(values))[code] & ~null
+    chosen = {new: columns[name] for new, name in join.values.items()}
+    edges[join.flow] = _joined(rows, chosen, code, found, null, join, epoch)
 
 
 def _with_values(rows: Rows, null: Bools, node: StreamTableJoin | GlobalJoin, epoch: TaskEpoch) -> tuple[Rows, Bools]:

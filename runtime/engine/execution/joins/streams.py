@@ -9,12 +9,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ....ir import declarations
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow
 from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.join_keys import unmatched_keys
 from ....records.keys import decode_keys
+from ...operators.joins import StreamJoin
 from ..keyed.groups import by_key, bytes_of, group_codes
 from ..node import Edges, TaskEpoch, step_name
 from ..rows import Rows
@@ -318,98 +318,95 @@ _EVENTS_BITS = 26
 """A record's number is what the changelogs had when the epoch began, then its own place in these bits."""
 
 
-@dataclass(frozen=True)
-class StreamJoin(declarations.StreamJoin):
-    """Joins the records of two edges that have equal keys and times that fit (`this_store.window`).
+def join_streams(join: StreamJoin, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `StreamJoin`."""
+    this_rows, other_rows = edges[join.flow], edges[join.other]
+    clock = -1 if join.unmatched is None else epoch.clock(join.unmatched.name)
+    events = Events.of(this_rows, other_rows, clock, epoch.places_of_time())
+    keys = Keys.of(events)
+    this = Side.of(True, this_rows, 0, events, join.this_store, epoch)
+    other = Side.of(False, other_rows, len(this_rows), events, join.other_store, epoch)
+    by_this, by_other = search(this, other, events, keys), search(other, this, events, keys)
+    sides = Matched(this, by_this, by_other), Matched(other, by_other, by_this)
+    keyless = events.no_key & ~events.no_value & _keeps(join, events.of_this)
+    _drop(join, events, keyless, (this, other), epoch)
+    numbers = _numbers(join, events, epoch)
+    for side, store in ((this, join.this_store), (other, join.other_store)):
+        side.keep(events, keys, numbers)
+        epoch.advance(store.name, int(side.clock[-1]))
+        epoch.let_pass(store.name)
+    settled = _settled(join, sides, events, keys, numbers, epoch)
+    edges[join.flow] = _rows(join, sides, events, keyless, settled, trial=epoch.trial)
 
-    | | null value | null key |
-    |---|---|---|
-    | inner | dropped, counted | dropped, counted |
-    | left | dropped, counted | of this side: goes on alone; of the other: dropped, counted |
-    | outer | dropped, counted | goes on alone |
 
-    Dropped records move stream time too. A pair has the later of both times, and the headers of the record that came
-    later; what comes out alone has its own time, and the headers of the record at which it comes out.
-    """
+def _keeps(join: StreamJoin, of_this: Bools) -> Bools:
+    """Whether records come out without a match, by their side."""
+    return of_this & (join.how == "left") | (join.how == "outer")
 
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        this_rows, other_rows = edges[self.flow], edges[self.other]
-        clock = -1 if self.unmatched is None else epoch.clock(self.unmatched.name)
-        events = Events.of(this_rows, other_rows, clock, epoch.places_of_time())
-        keys = Keys.of(events)
-        this = Side.of(True, this_rows, 0, events, self.this_store, epoch)
-        other = Side.of(False, other_rows, len(this_rows), events, self.other_store, epoch)
-        by_this, by_other = search(this, other, events, keys), search(other, this, events, keys)
-        sides = Matched(this, by_this, by_other), Matched(other, by_other, by_this)
-        keyless = events.no_key & ~events.no_value & self._keeps(events.of_this)
-        self._drop(events, keyless, (this, other), epoch)
-        numbers = self._numbers(events, epoch)
-        for side, store in ((this, self.this_store), (other, self.other_store)):
-            side.keep(events, keys, numbers)
-            epoch.advance(store.name, int(side.clock[-1]))
-            epoch.let_pass(store.name)
-        settled = self._settled(sides, events, keys, numbers, epoch)
-        edges[self.flow] = self._rows(sides, events, keyless, settled, trial=epoch.trial)
 
-    def _keeps(self, of_this: Bools) -> Bools:
-        """Whether records come out without a match, by their side."""
-        return of_this & (self.how == "left") | (self.how == "outer")
+def _drop(join: StreamJoin, events: Events, keyless: Bools, sides: Sequence[Side], epoch: TaskEpoch) -> None:
+    epoch.drop(step_name(join), "null_value", int(events.no_value.sum()))
+    epoch.drop(step_name(join), "null_key", int((events.no_key & ~events.no_value & ~keyless).sum()))
+    epoch.drop(step_name(join), "late", sum(side.expired(events) for side in sides))
 
-    def _drop(self, events: Events, keyless: Bools, sides: Sequence[Side], epoch: TaskEpoch) -> None:
-        epoch.drop(step_name(self), "null_value", int(events.no_value.sum()))
-        epoch.drop(step_name(self), "null_key", int((events.no_key & ~events.no_value & ~keyless).sum()))
-        epoch.drop(step_name(self), "late", sum(side.expired(events) for side in sides))
 
-    def _numbers(self, events: Events, epoch: TaskEpoch) -> Int64s:
-        """A number for each event that is above those of all stored records."""
-        written = sum(epoch.store(each).position for each in self.stores)
-        return (written << _EVENTS_BITS) + np.arange(len(events.time))
+def _numbers(join: StreamJoin, events: Events, epoch: TaskEpoch) -> Int64s:
+    """A number for each event that is above those of all stored records."""
+    written = sum(epoch.store(each).position for each in join.stores)
+    return (written << _EVENTS_BITS) + np.arange(len(events.time))
 
-    def _settled(
-        self, sides: Sequence[Matched], events: Events, keys: Keys, numbers: Int64s, epoch: TaskEpoch
-    ) -> Settled | None:
-        """What waited or waits from now on; None in an inner join."""
-        if self.unmatched is None:
-            return None
-        window = self.this_store.window
-        assert isinstance(window, JoinWindow)
-        store = UnmatchedStore(self.unmatched, epoch.store(self.unmatched))
-        deadlines = Deadlines.of(events, window.grace_ms)
-        kept = sides if self.how == "outer" else sides[:1]
-        lonely = [Lonely.find(side, events, keys, store, deadlines) for side in kept]
-        for each in lonely:
-            store.remove(each.ended, each.matched)
-            _wait(each, events, keys, numbers, store)
-        if len(events.clock):
-            epoch.advance(self.unmatched.name, int(events.clock[-1]))
-        return settle(lonely, events, keys, numbers, store)
 
-    def _rows(
-        self, sides: tuple[Matched, Matched], events: Events, keyless: Bools, settled: Settled | None, *, trial: bool
-    ) -> Rows:
-        """What comes out, in order."""
-        this, other = sides
-        parts = [_pairs(this, other, events), _pairs(other, this, events)]
-        alone = [np.flatnonzero(keyless & (events.of_this == side.side.of_this)) for side in sides]
-        stored = pa.array([], pa.binary())
-        waited: list[Sequence[pa.Array]] = [[], []]
-        if settled is not None:
-            parts.append(settled.results)
-            stored = settled.keys
-            waited[: len(settled.columns)] = settled.columns
-            for number, more in enumerate(settled.at_once):
-                alone[number] = np.union1d(alone[number], more)
-        parts += [_alone(side, event, events) for side, event in zip(sides, alone, strict=True)]
-        types = [column.type for column in events.key.values()]
-        keys = dict(zip(events.key, decode_keys(stored, types), strict=True))
-        of_other = other.columns(waited[1])
-        columns = Columns(
-            {name: stacked([column, keys[name]]) for name, column in events.key.items()},
-            this.columns(waited[0]),
-            {new: of_other[old] for new, old in self.values.items()},
-        )
-        return rows_of(parts, columns, events, trial)
+def _settled(
+    join: StreamJoin, sides: Sequence[Matched], events: Events, keys: Keys, numbers: Int64s, epoch: TaskEpoch
+) -> Settled | None:
+    """What waited or waits from now on; None in an inner join."""
+    if join.unmatched is None:
+        return None
+    window = join.this_store.window
+    assert isinstance(window, JoinWindow)
+    store = UnmatchedStore(join.unmatched, epoch.store(join.unmatched))
+    deadlines = Deadlines.of(events, window.grace_ms)
+    kept = sides if join.how == "outer" else sides[:1]
+    lonely = [Lonely.find(side, events, keys, store, deadlines) for side in kept]
+    for each in lonely:
+        store.remove(each.ended, each.matched)
+        _wait(each, events, keys, numbers, store)
+    if len(events.clock):
+        epoch.advance(join.unmatched.name, int(events.clock[-1]))
+    return settle(lonely, events, keys, numbers, store)
+
+
+def _rows(
+    join: StreamJoin,
+    sides: tuple[Matched, Matched],
+    events: Events,
+    keyless: Bools,
+    settled: Settled | None,
+    *,
+    trial: bool,
+) -> Rows:
+    """What comes out, in order."""
+    this, other = sides
+    parts = [_pairs(this, other, events), _pairs(other, this, events)]
+    alone = [np.flatnonzero(keyless & (events.of_this == side.side.of_this)) for side in sides]
+    stored = pa.array([], pa.binary())
+    waited: list[Sequence[pa.Array]] = [[], []]
+    if settled is not None:
+        parts.append(settled.results)
+        stored = settled.keys
+        waited[: len(settled.columns)] = settled.columns
+        for number, more in enumerate(settled.at_once):
+            alone[number] = np.union1d(alone[number], more)
+    parts += [_alone(side, event, events) for side, event in zip(sides, alone, strict=True)]
+    types = [column.type for column in events.key.values()]
+    keys = dict(zip(events.key, decode_keys(stored, types), strict=True))
+    of_other = other.columns(waited[1])
+    columns = Columns(
+        {name: stacked([column, keys[name]]) for name, column in events.key.items()},
+        this.columns(waited[0]),
+        {new: of_other[old] for new, old in join.values.items()},
+    )
+    return rows_of(parts, columns, events, trial)
 
 
 def _pairs(of: Matched, others: Matched, events: Events) -> Results:

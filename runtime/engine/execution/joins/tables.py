@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from ....ir import declarations
 from ....ir.topology import Store
 from ....records.arrays import Bools, Int64s, cast_to
 from ....records.types import Kind
+from ...operators.joins import TableTableJoin
 from ..aggregate import look_up, row_keys
 from ..keyed.groups import Groups, by_key, group_codes
 from ..keyed.stored_rows import Versions, at_points, changes, changes_of, clock_at, expired, visible_columns
@@ -20,94 +20,82 @@ from ..rows import Rows, concat, path_order
 from .lookups import as_of
 
 
-@dataclass(frozen=True)
-class TableTableJoin(declarations.TableTableJoin):
-    """Joins each change with the row that the other side has at that moment, in path order.
+def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `TableTableJoin`."""
+    this, other = (_new_rows(edges[name]) for name in (join.flow, join.table))
+    theirs = zip(this.keys, other.keys.values(), strict=True)
+    both = {name: (this.keys[name], column) for name, column in theirs}
+    columns = {name: pa.concat_arrays([mine, cast_to(its, mine.type)]) for name, (mine, its) in both.items()}
+    keys = row_keys(join.store, columns)
+    code, first = group_codes(keys)
+    # Stores are read fastest in the order of their keys.
+    code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
+    columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
+    # Rows in the same windows may be laid out in two ways, as those of a `to_table` have no windowed store.
+    others = distinct if join.other_store.type == join.store.type else row_keys(join.other_store, columns)
+    sides = _Sides(
+        _versions(join.store, epoch.store(join.store), distinct, this, this.value),
+        _versions(join.other_store, epoch.store(join.other_store), others, other, join.values.values()),
+        join,
+    )
+    come = [
+        _Moments(this, code[: len(this)], True, sets=not join.this_made_of),
+        _Moments(other, code[len(this) :], False, sets=not join.other_made_of),
+    ]
+    seen = [
+        replace(each, rows=as_of(each.rows, [edges[name] for name in names]), triggers=False, sets=True)
+        for names, each in zip((join.this_made_of, join.other_made_of), come, strict=True)
+        if names
+    ]
+    moments = [*seen, *come]
+    met = _without_expired(join, _met(moments, len(first)), moments, columns, epoch)
+    triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
+    giving = np.flatnonzero(sides.give(met))
+    of_group, code = _present(met.key[giving], len(first))
+    before = sides.joined(of_group, of_group)
+    groups = Groups(code, len(of_group), join.emit == "each_update", before.exists)
+    points = giving if groups.each else giving[groups.last]
+    after = sides.joined(met.this[points], met.other[points])
+    times = sides.times(met, triggers.timestamp)
+    columns = {name: column.take(pa.array(of_group)) for name, column in columns.items()}
+    context, after = at_points(groups, triggers.take(giving), columns), replace(after, timestamp=times[points])
+    if met.forgotten is None or not (join.old and groups.each):
+        edges[join.flow] = changes(groups, context, before, after, join.old)
+    else:
+        this_gone, other_gone = met.forgotten
+        mine = _replaced(groups, of_group, met.this[giving], this_gone[giving])
+        its = _replaced(groups, of_group, met.other[giving], other_gone[giving])
+        edges[join.flow] = changes_of(context, sides.joined(mine, its), after)
 
-    The time of a result is the greater one of the change and of the other side's row.
 
-    | | a change of this side gives | a change of the other side gives |
-    |---|---|---|
-    | inner | a row; a deletion; nothing where the other side has no row | the same |
-    | left | a row; a deletion; nothing where neither side has or had a row | nothing where this side has no row |
-    | outer | a row; a deletion; nothing where neither side has or had a row | the same |
+def _without_expired(
+    join: TableTableJoin, met: _Met, moments: Sequence[_Moments], columns: Mapping[str, pa.Array], epoch: TaskEpoch
+) -> _Met:
+    """What was met, without the rows that their side has forgotten by then, as if they had never been.
+
+    `columns`: the key columns of each key.
     """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
-        this, other = (_new_rows(edges[name]) for name in (self.flow, self.table))
-        theirs = zip(this.keys, other.keys.values(), strict=True)
-        both = {name: (this.keys[name], column) for name, column in theirs}
-        columns = {name: pa.concat_arrays([mine, cast_to(its, mine.type)]) for name, (mine, its) in both.items()}
-        keys = row_keys(self.store, columns)
-        code, first = group_codes(keys)
-        # Stores are read fastest in the order of their keys.
-        code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
-        columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
-        # Rows in the same windows may be laid out in two ways, as those of a `to_table` have no windowed store.
-        others = distinct if self.other_store.type == self.store.type else row_keys(self.other_store, columns)
-        sides = _Sides(
-            _versions(self.store, epoch.store(self.store), distinct, this, this.value),
-            _versions(self.other_store, epoch.store(self.other_store), others, other, self.values.values()),
-            self,
-        )
-        come = [
-            _Moments(this, code[: len(this)], True, sets=not self.this_made_of),
-            _Moments(other, code[len(this) :], False, sets=not self.other_made_of),
-        ]
-        seen = [
-            replace(each, rows=as_of(each.rows, [edges[name] for name in names]), triggers=False, sets=True)
-            for names, each in zip((self.this_made_of, self.other_made_of), come, strict=True)
-            if names
-        ]
-        moments = [*seen, *come]
-        met = self._without_expired(_met(moments, len(first)), moments, columns, epoch)
-        triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
-        giving = np.flatnonzero(sides.give(met))
-        of_group, code = _present(met.key[giving], len(first))
-        before = sides.joined(of_group, of_group)
-        groups = Groups(code, len(of_group), self.emit == "each_update", before.exists)
-        points = giving if groups.each else giving[groups.last]
-        after = sides.joined(met.this[points], met.other[points])
-        times = sides.times(met, triggers.timestamp)
-        columns = {name: column.take(pa.array(of_group)) for name, column in columns.items()}
-        context, after = at_points(groups, triggers.take(giving), columns), replace(after, timestamp=times[points])
-        if met.forgotten is None or not (self.old and groups.each):
-            edges[self.flow] = changes(groups, context, before, after, self.old)
-        else:
-            this_gone, other_gone = met.forgotten
-            mine = _replaced(groups, of_group, met.this[giving], this_gone[giving])
-            its = _replaced(groups, of_group, met.other[giving], other_gone[giving])
-            edges[self.flow] = changes_of(context, sides.joined(mine, its), after)
-
-    def _without_expired(
-        self, met: _Met, moments: Sequence[_Moments], columns: Mapping[str, pa.Array], epoch: TaskEpoch
-    ) -> _Met:
-        """What was met, without the rows that their side has forgotten by then, as if they had never been.
-
-        `columns`: the key columns of each key.
-        """
-        if not (self.store.is_windowed or self.other_store.is_windowed):
-            return met
-        key = {name: column.take(pa.array(met.key)) for name, column in columns.items()}
-        order = path_order([each.rows for each in moments])
-        triggers = np.concatenate([np.full(len(each.code), each.triggers) for each in moments])
-        gone = list[Bools]()
-        for of_this, store in ((True, self.store), (False, self.other_store)):
-            moves = [each.sets and each.of_this == of_this for each in moments]
-            times = [np.where(each, rows.rows.timestamp, -1) for each, rows in zip(moves, moments, strict=True)]
-            clock = clock_at(store, order, np.concatenate(times), epoch)[order][triggers[order]]
-            gone.append(expired(store, key, clock))
-        mine, its = gone
-        return replace(
-            met,
-            this=np.where(mine & ~met.of_this, ABSENT, met.this),
-            other=np.where(its & met.of_this, ABSENT, met.other),
-            this_before=np.where(mine, ABSENT, met.this_before),
-            other_before=np.where(its, ABSENT, met.other_before),
-            replaced=np.where(np.where(met.of_this, mine, its), ABSENT, met.replaced),
-            forgotten=(mine, its),
-        )
+    if not (join.store.is_windowed or join.other_store.is_windowed):
+        return met
+    key = {name: column.take(pa.array(met.key)) for name, column in columns.items()}
+    order = path_order([each.rows for each in moments])
+    triggers = np.concatenate([np.full(len(each.code), each.triggers) for each in moments])
+    gone = list[Bools]()
+    for of_this, store in ((True, join.store), (False, join.other_store)):
+        moves = [each.sets and each.of_this == of_this for each in moments]
+        times = [np.where(each, rows.rows.timestamp, -1) for each, rows in zip(moves, moments, strict=True)]
+        clock = clock_at(store, order, np.concatenate(times), epoch)[order][triggers[order]]
+        gone.append(expired(store, key, clock))
+    mine, its = gone
+    return replace(
+        met,
+        this=np.where(mine & ~met.of_this, ABSENT, met.this),
+        other=np.where(its & met.of_this, ABSENT, met.other),
+        this_before=np.where(mine, ABSENT, met.this_before),
+        other_before=np.where(its, ABSENT, met.other_before),
+        replaced=np.where(np.where(met.of_this, mine, its), ABSENT, met.replaced),
+        forgotten=(mine, its),
+    )
 
 
 ABSENT = -1

@@ -10,7 +10,6 @@ import numpy as np
 import pyarrow as pa
 
 from .....errors import HeadwaterError
-from ....ir.declarations import Flow
 from ....ir.topology import Topic
 from ....log.ranges import Fetched, LogRange, RangeReader
 from ....records.arrays import Int64s, to_numpy
@@ -18,6 +17,7 @@ from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import Kind, parse_columns
 from ....tasks.plan import LaneInput, SkippedRecord, TaskPlan, TopicInput, TrialRecords
 from ....timed_parts import timed
+from ...operators.operator import Flow
 from ..rows import Rows
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 import pyarrow as pa
 
-from ....ir.declarations import Flow
 from ....python_functions.objects import Row, RowType
 from ....python_functions.results import UnfitValueError
 from ....records.arrays import Int64s
 from ....records.schema import timestamp_error
 from ....records.types import Kind, parse_columns
+from ...operators.operator import Flow
 from ..order.origins import Origins
 from ..rows import Rows, concat
 from .batches import CONTEXT, Moment, Record, header_text, not_named, rows_of_batch

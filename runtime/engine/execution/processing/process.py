@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,8 +10,6 @@ import pyarrow as pa
 
 from .....errors import HeadwaterError
 from .....plugins.errors import is_interrupt_or_out_of_memory
-from ....ir import declarations
-from ....ir.declarations import Flow
 from ....python_functions.errors import FunctionRaisedError
 from ....python_functions.loading import load
 from ....python_functions.objects import RowType, UnfitRowError
@@ -20,6 +17,8 @@ from ....python_functions.results import UnfitValueError
 from ....records.arrays import Int64s
 from ....records.types import Kind, columns_ddl
 from ....timed_parts import timed
+from ...operators.operator import Flow
+from ...operators.process import Process
 from ..node import Edges, RowFailedError, TaskEpoch, step_name
 from ..rows import Rows, null_keys
 from .batches import Moment, Record, batch_of
@@ -48,7 +47,7 @@ class Running:
 
     def __init__(
         self,
-        step: declarations.Process,
+        step: Process,
         came: Flow,
         epoch: TaskEpoch,
         stores: Mapping[str, AnyStore],
@@ -273,31 +272,23 @@ def _refuse_lost(method: str, returned: Any) -> None:
 # The operator of the `process` step: an object of a project's class is given one record after another.
 
 
-@dataclass(frozen=True)
-class Process(declarations.Process):
-    """See `declarations.Process`.
-
-    What a record fails for is raised as RowFailedError: the epoch is then worked out again without it, so nothing of it
-    is left in stores. What fails elsewhere, in `init`, `close` or a punctuation, is no record's fault.
-    """
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowFailedError, FunctionError."""
-        assert epoch.origins is not None
-        with timed("python"):
-            rows, moment = edges.pop(self.flow), Moment.at_start(epoch.origins.before)
-            stores = OpenedStores(self.stores, epoch, epoch.origins, moment)
-            running = Running(self, columns_of(rows), epoch, stores.by_name, moment)
-            try:
-                running.begin()
-                stores.sweep()
-                stores.expect(rows)
-                running.process(rows)
-                running.end()
-                stores.flush(step_name(self))
-                edges.update(running.edges(rows))
-            finally:
-                moment.ended = True
+def process(node: Process, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `Process`. Raises RowFailedError, FunctionError."""
+    assert epoch.origins is not None
+    with timed("python"):
+        rows, moment = edges.pop(node.flow), Moment.at_start(epoch.origins.before)
+        stores = OpenedStores(node.stores, epoch, epoch.origins, moment)
+        running = Running(node, columns_of(rows), epoch, stores.by_name, moment)
+        try:
+            running.begin()
+            stores.sweep()
+            stores.expect(rows)
+            running.process(rows)
+            running.end()
+            stores.flush(step_name(node))
+            edges.update(running.edges(rows))
+        finally:
+            moment.ended = True
 
 
 def columns_of(rows: Rows) -> Flow:

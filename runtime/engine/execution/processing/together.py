@@ -10,16 +10,17 @@ import numpy as np
 import pyarrow as pa
 
 from .....errors import HeadwaterError
-from ....ir.declarations import Flow, Place
 from ....python_functions.objects import RowType, UnfitRowError
 from ....records.types import Kind, parse_columns
 from ....timed_parts import timed
-from ..columns import Fork, KeyBy, Merge, Select
+from ...operators.operator import Flow, Node, Place, Touched
+from ...operators.process import Process
+from ...operators.stateless import Fork, KeyBy, Merge, Select
 from ..computing import Branch, Compute, Explode, Where
-from ..node import Edges, Node, RowFailedError, RowsFailedError, TaskEpoch, step_name
+from ..node import Edges, RowFailedError, RowsFailedError, TaskEpoch, step_name
 from ..rows import Rows, null_keys, path_order
 from .batches import Moment, Record
-from .process import Given, Process, Running, columns_of
+from .process import Given, Running, columns_of
 from .punctuation import Position
 from .stores import OpenedStores
 
@@ -174,10 +175,12 @@ def _stores(node: Node) -> set[str]:
 
 
 @dataclass(frozen=True)
-class ProcessTogether:
+class ProcessTogether(Node):
     """Processors, and the steps without a store between them, in the order of the stage."""
 
     nodes: tuple[Member, ...]
+
+    is_stateful = True
 
     @property
     def at(self) -> Place:
@@ -190,10 +193,9 @@ class ProcessTogether:
         made: set[str] = set()
         read = []
         for node in self.nodes:
-            reads, makes = edges_of(node)
-            read += [name for name in reads if name not in made]
-            made.difference_update(reads)
-            made.update(makes)
+            read += [name for name in node.reads if name not in made]
+            made.difference_update(node.reads)
+            made.update(node.makes)
         return tuple(read)
 
     @property
@@ -201,29 +203,20 @@ class ProcessTogether:
         """The edges that go on from here."""
         made: dict[str, None] = {}
         for node in self.nodes:
-            reads, makes = edges_of(node)
-            for name in reads:
+            for name in node.reads:
                 made.pop(name, None)
-            made.update(dict.fromkeys(makes))
+            made.update(dict.fromkeys(node.makes))
         return tuple(made)
+
+    @property
+    def touches(self) -> Touched:
+        """See `Process`."""
+        return Touched(before=self.reads, after=self.makes)
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         """See `Node`. Raises RowFailedError, FunctionError."""
         with timed("python"):
             _Group(self.nodes, edges, epoch, step_name(self)).run()
-
-
-def edges_of(node: Member) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The edges that an operator reads, and those that it makes."""
-    match node:
-        case Process():
-            return (node.flow,), tuple(node.into) or (node.flow,)
-        case Fork() | Branch():
-            return (node.flow,), node.into
-        case Merge():
-            return node.flows, (node.into,)
-        case _:
-            return (node.flow,), (node.flow,)
 
 
 class _Group:
@@ -296,7 +289,7 @@ class _Group:
                 case _:
                     came = Columns.of(edges[node.flow])
                     _run(node, edges, self._epoch)
-                    makes = {name: Columns.of(edges[name]) for name in edges_of(node)[1]}
+                    makes = {name: Columns.of(edges[name]) for name in node.makes}
                     self._parts.append(Passing(node, came, makes, self._epoch, self._moment))
 
     def _connect(self) -> None:
@@ -308,7 +301,7 @@ class _Group:
                     part.forwarded.behind = {name: found for name in part.into if (found := takes.pop(name, ()))}
                     takes[part.step.flow] = [part.take]
                 case Passing():
-                    takes[part.step.flow] = part.lead_to({name: takes.pop(name, ()) for name in edges_of(part.step)[1]})
+                    takes[part.step.flow] = part.lead_to({name: takes.pop(name, ()) for name in part.step.makes})
                 case Fork():
                     takes[part.flow] = [take for name in part.into for take in takes.pop(name, ())]
                 case Merge():

@@ -9,8 +9,6 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from ....ir import declarations
-from ....ir.declarations import Emit
 from ....ir.topology import Agg, Store
 from ....ir.windows import SlidingWindow
 from ....records.arrays import Int64s
@@ -19,6 +17,8 @@ from ....records.session_keys import segment_length
 from ....records.types import Kind
 from ....state.codec import RowCodec
 from ....timed_parts import timed
+from ...operators.aggregations import AggregateSliding
+from ...operators.operator import Emit
 from ..aggregate import STATE, encoded_state, hide_state, travels
 from ..aggregates.registry import Columns, aggregate, kept_aggregates, own_state, results
 from ..aggregates.sums import SumOverflowError
@@ -308,14 +308,10 @@ def _first_ends(code: Int64s, keys: int, timestamps: Int64s, window: SlidingWind
 # The operator of the `aggregate` step behind a sliding window.
 
 
-@dataclass(frozen=True)
-class AggregateSliding(declarations.AggregateSliding):
-    """Aggregates by key and sliding window, see `SlidingTable`. The aggregates are in `store.aggregates`."""
-
-    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowFailedError, SumOverflowError."""
-        table = SlidingTable(self.store, _Aggregates(self.store), self.emit, self.old, step_name(self))
-        edges[self.flow] = table.run(edges[self.flow], epoch)
+def aggregate_sliding(node: AggregateSliding, edges: Edges, epoch: TaskEpoch) -> None:
+    """See `AggregateSliding`. Raises RowFailedError, SumOverflowError."""
+    table = SlidingTable(node.store, _Aggregates(node.store), node.emit, node.old, step_name(node))
+    edges[node.flow] = table.run(edges[node.flow], epoch)
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,9 @@ from headwater.runtime.driver.cluster import MOST_TRIED, Failing, Trial
 from headwater.runtime.driver.errors import ENDS_WORKER, FailedRecord, JobError, RecordError, Stop
 from headwater.runtime.driver.failures import record_error, user_error
 from headwater.runtime.driver.record_search import isolate
-from headwater.runtime.engine.execution.source import Source, take
+from headwater.runtime.engine.execution.source import take
 from headwater.runtime.engine.failed_stage import Facts, StageFailedError, StepError, with_facts
+from headwater.runtime.engine.operators.topics import Source
 from headwater.runtime.ir.topology import OnError
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog

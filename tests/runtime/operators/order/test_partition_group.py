@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headwater.runtime.engine.execution.order.partition_group import Reading, RecordId, TimestampError, read_task
-from headwater.runtime.ir.declarations import Flow
+from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.records.schema import topic_schema

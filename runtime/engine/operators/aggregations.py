@@ -1,0 +1,190 @@
+"""Operators that aggregate by key, and by window if their store has one: the rows of a key become a row of a table."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ...ir.functions import PythonFunction
+from ...ir.topology import Store
+from .operator import NO_INPUTS, Column, EdgeColumns, Emit, Lineage, OneEdge, Place, Side, Stores, column_of, columns_of
+
+if TYPE_CHECKING:
+    from ..execution.node import Edges, TaskEpoch
+
+
+class Aggregation(OneEdge, Stores):
+    """What all of them answer. `of`: a stream, or a table that was regrouped, whose old rows are subtracted."""
+
+    store: Store
+    of: Side = "stream"
+
+    old_rows = "stored"
+    releases = "at once"
+
+    @property
+    def needs_all(self) -> bool:
+        """Of a regrouped table each change: it is subtracted later."""
+        return self.of == "table"
+
+    @abstractmethod
+    def results(self, edge: EdgeColumns) -> dict[str, Column]:
+        """The value columns that it makes of the columns of its edge."""
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        """The key, with that of the window, and the results."""
+        from ...records.schema import WINDOW_COLUMNS
+
+        edge = edges[self.flow]
+        key = {name: column.with_inputs(edge.key[name].inputs) for name, column in columns_of(self.store.key).items()}
+        if self.store.window is not None:
+            key |= dict.fromkeys(WINDOW_COLUMNS, Column("timestamp"))
+        return {self.flow: EdgeColumns(key, self.results(edge))}
+
+
+class _InSql(Aggregation):
+    """Aggregation with the aggregate functions of SQL, those of `store.aggregates`."""
+
+    text = ""
+
+    def results(self, edge: EdgeColumns) -> dict[str, Column]:
+        return {
+            agg.name: column_of(agg.type, edge.at(agg.column).inputs if agg.column else NO_INPUTS)
+            for agg in self.store.aggregates
+        }
+
+
+class _InPython(Aggregation):
+    """Aggregation with code of the project, which makes all columns of the store."""
+
+    def results(self, edge: EdgeColumns) -> dict[str, Column]:
+        inputs = edge.of_python()
+        return {name: column.with_inputs(inputs) for name, column in columns_of(self.store.value).items()}
+
+
+@dataclass(frozen=True)
+class Aggregate(_InSql):
+    """Aggregates by key, and by window if `store.window` is set. The aggregates are in `store.aggregates`.
+
+    `of`: a stream, or a table that was re-grouped. Then OLD rows are subtracted, and all aggregates must support that.
+    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows.
+
+    | | null key | null value | late |
+    |---|---|---|---|
+    | stream | dropped, counted | dropped, counted | - |
+    | stream, windows | dropped, counted | aggregated | counted for each closed window |
+
+    A row's timestamp is the greatest of its records'. If the store has value columns that are no aggregates,
+    expressions over aggregates follow. Then the state of each key travels with its last change (`Rows.state`), and
+    `Materialize` stores both.
+    """
+
+    flow: str
+    store: Store
+    emit: Emit = "each_update"
+    old: bool = False
+    of: Side = "stream"
+    at: Place = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises RowFailedError, SumOverflowError."""
+        from ..execution.aggregate import aggregate_by_key
+
+        aggregate_by_key(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class AggregateSessions(_InSql):
+    """Aggregates by key and session; `store.window` is a SessionWindow. `emit`, `old`: see `Aggregate`.
+
+    `headers`: whether results have the headers of their records, which only final results of sessions do. Null keys are
+    dropped and counted, and records for a session that is closed. Null values are aggregated. A row's timestamp is the
+    end of its session.
+    """
+
+    flow: str
+    store: Store
+    emit: Emit = "each_update"
+    old: bool = False
+    headers: bool = False
+    at: Place = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises RowFailedError, SumOverflowError."""
+        from ..execution.aggregate_sessions import aggregate_sessions
+
+        aggregate_sessions(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class AggregateSliding(_InSql):
+    """Aggregates by key and sliding window; `store.window` is a SlidingWindow. `emit`, `old`: see `Aggregate`."""
+
+    flow: str
+    store: Store
+    emit: Emit = "each_update"
+    old: bool = False
+    at: Place = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises RowFailedError, SumOverflowError."""
+        from ..execution.sliding.aggregate_sliding import aggregate_sliding
+
+        aggregate_sliding(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class Reduce(_InPython):
+    """Reduces by key, and by window or session if the store has one, with a Python function of two values.
+
+    The row has the columns of the values. `emit`, `old`, what is dropped, and timestamps: see `Aggregate`; `headers`:
+    see `AggregateSessions`. A null value in a window is a value of nulls.
+    """
+
+    flow: str
+    store: Store
+    function: PythonFunction
+    emit: Emit = "each_update"
+    old: bool = False
+    headers: bool = False
+    at: Place = ""
+
+    @property
+    def text(self) -> str:
+        return f"reduce {self.function.name}"
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises RowFailedError, FunctionLoadError."""
+        from ..execution.aggregate_with import reduce_rows
+
+        reduce_rows(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class AggregateWith(_InPython):
+    """Aggregates by key, and by window or session if the store has one, with a Python class: the row is its state.
+
+    `emit`, `old`, `of`, what is dropped, and timestamps: see `Aggregate`; `headers`: see `AggregateSessions`. A null
+    value in a window is a value of nulls.
+    """
+
+    flow: str
+    store: Store
+    function: PythonFunction
+    emit: Emit = "each_update"
+    old: bool = False
+    of: Side = "stream"
+    headers: bool = False
+    at: Place = ""
+
+    @property
+    def text(self) -> str:
+        return f"aggregate {self.function.name}"
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises RowFailedError, FunctionError."""
+        from ..execution.aggregate_with import aggregate_with
+
+        aggregate_with(self, edges, epoch)

@@ -1,0 +1,244 @@
+"""Joins by the same key, and lookups in global tables. Joins by a foreign key: `foreign_keys.py`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from ...ir.topology import GlobalTable, Store
+from .operator import (
+    EdgeColumns,
+    Emit,
+    Lineage,
+    OneEdge,
+    Place,
+    Releases,
+    Stores,
+    Touched,
+    Transforms,
+    columns_of,
+    columns_text,
+    union,
+)
+
+if TYPE_CHECKING:
+    from ..execution.node import Edges, TaskEpoch
+
+How = Literal["inner", "left"]
+"""Whether a join drops the records without a match (`inner`) or keeps them (`left`)."""
+
+TableHow = Literal["inner", "left", "outer"]
+"""Of which rows a join of two tables or streams has one: of both, of this side's, or of either side's."""
+
+UNMATCHED_HEAD = {"of_this": "boolean", "record_time": "timestamp"}
+UNMATCHED_TAIL = {"record_number": "bigint"}
+"""The columns before and behind those of the key, in the store of records without a match: see `records.join_keys`."""
+
+
+def joined(edge: EdgeColumns, values: Mapping[str, str], store: Store, other: EdgeColumns) -> EdgeColumns:
+    """An edge with columns of a store's rows: new name -> column. `other`: the edge from which the store is filled."""
+    types = columns_of(store.key) | columns_of(store.value)
+    added = {new: types[name].with_inputs(other.at(name).inputs) for new, name in values.items()}
+    return replace(edge, value={**edge.value, **added})
+
+
+@dataclass(frozen=True)
+class StreamTableJoin(Transforms):
+    """Looks up the key in a table as it is when the record is processed.
+
+    That is the row of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
+    path order. `values`: new column -> column of the table. `made_of`: edges of the stored tables of which `table` is
+    made, before all else that is. Its rows are seen as they are once these have changed.
+
+    | | null value | null key |
+    |---|---|---|
+    | inner | dropped, counted | dropped, counted |
+    | left | dropped, counted | goes on with nulls |
+    """
+
+    flow: str
+    table: str
+    store: Store
+    how: How
+    values: Mapping[str, str]
+    made_of: tuple[str, ...] = ()
+    at: Place = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.flow, self.table, *self.made_of)
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return (self.flow,)
+
+    @property
+    def touches(self) -> Touched:
+        """What it drops: that is counted."""
+        return Touched(dropped=(self.flow,))
+
+    @property
+    def text(self) -> str:
+        return f"{self.how} join {self.table}, values {columns_text(self.values)}"
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        return {self.flow: joined(edges[self.flow], self.values, self.store, edges[self.table])}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.joins.lookups import join_table
+
+        join_table(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class GlobalJoin(OneEdge, Transforms):
+    """Looks up any columns in a global table. `by`: key column of the table -> physical column of the flow.
+
+    | | null value | looked-up key null |
+    |---|---|---|
+    | inner | dropped, counted | dropped, counted |
+    | left | dropped, counted | goes on with nulls |
+    """
+
+    flow: str
+    table: GlobalTable
+    how: How
+    by: Mapping[str, str]
+    values: Mapping[str, str]
+    at: Place = ""
+
+    @property
+    def touches(self) -> Touched:
+        """What it drops: that is counted."""
+        return Touched(dropped=(self.flow,))
+
+    @property
+    def text(self) -> str:
+        return f"{self.how} join {self.table.name} by {columns_text(self.by)}, values {columns_text(self.values)}"
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        table = lineage.topic(self.table.topic)
+        return {self.flow: joined(edges[self.flow], self.values, self.table.store, table)}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.joins.lookups import join_global_table
+
+        join_global_table(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class TableTableJoin(Transforms):
+    """Joins the rows of two tables with the same key; changes of either give changes of the result.
+
+    `flow`: the edge of this side, which becomes the result; its rows are also in `store`. `table`: that of the other
+    side, with `other_store`. `values`: new -> column of the other side. `emit`: every update, or one change for each
+    key and epoch. `old`: with the replaced rows. `this_made_of`, `other_made_of`: edges of stored tables of which a
+    side is made, before all else that is. Its rows are seen as they are once these have changed.
+
+    Each change is joined with the row that the other side has at that moment, in path order. The time of a result is
+    the greater one of the change and of the other side's row.
+
+    | | a change of this side gives | a change of the other side gives |
+    |---|---|---|
+    | inner | a row; a deletion; nothing where the other side has no row | the same |
+    | left | a row; a deletion; nothing where neither side has or had a row | nothing where this side has no row |
+    | outer | a row; a deletion; nothing where neither side has or had a row | the same |
+    """
+
+    flow: str
+    table: str
+    store: Store
+    other_store: Store
+    how: TableHow
+    values: Mapping[str, str]
+    emit: Emit = "each_update"
+    old: bool = False
+    this_made_of: tuple[str, ...] = ()
+    other_made_of: tuple[str, ...] = ()
+    at: Place = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.flow, self.table, *self.this_made_of, *self.other_made_of)
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return (self.flow,)
+
+    @property
+    def text(self) -> str:
+        """The edge is named after its reader too, where the table has several."""
+        return f"{self.how} join {self.table.rpartition('.')[2]}, values {columns_text(self.values)}"
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        return {self.flow: joined(edges[self.flow], self.values, self.other_store, edges[self.table])}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.joins.tables import join_tables
+
+        join_tables(self, edges, epoch)
+
+
+@dataclass(frozen=True)
+class StreamJoin(Stores):
+    """Joins the records of two edges that have equal keys and times that fit (`this_store.window`).
+
+    `values`: new column -> column of the edge `other`. `this_store`, `other_store`: their records, for as long as they
+    can be found. `unmatched`: those that have found none so far, of a left or outer join.
+
+    | | null value | null key |
+    |---|---|---|
+    | inner | dropped, counted | dropped, counted |
+    | left | dropped, counted | of this side: goes on alone; of the other: dropped, counted |
+    | outer | dropped, counted | goes on alone |
+
+    Dropped records move stream time too. A pair has the later of both times, and the headers of the record that came
+    later; what comes out alone has its own time, and the headers of the record at which it comes out.
+    """
+
+    flow: str
+    other: str
+    this_store: Store
+    other_store: Store
+    how: TableHow
+    values: Mapping[str, str]
+    unmatched: Store | None = None
+    at: Place = ""
+
+    old_rows = "derived"
+    needs_all = False
+
+    @property
+    def releases(self) -> Releases:
+        return "at once" if self.unmatched is None else "unmatched later"
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.flow, self.other)
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return (self.flow,)
+
+    @property
+    def text(self) -> str:
+        return f"{self.how} join stream {self.other}, values {columns_text(self.values)}"
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        """In an outer join the key is that of either side."""
+        this, other = edges[self.flow], edges[self.other]
+        kept = {
+            name: column.with_inputs(this.value[name].inputs)
+            for name, column in columns_of(self.this_store.value).items()
+        }
+        key = this.key
+        if self.how == "outer":
+            both = zip(this.key.items(), other.key.values(), strict=True)
+            key = {name: mine.with_inputs(union([mine.inputs, its.inputs])) for (name, mine), its in both}
+        return {self.flow: joined(EdgeColumns(key, kept), self.values, self.other_store, other)}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.joins.streams import join_streams
+
+        join_streams(self, edges, epoch)

@@ -1,0 +1,233 @@
+"""Operators that look at single rows and keep nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from ...ir.functions import Udf
+from ...ir.topology import StepText
+from .operator import (
+    EdgeColumns,
+    Lineage,
+    OneEdge,
+    Place,
+    SameColumns,
+    Transforms,
+    column_of,
+    columns_text,
+    fork_texts,
+    union,
+)
+
+if TYPE_CHECKING:
+    from ..execution.node import Edges, TaskEpoch
+
+# Operators that rename and drop columns of the value or of the key.
+
+
+@dataclass(frozen=True)
+class Select(OneEdge, Transforms):
+    """Other value columns: those of `keep`, and `columns` (new name -> physical name of an existing column)."""
+
+    flow: str
+    columns: Mapping[str, str] = field(default_factory=dict)
+    keep: tuple[str, ...] = ()
+    at: Place = ""
+
+    @property
+    def text(self) -> str:
+        """Columns that are only dropped follow from later steps."""
+        return f"select {columns_text(self.columns)}" if self.columns else ""
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        edge = edges[self.flow]
+        return {self.flow: replace(edge, value={new: edge.at(name) for new, name in self._all.items()})}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        rows = edges[self.flow]
+        edges[self.flow] = rows.with_columns(None, {new: rows.columns[name] for new, name in self._all.items()})
+
+    @property
+    def _all(self) -> dict[str, str]:
+        return {name: name for name in self.keep} | dict(self.columns)
+
+
+@dataclass(frozen=True)
+class KeyBy(OneEdge, Transforms):
+    """Another key: new name -> physical name of an existing column."""
+
+    flow: str
+    key: Mapping[str, str]
+    at: Place = ""
+
+    @property
+    def text(self) -> str:
+        return f"key_by {columns_text(self.key)}"
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        edge = edges[self.flow]
+        return {self.flow: replace(edge, key={new: edge.at(name) for new, name in self.key.items()})}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        rows = edges[self.flow]
+        edges[self.flow] = rows.with_columns({new: rows.columns[name] for new, name in self.key.items()})
+
+
+@dataclass(frozen=True)
+class Call(OneEdge, Transforms):
+    """Calls a Python function of an expression for each row: its result is the value column `column`.
+
+    Also for rows that another one replaces: of equal rows it makes equal ones. `arguments`: the columns that it is
+    given. `null_values`: whether it is called for records with a null value too, whose columns are all null; otherwise
+    the column is null there. `by_itself`: whether nothing is kept from row to row before it, so that it fails for a row
+    whichever others are skipped; known once the stages are (`engine/steps.py`).
+    """
+
+    flow: str
+    column: str
+    udf: Udf
+    arguments: tuple[str, ...]
+    null_values: bool = False
+    at: Place = ""
+    by_itself: bool = False
+
+    @property
+    def text(self) -> str:
+        """With the function, the order of its arguments and the types: the name alone says nothing of them."""
+        form = " with Arrow" if self.udf.arrow else ""
+        return f"call {self.column}, {self.udf.signature}, by {self.udf.function.name}{form}"
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        edge = edges[self.flow]
+        result = column_of(self.udf.returns, union(edge.at(name).inputs for name in self.arguments))
+        return {self.flow: replace(edge, value={**edge.value, self.column: result})}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Raises EachFailedError, FunctionLoadError."""
+        import numpy as np
+        import pyarrow as pa
+
+        from ...python_functions.calling import CallFailedError, column_call
+        from ...records.types import Kind
+        from ..execution.node import EachFailedError
+
+        rows = edges[self.flow]
+        mask = rows.kind >= (Kind.TOMBSTONE if self.null_values else Kind.VALUE)
+        index = np.flatnonzero(mask)
+        arguments = [rows.columns[name] for name in self.arguments]
+        if len(index) < len(rows):
+            arguments = [column.take(pa.array(index)) for column in arguments]
+        try:
+            results = column_call(self.udf)(arguments, len(index))
+        except CallFailedError as error:
+            orders = rows.order[index[list(error.failed)]].tolist()
+            raise EachFailedError([*zip(orders, error.failed.values(), strict=True)], self.by_itself) from error
+        if len(index) < len(rows):  # null at the other rows
+            results = results.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
+        edges[self.flow] = rows.with_columns(None, {**rows.values, self.column: results})
+
+
+# Operators that only change which rows are on which edge: copies, merges, and parts of a table's changes.
+
+
+@dataclass(frozen=True)
+class Fork(Transforms):
+    """A copy of each row for each reader, in order.
+
+    Everything that the first reader does with a row comes before the second sees it.
+    """
+
+    flow: str
+    into: tuple[str, ...]
+    at: Place = ""
+
+    text = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.flow,)
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return self.into
+
+    def texts(self) -> Iterator[StepText]:
+        return fork_texts(self.flow, self.into)
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        return dict.fromkeys(self.into, edges[self.flow])
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        import numpy as np
+
+        rows = edges[self.flow]
+        for number, name in enumerate(self.into):
+            edges[name] = rows.deeper(np.full(len(rows), number))
+
+
+@dataclass(frozen=True)
+class Merge(Transforms):
+    """The rows of several edges with equal columns, in the order of processing."""
+
+    flows: tuple[str, ...]
+    into: str
+    at: Place = ""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return self.flows
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return (self.into,)
+
+    @property
+    def text(self) -> str:
+        return f"merge {', '.join(self.flows)}"
+
+    @property
+    def text_edges(self) -> tuple[str, ...]:
+        return (self.into,)
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        return {self.into: EdgeColumns.merged([edges[name] for name in self.flows])}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.rows import interleave
+
+        edges[self.into] = interleave([edges[flow] for flow in self.flows])
+
+
+@dataclass(frozen=True)
+class Settle(SameColumns, Transforms):
+    """Removes deletions of rows that did not exist, after a filter on a table."""
+
+    flow: str
+    at: Place = ""
+
+    text = ""
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ...records.types import Kind
+        from ..execution.rows import after_old
+
+        rows = edges[self.flow]
+        edges[self.flow] = rows.filter((rows.kind != Kind.TOMBSTONE) | after_old(rows.kind))
+
+
+@dataclass(frozen=True)
+class ToStream(SameColumns, Transforms):
+    """Turns a table's changes into records. Replaced rows are dropped."""
+
+    flow: str
+    at: Place = ""
+
+    text = "to_stream"
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.rows import is_old
+
+        rows = edges[self.flow]
+        edges[self.flow] = rows.filter(~is_old(rows.kind))

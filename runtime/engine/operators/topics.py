@@ -1,0 +1,154 @@
+"""Operators that read and write topics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+from ...ir.topology import Topic
+from .operator import EdgeColumns, Lineage, Operator, Place, Side, Touched
+
+if TYPE_CHECKING:
+    from ..execution.node import Edges, TaskEpoch
+
+SinkMode = Literal["append", "each_update", "per_epoch", "repartition"]
+"""What a sink writes: see `Sink`."""
+
+
+@dataclass(frozen=True)
+class Source(Operator):
+    """Reads a topic into one or several edges. Of several, the first edge sees a record before the second does.
+
+    `columns`: the value columns that are needed; None: all. Of records with equal timestamps, those of the source
+    declared first come first. The compiler puts tables before streams. `dead_letter`: the topic that keeps records of
+    this one that a step could not process; None if no reader asks for that. `start`: where a topology begins that has
+    not read the topic yet, see `starts.py`; None: at the first record.
+    """
+
+    topic: Topic
+    into: str | tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    dead_letter: Topic | None = None
+    start: str | None = None
+    at: Place = ""
+
+    reads = ()
+    fills = ()
+    touches = Touched()
+    old_rows = "derived"
+    releases = "at once"
+    needs_all = False
+
+    @property
+    def edges(self) -> tuple[str, ...]:
+        """The edges into which it reads."""
+        return (self.into,) if isinstance(self.into, str) else self.into
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        return self.edges
+
+    @property
+    def topics_read(self) -> tuple[Topic, ...]:
+        return (self.topic,)
+
+    @property
+    def topics_written(self) -> tuple[Topic, ...]:
+        return () if self.dead_letter is None else (self.dead_letter,)
+
+    @property
+    def text(self) -> str:
+        """Empty for a topic that an application writes for itself: no topic of a project has such a name."""
+        writer = self.topic.writer
+        return "" if writer is not None and self.topic.name.startswith(f"{writer}-") else f"from {self.topic.name}"
+
+    @property
+    def text_edges(self) -> tuple[str, ...]:
+        return self.edges
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        """The columns of the topic that are needed."""
+        edge = lineage.topic(self.topic)
+        if self.columns is not None:
+            edge = replace(edge, value={name: edge.value[name] for name in self.columns})
+        return dict.fromkeys(self.edges, edge)
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """Nothing: the stage has put the records there (`execution/source.py`)."""
+
+
+@dataclass(frozen=True)
+class Sink(Operator):
+    """Appends to a topic. The edge has the topic's columns and maybe others.
+
+    | mode | what is written |
+    |---|---|
+    | append | a stream's records |
+    | each_update | a table's changes: new rows and deletions |
+    | per_epoch | the last change of each key, in order of last write; nothing for a row that came and went |
+    | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
+
+    A record's partition is that of its key (without the window). Records with a null key stay in the task's own
+    partition. `per_epoch` can recognize a row that came and went only if old rows are sent along.
+
+    In a repartition topic, records with a null key are not written unless `keep_null_keys`; records of a stream and
+    rows of a table (`of`) are then dropped and counted. A table's deletion is written as its old row, which leaves its
+    group. The deletion of a row that did not exist is not written. An old row there has the time of the change. Old and
+    new rows of the same group are marked, so that the group is updated once.
+    """
+
+    flow: str
+    topic: Topic
+    mode: SinkMode = "append"
+    keep_null_keys: bool = False
+    of: Side = "stream"
+    at: Place = ""
+
+    makes = ()
+    topics_read = ()
+    fills = ()
+    old_rows = "derived"
+    releases = "at once"
+    needs_all = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (self.flow,)
+
+    @property
+    def touches(self) -> Touched:
+        """All that it writes, and what it drops."""
+        return Touched(before=self.reads)
+
+    @property
+    def topics_written(self) -> tuple[Topic, ...]:
+        return (self.topic,)
+
+    @property
+    def text(self) -> str:
+        return "" if self.mode == "repartition" else f"to {self.topic.name}"
+
+    @property
+    def settings(self) -> tuple[tuple[str, str], ...]:
+        """`emit` as the topic is written.
+
+        A table that should give one change an epoch gives all of them where something behind it has to see them, or may
+        fail.
+        """
+        return (("emit", self.mode),) if self.mode in ("each_update", "per_epoch") else ()
+
+    def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
+        """It makes no edge."""
+        return {}
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        from ..execution.source import write
+
+        write(self, edges, epoch)
+
+
+def topics_written(nodes: Sequence[Operator]) -> tuple[Topic, ...]:
+    """The topics that operators write, in their order; dead-letter topics, which those of sources are, come last."""
+    ordered = sorted(nodes, key=lambda node: bool(node.topics_read))
+    return tuple({topic.name: topic for node in ordered for topic in node.topics_written}.values())
