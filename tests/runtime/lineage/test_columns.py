@@ -9,10 +9,13 @@ import pytest
 from headwater.runtime.engine.building import Pipe, subtopology
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.joins import GlobalJoin, StreamTableJoin
+from headwater.runtime.engine.operators.operator import Flow
+from headwater.runtime.engine.operators.process import Process
 from headwater.runtime.engine.operators.stateless import Fork, KeyBy, Merge, Select
 from headwater.runtime.engine.operators.tables import Materialize, Table
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.generated_code import load_runner
+from headwater.runtime.ir.functions import PythonFunction
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic, Topology
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.observe.lineage_columns import Inputs, column_lineage
@@ -157,6 +160,28 @@ def test_columns_of_the_same_name_in_key_and_value_are_told_apart():
         return rows.process(Sink("rows", made))
 
     assert lineage(build)["made"] == {"key.k": {"source.key.k"}, "value.k": {"source.key.k", "source.value.v"}}
+
+
+def test_steps_in_sql_between_processors_that_share_a_store_are_followed():
+    source = Topic("source", 1, "id string", "a bigint, b bigint")
+    made = Topic("made", 1, "id string", "c bigint", writer=OUT)
+    store = Store("seen", 1, "id string", "n bigint")
+    function = PythonFunction("functions.f:F")
+    into = {"rows": Flow("id string", "c bigint")}
+
+    def build(rows: Pipe) -> Pipe:
+        rows = rows.process(
+            Source(source, "rows"),
+            Process("rows", function, "first", stores=(store,), at=1),
+            Pipe().branch("rows", {"high": "a > b", "low": None}, at=2),
+            Pipe().select("high", {"c bigint": "a + 1"}, at=3),
+            Process("high", function, "second", into=into, stores=(store,), at=4),
+            Process("low", function, "third", into={}, stores=(store,), at=5),
+        )
+        return rows.process(Sink("rows", made))
+
+    everything = {"source.key.id", "source.value.a", "source.value.b"}
+    assert lineage(build)["made"] == {"key.id": everything, "value.c": everything}
 
 
 @pytest.mark.parametrize(
