@@ -13,7 +13,18 @@ import pytest
 
 import headwater.runtime
 from headwater.runtime.engine.operators import operators
-from headwater.runtime.engine.operators.operator import UNTRACED, Column, EdgeColumns, Flow, OldRows, OneEdge, Operator, Releases, Stores, columns_of
+from headwater.runtime.engine.operators.operator import (
+    UNTRACED,
+    Column,
+    EdgeColumns,
+    Flow,
+    OldRows,
+    OneEdge,
+    Operator,
+    Releases,
+    Stores,
+    columns_of,
+)
 from headwater.runtime.ir.functions import PythonFunction, Udf
 from headwater.runtime.ir.topology import CODE_OF, GlobalTable, Store, Topic
 
