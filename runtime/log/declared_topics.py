@@ -28,10 +28,10 @@ class WriterChangedError(HeadwaterError):
     def __init__(self, topic: str, was: str, is_: str | None) -> None:
         old = was.partition("-")[2]
         if is_ is None:
-            now = "is fed from outside"
+            now = "is an external topic"
             out = (
-                f"give its records up (`headwater read {topic} --format json` shows them): headwater remove {topic}; "
-                "the next run computes again what has read them"
+                f"drop its records (`headwater read {topic} --format json` shows them): headwater remove {topic}; "
+                "the next run rebuilds the results of its readers"
             )
         else:
             now, new = f"is written by {is_}", is_.partition("-")[2]
