@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from pathlib import Path
 
@@ -29,6 +30,10 @@ SMALL = {
     "runtime/cluster/spark/worker.py": "all that a Python worker of Spark loads",
     "runtime/engine/worker.py": "loaded by workers without the checks of `stage.py`",
 }
+
+
+FEATURES = {"A join of a stream with a table": 16, "The commit of an epoch": 18, "A restore after a client is lost": 20}
+"""The features whose modules the page on the architecture lists, and how many these may be."""
 
 
 def modules() -> dict[str, str]:
@@ -68,3 +73,29 @@ def test_module_that_a_docstring_names_is_there() -> None:
         if not any(f"/{other}".endswith(f"/{name}") for other in found)
     }
     assert not gone
+
+
+def imported(path: str, text: str) -> set[str]:
+    """The modules that one imports, by relative imports."""
+    found = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = Path(path).parents[node.level - 1].joinpath(*(node.module or "").split("."))
+            found |= {f"{base.as_posix()}.py", *(f"{(base / name.name).as_posix()}.py" for name in node.names)}
+    return found
+
+
+@pytest.mark.parametrize("feature", FEATURES)
+def test_modules_of_a_feature_are_few_and_lead_to_one_another(feature: str) -> None:
+    page = (ROOT / "docs/architecture.md").read_text("utf-8")
+    (entry,) = re.findall(rf"^- \*\*{feature}\*\*(.*(?:\n  .*)*)", page, re.MULTILINE)
+    listed = re.findall(r"`([a-z_/]+\.py)`", entry)
+    texts = modules()
+
+    assert len(set(listed)) == len(listed) <= FEATURES[feature]
+    reached, todo = set[str](), listed[:1]
+    while todo:
+        path = todo.pop()
+        reached.add(path)
+        todo += imported(path, texts[path]).intersection(listed) - reached
+    assert reached == set(listed)
