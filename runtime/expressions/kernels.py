@@ -1,4 +1,4 @@
-"""Kernels on Arrow arrays."""
+"""Values of expressions with their failed rows, and Arrow kernels with the semantics of Spark SQL."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import pyarrow.compute as pc
 
 from ..records.arrays import Bools, repeat, to_numpy
 
-# What an expression gives for the rows of a batch, and for which of them it fails.
+# The values of an expression for a batch, and the rows for which it fails.
 #
-# An error is a fact about one row, as in Spark SQL: `a <> 0 and b / a > 1` does not fail where `a` is 0, because `and`
-# does not look at its right side there. Arrow computes whole columns. So a node also says for which rows it fails, and
-# a node above it keeps only the failures of rows for which Spark would have computed it.
+# An error belongs to one row, as in Spark SQL: `a <> 0 and b / a > 1` does not fail where `a` is 0, because `and` does
+# not evaluate its right side there. Arrow computes whole columns. So a node returns values and a mask of failed rows.
+# A parent node keeps only the failures of rows for which Spark would have evaluated the child.
 
 
 class NamedColumns(Protocol):
-    """What expressions read. A scalar: one value of all rows."""
+    """Columns by name. A scalar stands for the same value in all rows."""
 
     def __getitem__(self, name: str, /) -> pa.Array | pa.Scalar:
         """A column, by its physical name."""
@@ -28,7 +28,7 @@ class NamedColumns(Protocol):
 
 @dataclass(frozen=True)
 class Batch:
-    """The columns that expressions read, and how many rows they have."""
+    """The columns that expressions read, and the number of rows."""
 
     columns: NamedColumns
     rows: int
@@ -36,36 +36,40 @@ class Batch:
 
 @dataclass(frozen=True)
 class Value:
-    """`data`: an array, or a scalar that all rows have. `failed`: where it fails, and `data` is null; None: nowhere."""
+    """The values of an expression.
+
+    `data`: an array with one value per row, or a scalar for all rows. `failed`: a mask of the rows that fail, where
+    `data` is null; None if no row fails.
+    """
 
     data: pa.Array | pa.Scalar
     failed: Bools | None = None
 
     def array(self, rows: int) -> pa.Array:
-        """One value for each row."""
+        """The values as an array of `rows` values."""
         return repeat(self.data, rows) if isinstance(self.data, pa.Scalar) else self.data
 
     def is_null(self, rows: int) -> Bools:
-        """Where it is null."""
+        """The mask of nulls."""
         if isinstance(self.data, pa.Scalar):
             return np.full(rows, not self.data.is_valid)
         return to_numpy(self.data.is_null())
 
     def is_true(self, rows: int) -> Bools:
-        """Where a boolean is true. Null is not."""
+        """The mask of true values. Null counts as false."""
         data = self.array(rows)
         return to_numpy(pc.fill_null(data, False) if data.null_count else data)
 
 
 def either(first: Bools | None, second: Bools | None) -> Bools | None:
-    """Where one of two fails."""
+    """The union of two failure masks."""
     if first is None or second is None:
         return second if first is None else first
     return first | second
 
 
 def within(failed: Bools | None, computed: Bools) -> Bools | None:
-    """The failures of those rows for which a value is computed at all."""
+    """The failures among the rows that Spark evaluates (`computed`); None if none are left."""
     if failed is None:
         return None
     left = failed & computed
@@ -73,7 +77,14 @@ def within(failed: Bools | None, computed: Bools) -> Bools | None:
 
 
 def of_arguments(values: Sequence[Value], rows: int) -> Bools | None:
-    """Where a function fails because an argument does. Spark looks at no argument behind one that is null."""
+    """The rows for which a function fails because an argument fails.
+
+    Spark evaluates arguments from left to right and stops at the first null:
+
+        first   [1, null, 3]   does not fail
+        second  fails for the rows [no, yes, yes]
+        result  [no, no, yes]  in row 1 the second argument is never evaluated
+    """
     failed: Bools | None = None
     computed: Bools | None = None
     for value in values:
@@ -85,18 +96,31 @@ def of_arguments(values: Sequence[Value], rows: int) -> Bools | None:
 
 
 def without(data: pa.Array, failed: Bools | None) -> pa.Array:
-    """The values, null where they fail."""
+    """The values, with null in the failed rows."""
     return data if failed is None else pc.if_else(pa.array(~failed), data, pa.scalar(None, data.type))
 
 
-# Arrow's kernels as Spark SQL needs them: an overflow is an error of its row, and NaN is equal to itself.
+# Arrow's kernels with Spark's semantics: an overflow fails only its row, and NaN is equal to itself.
 
 Columns = Sequence[pa.Array | pa.Scalar]
 Kernel = Callable[..., Any]
 
 
 def by_row(kernel: Kernel, columns: Columns, rows: int, result: pa.DataType) -> Value:
-    """What a kernel gives that raises ArrowInvalid for the rows that it cannot compute: those are found by halving."""
+    """The result of a kernel that raises ArrowInvalid for the whole batch if one row is invalid.
+
+    The invalid rows are found by halving. `add_checked` of the int8s [1, 127, 3, 4] and the scalar 1:
+
+        rows 0-3     ArrowInvalid: halve
+        rows 0-1     ArrowInvalid: halve
+        row 0        2
+        row 1        ArrowInvalid, a single row: null, failed
+        rows 2-3     4, 5
+        data         [2, null, 4, 5]
+        failed       [False, True, False, False]
+
+    `columns`: arrays of `rows` values, or scalars. `result`: the type of the values.
+    """
     if rows == 0:
         return Value(pa.array([], result))
     try:
@@ -110,7 +134,7 @@ def by_row(kernel: Kernel, columns: Columns, rows: int, result: pa.DataType) -> 
 def _halves(
     kernel: Kernel, columns: Columns, start: int, rows: int, result: pa.DataType, failed: Bools
 ) -> list[pa.Array]:
-    """What the kernel gives for rows that it cannot compute together. Notes in `failed` for which it gives nothing."""
+    """The results for a range of rows that the kernel cannot compute at once. Marks invalid rows in `failed`."""
     if rows == 1:
         failed[start] = True
         return [pa.nulls(1, result)]
@@ -126,7 +150,15 @@ def _halves(
 
 
 def divided(kernel: Kernel, left: pa.Array, right: pa.Array, rows: int) -> Value:
-    """A division, which fails where the divisor is 0 and nothing is null. `kernel` gets null for such a divisor."""
+    """A division that fails where the divisor is 0 and the dividend is not null.
+
+    `kernel` gets null in place of a divisor of 0. `%` of int32:
+
+        left    [7, 7,    null, -7]
+        right   [2, 0,    0,    2]
+        data    [1, null, null, -1]
+        failed  [False, True, False, False]
+    """
     zero = to_numpy(pc.fill_null(pc.equal(right, pa.scalar(0, right.type)), False))
     failed = within(zero, to_numpy(left.is_valid())) if zero.any() else None
     divisor = without(right, zero) if zero.any() else right
@@ -137,22 +169,22 @@ def divided(kernel: Kernel, left: pa.Array, right: pa.Array, rows: int) -> Value
 
 
 def remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    """The rest of a division, with the sign of the dividend, as in Java. No divisor is 0."""
+    """The remainder with the sign of the dividend, as in Java. No divisor may be 0."""
     valid = pc.and_(left.is_valid(), right.is_valid())
     top = to_numpy(pc.fill_null(left, pa.scalar(0, left.type)))
     bottom = to_numpy(pc.fill_null(right, pa.scalar(1, right.type)))
-    with np.errstate(invalid="ignore"):  # the rest of an infinity is NaN, as in Java
+    with np.errstate(invalid="ignore"):  # the remainder of an infinity is NaN, as in Java
         rest = np.fmod(top, bottom)
     return pc.if_else(valid, pa.array(rest, left.type), pa.scalar(None, left.type))
 
 
 def greatest(*data: pa.Array | pa.Scalar) -> Any:
-    """The greatest value of each row that is not null. NaN is above all others; of equal ones it is the first."""
+    """The greatest non-null value of each row. NaN is the greatest of all. Among equal values the first one wins."""
     return _first_by(pc.greater, data)
 
 
 def least(*data: pa.Array | pa.Scalar) -> Any:
-    """The least value of each row that is not null. NaN is above all others; of equal ones it is the first."""
+    """The least non-null value of each row. NaN is the greatest of all. Among equal values the first one wins."""
     return _first_by(pc.less, data)
 
 
@@ -165,13 +197,22 @@ def _first_by(kernel: Kernel, data: Columns) -> Any:
 
 
 def compared(kernel: Kernel, left: pa.Array | pa.Scalar, right: pa.Array | pa.Scalar) -> Any:
-    """Two values of a type compared as Spark does: NaN is equal to itself, and greater than all others."""
+    """A comparison of two values of one type, as in Spark: NaN equals itself and is greater than all others.
+
+    `kernel`: a comparison of Arrow, such as `pc.greater`. Both sides may be arrays or scalars.
+
+        left            [1.0,   NaN,   NaN,   2.0,   null]
+        right           [2.0,   NaN,   1.0,   NaN,   NaN]
+        pc.greater      [False, False, False, False, null]   Arrow alone
+        greater here    [False, False, True,  False, null]
+        equal here      [False, True,  False, False, null]
+    """
     plain = kernel(left, right)
     if not pa.types.is_floating(left.type):
         return plain
     if not _has_nan(left) and not _has_nan(right):
         return plain
-    # 1 where it is NaN, 0 elsewhere, null where null: these compare among themselves as NaN does with numbers.
+    # 1 for NaN, 0 for a number, null for null. If either side is NaN, these flags are compared in place of the values.
     first, second = (pc.cast(pc.is_nan(each), pa.int8()) for each in (left, right))
     return pc.if_else(pc.equal(pc.add(first, second), pa.scalar(0, pa.int8())), plain, kernel(first, second))
 
@@ -183,13 +224,13 @@ def _has_nan(data: pa.Array | pa.Scalar) -> bool:
     return bool(pc.any(found).as_py())
 
 
-# Functions of numbers as Java has them: rounding, signs, roots, remainders that are not negative.
+# Functions of numbers with Java's semantics: rounding, signs, roots, `pmod`.
 
 _ABOVE_LONG = 2.0**63
 
 
 def by_number(function: Callable[[Any], Any], data: pa.Array | pa.Scalar, result: pa.DataType) -> Any:
-    """What a function of a numpy array gives for numbers. It gets 0 where they are null, and is null there."""
+    """A NumPy function applied to numbers. It gets 0 in place of null, and its result is null there."""
     if isinstance(data, pa.Scalar):
         return by_number(function, pa.array([data.as_py()], data.type), result)[0]
     found = pa.array(function(to_numpy(pc.fill_null(data, pa.scalar(0, data.type)))), result)
@@ -197,41 +238,42 @@ def by_number(function: Callable[[Any], Any], data: pa.Array | pa.Scalar, result
 
 
 def floored(data: pa.Array | pa.Scalar) -> Any:
-    """`floor` of doubles, as bigints; NaN becomes 0. Raises ArrowInvalid for those that are too large."""
+    """`floor` of doubles, as int64. NaN becomes 0. Raises ArrowInvalid if a result does not fit."""
     return _to_long(pc.floor(data))
 
 
 def ceiled(data: pa.Array | pa.Scalar) -> Any:
-    """`ceil` of doubles, as bigints; NaN becomes 0. Raises ArrowInvalid for those that are too large."""
+    """`ceil` of doubles, as int64. NaN becomes 0. Raises ArrowInvalid if a result does not fit."""
     return _to_long(pc.ceil(data))
 
 
 def _to_long(whole: pa.Array | pa.Scalar) -> Any:
     numbers = pc.if_else(pc.is_nan(whole), pa.scalar(0.0), whole)
-    # Some processors make the largest bigint of 2**63, and then Arrow finds it equal; they do not so for an infinity.
+    # Some processors convert 2**63 to the largest int64, and Arrow's check of the cast then accepts it. Infinity is
+    # rejected on all processors.
     large = pc.greater_equal(numbers, pa.scalar(_ABOVE_LONG))
     return pc.cast(pc.if_else(large, pa.scalar(float("inf")), numbers), pa.int64())
 
 
 def rounded(data: pa.Array | pa.Scalar) -> Any:
-    """`round` of doubles to whole ones; halves go away from 0. No zero is negative."""
+    """`round` of doubles to whole numbers, half away from 0: 2.5 -> 3.0, -2.5 -> -3.0. Never gives -0.0."""
     return by_number(_away_from_zero, data, pa.float64())
 
 
 def _away_from_zero(numbers: Any) -> Any:
-    with np.errstate(invalid="ignore"):  # the difference of infinities is NaN, and so no half
+    with np.errstate(invalid="ignore"):  # infinity minus infinity is NaN, which is not >= 0.5
         whole = np.trunc(numbers)
         half = np.abs(numbers - whole) >= 0.5
     return np.where(half, whole + np.copysign(1.0, numbers), whole) + 0.0
 
 
 def rounded_to_even(data: pa.Array | pa.Scalar) -> Any:
-    """`bround` of doubles to whole ones; halves go to even ones. No zero is negative."""
+    """`bround` of doubles to whole numbers, half to even: 2.5 -> 2.0, 3.5 -> 4.0. Never gives -0.0."""
     return by_number(lambda numbers: np.rint(numbers) + 0.0, data, pa.float64())
 
 
 def signs(data: pa.Array | pa.Scalar) -> Any:
-    """1, -1, or the number itself where it is a zero or NaN."""
+    """`sign` of doubles: 1.0 or -1.0. Zeros and NaN stay as they are."""
     return by_number(
         lambda numbers: np.where((numbers == 0) | np.isnan(numbers), numbers, np.copysign(1.0, numbers)),
         data,
@@ -240,7 +282,7 @@ def signs(data: pa.Array | pa.Scalar) -> Any:
 
 
 def roots(data: pa.Array | pa.Scalar) -> Any:
-    """Square roots; NaN below 0."""
+    """Square roots of doubles. NaN for a negative number."""
     return by_number(_roots, data, pa.float64())
 
 
@@ -250,10 +292,16 @@ def _roots(numbers: Any) -> Any:
 
 
 def positive_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
-    """`pmod`: a remainder below 0 is taken once more, of itself and the divisor. No divisor is 0."""
+    """`pmod`: a negative remainder `r` becomes `(r + divisor) % divisor`. No divisor may be 0.
+
+    left    [7, -7, -7]
+    right   [3,  3, -3]
+    %       [1, -1, -1]
+    result  [1,  2, -1]
+    """
     valid = pc.and_(left.is_valid(), right.is_valid())
     top, bottom = (to_numpy(pc.fill_null(each, pa.scalar(1, each.type))) for each in (left, right))
-    wide = np.int32 if left.type in (pa.int8(), pa.int16()) else top.dtype  # Java computes with ints, at least
+    wide = np.int32 if left.type in (pa.int8(), pa.int16()) else top.dtype  # Java widens bytes and shorts to int
     with np.errstate(invalid="ignore", over="ignore"):
         rest = np.fmod(top.astype(wide), bottom.astype(wide))
         again = np.fmod(rest + bottom.astype(wide), bottom.astype(wide))

@@ -1,4 +1,4 @@
-"""Nodes of an expression that a task computes."""
+"""The nodes of an expression: immutable objects that evaluate themselves on an Arrow batch inside a task."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from .kernels import (
     without,
 )
 
-# The nodes of an expression. Each is frozen data that is sent to where tasks run, and evaluates on a batch there.
+# Nodes are frozen dataclasses. The driver builds them and sends them to the workers, which evaluate them on batches.
 
 BOOLEAN = pa.bool_()
 
 
 class Node(Protocol):
-    """An expression. `data_type`: of its values. `may_fail`: whether there are rows for which it may fail."""
+    """An expression. `data_type`: the type of its values. `may_fail`: whether some row could make it fail."""
 
     @property
     def data_type(self) -> pa.DataType: ...  # noqa: D102
@@ -41,7 +41,7 @@ class Node(Protocol):
     def may_fail(self) -> bool: ...  # noqa: D102
 
     def of(self, batch: Batch) -> Value:
-        """Its values for the rows of a batch."""
+        """The values for the rows of a batch, with the rows that fail."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Constant:
-    """A value that is written down."""
+    """A literal."""
 
     value: Any
     data_type: pa.DataType
@@ -72,9 +72,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Call:
-    """A function of columns and scalars, most often one of Arrow's, that gives null if an argument is null.
+    """A kernel applied to arguments; null if an argument is null. Most kernels are Arrow's.
 
-    `checked`: it raises ArrowInvalid for some rows. It is sent to tasks, so it is a function of a module.
+    `kernel`: takes arrays or scalars. It is pickled to workers, so it must be a function at module level. `checked`:
+    the kernel raises ArrowInvalid for some values, such as an overflow.
     """
 
     kernel: Callable[..., Any]
@@ -94,9 +95,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Cast:
-    """A value as another type. `checked`: some values have no place in that type, which is an error of their rows.
+    """A cast to `data_type`. `checked`: a value that does not fit fails its row.
 
-    A double loses its fraction, as Spark SQL cuts it off.
+    The fraction of a double is truncated, as in Spark SQL.
     """
 
     argument: Node
@@ -120,7 +121,7 @@ class Cast:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two values of one type, compared by a kernel of Arrow."""
+    """A comparison of two values of one type by an Arrow kernel, with Spark's order of NaN (see `compared`)."""
 
     kernel: Callable[..., Any]
     left: Node
@@ -139,7 +140,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class NullSafeEqual:
-    """`<=>`: never null; two nulls are equal. Neither side may fail."""
+    """`<=>`: two nulls are equal, and the result is never null. Neither side may fail."""
 
     left: Node
     right: Node
@@ -156,7 +157,7 @@ class NullSafeEqual:
 
 @dataclass(frozen=True)
 class Division:
-    """`/` of doubles, `div` of bigints, `%` and `pmod` of two of a type: they fail where the divisor is 0."""
+    """`/` of doubles, `div` of int64s, `%` and `pmod` of two numbers of one type. A divisor of 0 fails the row."""
 
     word: Literal["/", "div", "%", "pmod"]
     left: Node
@@ -182,7 +183,15 @@ _DIVISIONS: Mapping[str, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class Logic:
-    """`and`, `or` of three values: true, false, null. The right side is not computed where the left one decides."""
+    """`and`, `or` in three-valued logic. Failures of the right side do not count where the left side decides.
+
+    `a <> 0 and b / a > 1D` with a = [0, 2, null], b = [6, 6, 6]:
+
+        left    [False, True, null]
+        right   [null,  True, null], fails for the rows [yes, no, no]
+        data    [False, True, null]
+        failed  None: in row 0 the left side is false, so Spark does not divide
+    """
 
     word: Literal["and", "or"]
     left: Node
@@ -208,7 +217,7 @@ class Logic:
 
 @dataclass(frozen=True)
 class IsNull:
-    """Whether a value is null, which may not fail."""
+    """`is null`. The argument may not fail."""
 
     argument: Node
     data_type: pa.DataType = BOOLEAN
@@ -221,7 +230,10 @@ class IsNull:
 
 @dataclass(frozen=True)
 class OneOf:
-    """`in` a list of constants. `has_null`: null is one of them, so the answer is true or null."""
+    """`in` with a list of constants. `has_null`: the list contains null, so a value that is not listed gives null.
+
+    `a in (0, 1, null)` with a = [0, 2, null] gives [True, null, null].
+    """
 
     argument: Node
     values: tuple[Any, ...]
@@ -245,7 +257,16 @@ class OneOf:
 
 @dataclass(frozen=True)
 class Choice:
-    """The value of the first case whose condition is true; otherwise `default`. No other value is computed."""
+    """`case when`: the value of the first case with a true condition, otherwise `default`.
+
+    `cases`: pairs of condition and value. All nodes are computed for all rows, but only failures in rows that Spark
+    would evaluate count. `case when a = 0 then 0D else b / a end` with a = [0, 2, null], b = [6, 6, 6]:
+
+        default       [null, 3.0, null], fails for the rows [yes, no, no]
+        left at end   [no, yes, yes]: rows that no case has taken
+        data          [0.0, 3.0, null]
+        failed        None
+    """
 
     cases: tuple[tuple[Node, Node], ...]
     default: Node
@@ -278,7 +299,7 @@ class Choice:
 
 @dataclass(frozen=True)
 class Coalesce:
-    """The first value that is not null. Those behind it are not computed."""
+    """`coalesce`: the first value that is not null. Failures of later arguments do not count in that row."""
 
     arguments: tuple[Node, ...]
     data_type: pa.DataType
@@ -304,7 +325,7 @@ class Coalesce:
 def _computed(
     node: Node, arguments: tuple[Node, ...], kernel: Callable[..., Any], batch: Batch, checked: bool = False
 ) -> Value:
-    """What a kernel gives for arguments, whose failures are those of the whole. `checked`: it may fail itself."""
+    """The result of a kernel. A failed argument fails the row. `checked`: the kernel itself may fail too."""
     values = [each.of(batch) for each in arguments]
     failed = of_arguments(values, batch.rows)
     if checked:
@@ -316,16 +337,16 @@ def _computed(
     return Value(data if failed is None else without(data, failed), failed)
 
 
-# A node for functions that say themselves for which rows they fail.
+# Functions that return their own mask of failed rows.
 
 
 @dataclass(frozen=True)
 class Function:
-    """What a function makes of arrays, one of each argument.
+    """A function of arrays, one for each argument, that returns a `Value`.
 
-    It gives null, and does not fail, where an argument is null. If it does otherwise, no argument may fail. `fails`:
-    whether there are rows for which it fails itself. It is sent to tasks, so it is a function of a module, or a
-    `partial` of one.
+    `function`: gives null without failing where an argument is null; a function that does not must not get arguments
+    that may fail. It is pickled to workers, so it must be a function at module level, or a `partial` of one. `fails`:
+    whether the function itself fails for some rows.
     """
 
     function: Callable[..., Value]
@@ -345,12 +366,12 @@ class Function:
         return Value(found.data, either(of_arguments(values, batch.rows), found.failed))
 
 
-# Nodes of what gives null in place of an error, and of what is read of texts, which tells by a null that it failed.
+# `try_...` functions, which give null in place of an error, and casts of strings, where a null result is an error.
 
 
 @dataclass(frozen=True)
 class Tried:
-    """A value, null where computing it fails. Only its outermost function may fail, not the arguments of that."""
+    """A value, or null where it fails. Only the outermost function of `tried` may fail, not the arguments of it."""
 
     tried: Node
     may_fail: bool = False
@@ -367,7 +388,13 @@ class Tried:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What `kernel` reads of texts. It fails where that is null, but the text is not, which may not fail."""
+    """Strings parsed by `kernel`. A row fails if the kernel gives null for a string that is not null.
+
+    The argument itself may not fail. `cast(s as int)` with s = ["1", "x", null]:
+
+        data    [1, null, null]
+        failed  [False, True, False]
+    """
 
     kernel: Callable[[pa.Array], pa.Array]
     text: Node
