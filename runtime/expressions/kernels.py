@@ -294,10 +294,12 @@ def _roots(numbers: Any) -> Any:
 def positive_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
     """`pmod`: a negative remainder `r` becomes `(r + divisor) % divisor`. No divisor may be 0.
 
-    left    [7, -7, -7]
-    right   [3,  3, -3]
-    %       [1, -1, -1]
-    result  [1,  2, -1]
+    Example:
+
+        left    [7, -7, -7]
+        right   [3,  3, -3]
+        %       [1, -1, -1]
+        result  [1,  2, -1]
     """
     valid = pc.and_(left.is_valid(), right.is_valid())
     top, bottom = (to_numpy(pc.fill_null(each, pa.scalar(1, each.type))) for each in (left, right))
