@@ -1,6 +1,7 @@
-"""SQL expressions evaluated on Arrow, inside the task: those of which it is proven that Spark SQL gives the same.
+"""SQL expressions that a task evaluates on Arrow batches in its own process, without Spark's engine.
 
-`reading.py` makes a tree of nodes of the SQL, or says what keeps it with Spark; `forms` has the forms of SQL that it
-can read, by families. `nodes.py` and the modules below it evaluate. What is proven is held to Spark by
-`tests/runtime/expressions/test_equal_to_spark.py`.
+Only expressions with exactly the results and errors of Spark SQL are evaluated here. Spark evaluates all others.
+`reading.py` turns SQL into a tree of nodes, or raises UnprovenError with the reason. `forms` contains the supported
+operators and functions, in families. `nodes.py` and the modules that it imports evaluate. The test
+`tests/runtime/expressions/test_equal_to_spark.py` compares the results with those of Spark.
 """

@@ -1,6 +1,7 @@
-"""Reads an expression with sqlglot, and knows where sqlglot reads SQL in another way than Spark.
+"""Parses expressions with sqlglot, and detects SQL that sqlglot parses differently from Spark.
 
-Every reader of expressions parses here. The compiler is one of them and must not load Arrow, so this module does not.
+All code that parses expressions uses this module. The compiler does too, and must not import Arrow. So this module
+does not import it.
 """
 
 from __future__ import annotations
@@ -21,22 +22,23 @@ from ..records.names import SQL_WORDS
 
 
 class ExpressionParser(SparkParser):  # type: ignore[misc]
-    """sqlglot's parser of Spark SQL. In Spark `array[0]` is an element of the column `array`, not an array."""
+    """sqlglot's parser of Spark SQL, except that `array[0]` is an element of the column `array`, as in Spark."""
 
     ARRAY_CONSTRUCTORS: ClassVar[dict[str, type[exp.Expr]]] = {}
 
 
 class ExpressionSql(Spark):  # type: ignore[misc]
-    """The dialect with that parser."""
+    """The Spark dialect with `ExpressionParser`."""
 
     Parser = ExpressionParser
 
 
 @lru_cache(maxsize=1000)
 def parse_expression(sql: str, dialect: type[Spark] = ExpressionSql) -> exp.Expr:
-    """The tree of one expression, which is not to be changed: many have it. Raises SqlglotError, RecursionError.
+    """The syntax tree of one expression. Raises SqlglotError, RecursionError.
 
-    It is read behind `SELECT`, as sqlglot takes `partition + 7` or `cache > 1` by themselves for statements.
+    The tree is cached and shared, so callers must not change it. The expression is parsed after `SELECT`: alone,
+    sqlglot would parse `partition + 7` or `cache > 1` as statements.
     """
     query = parse_one(f"SELECT {sql}", read=dialect)
     if [name for name, value in query.args.items() if value] != ["expressions"] or len(query.expressions) != 1:
@@ -74,7 +76,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
 
 
 def name_of(tree: exp.Expr) -> str:
-    """What an operator or a function is called in Spark SQL: as it is written, where sqlglot has kept that."""
+    """The name of an operator or a function in Spark SQL, in lower case: as in the source, if sqlglot has kept that."""
     if isinstance(tree, exp.Anonymous):
         return str(tree.name).lower()
     if isinstance(tree, exp.TryCast):
@@ -99,7 +101,7 @@ ENDS = frozenset(
         TokenType.END,
     }
 )
-"""What an operand ends with, beside names that are words of SQL elsewhere: `partition + 7`."""
+"""Tokens that can end an operand. Names that are keywords elsewhere can too, such as in `partition + 7`."""
 
 _OPERATOR_WORDS = frozenset({"div", "escape", "in", "is"})
 
@@ -117,11 +119,11 @@ COMPARING: tuple[type[exp.Expr], ...] = (
     exp.Like,
     exp.RegexpLike,
 )
-"""What Spark SQL reads from left to right where nothing is in parentheses, but the parser in another order."""
+"""Operators of one precedence in Spark SQL, from left to right. sqlglot's parser has another order for them."""
 
 
 def has_plus_in_front(tokens: Sequence[Token]) -> bool:
-    """Whether a plus stands in front of an operand: the parser forgets it, but Spark SQL makes a number of a text."""
+    """Whether the expression has a unary plus. sqlglot drops it, but in Spark SQL it casts a string to a number."""
     return any(
         token.token_type is TokenType.PLUS and (before is None or not _ends_operand(before))
         for before, token in pairwise((None, *tokens))
@@ -134,8 +136,8 @@ def _ends_operand(token: Token) -> bool:
 
 
 def is_bare_comparison(tree: exp.Expr, comparing: tuple[type[exp.Expr], ...] = COMPARING) -> bool:
-    """Whether a comparison has another one, or a `not`, right in it, without parentheses."""
-    # The parser itself puts what is behind `<=>` in parentheses.
+    """Whether the operand of a comparison is another comparison, or a `not`, without parentheses."""
+    # sqlglot's parser itself adds parentheses around the right operand of `<=>`.
     bare = tree.expression.this if isinstance(tree, exp.NullSafeEQ) else None
     return isinstance(tree, comparing) and any(
         isinstance(each, (*comparing, exp.Not)) for each in (bare, *tree.iter_expressions())

@@ -1,4 +1,4 @@
-"""Types that both sides are promoted to, and quotients of decimals."""
+"""Type promotion by Spark's ANSI rules, decimal arithmetic, constant folding, and the error for unsupported SQL."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from .kernels import Batch, Value, either, of_arguments, within, without
 from .misread import name_of
 from .nodes import BOOLEAN, Call, Cast, Column, Constant, Node
 
-# Decimals: Spark's rules for the precision and scale of what is computed, and the kernels that differ from Arrow's.
+# Decimals: Spark's rules for the precision and scale of results, and kernels that Arrow does not have like that.
 #
-# Only where the result has a place in 38 digits whatever the values are: there Spark changes no scale, and adding and
-# multiplying cannot overflow.
+# Only results that fit into 38 digits for all possible values are supported. Spark never reduces the scale of those,
+# and addition and multiplication cannot overflow.
 
 _MOST_DIGITS = 38
 _UP = "half_towards_infinity"
@@ -30,52 +30,66 @@ _OF_WHOLE = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
 
 
 def decimal_type(digits: int, scale: int) -> pa.DataType | None:
-    """The type with so many digits, `scale` of them behind the point; None if there is none."""
+    """Decimal(digits, scale); None if it has more than 38 digits."""
     return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else None
 
 
 def type_of_literal(value: Decimal | int) -> pa.DataType | None:
-    """The narrowest type that a literal has a place in."""
+    """The narrowest decimal type of a literal: 0.05 is a decimal(2, 2). None if it has more than 38 digits."""
     _, digits, exponent = Decimal(value).as_tuple()
     scale = -int(exponent)
     return decimal_type(max(len(digits), scale), scale)
 
 
 def type_of_whole(data_type: pa.DataType) -> pa.DataType:
-    """The type with a place for all whole numbers of a type."""
+    """The decimal type for all integers of a type: decimal(10, 0) for int32."""
     return pa.decimal128(_OF_WHOLE[data_type], 0)
 
 
 def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type with a place for all values of two."""
+    """The decimal type for all values of two: (6, 3) for (5, 2) and (4, 3). None if it has more than 38 digits."""
     scale = max(left.scale, right.scale)
     return decimal_type(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
 
 
 def type_of_sum(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of `+` and `-`, which is also Arrow's."""
+    """The type of `+` and `-`, in Spark and in Arrow: (6, 2) for two decimal(5, 2). None if too wide."""
     both = wider(left, right)
     return None if both is None else decimal_type(both.precision + 1, both.scale)
 
 
 def type_of_product(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of `*`, which is also Arrow's."""
+    """The type of `*`, in Spark and in Arrow: (11, 4) for two decimal(5, 2). None if too wide."""
     return decimal_type(left.precision + right.precision + 1, left.scale + right.scale)
 
 
 def type_of_quotient(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of `/`. Spark rounds to 39 digits first: so only with digits enough that this changes nothing."""
+    """The type of `/` in Spark: (13, 8) for two decimal(5, 2). None if too wide.
+
+    Spark rounds to 39 digits first. So only types with few enough digits are supported, for which this has no effect.
+    """
     scale = max(6, left.scale + right.precision + 1)
     digits = left.precision - left.scale + right.scale + scale
     return decimal_type(digits, scale) if digits + right.precision < _MOST_DIGITS else None
 
 
 def quotient(left: pa.Array, right: pa.Array, result: pa.DataType) -> Value:
-    """`/`, which fails where the divisor is 0 and nothing is null; halves are rounded away from 0."""
+    """`/` of decimals, rounded half away from 0. A divisor of 0 fails the row, unless the dividend is null.
+
+    Arrow truncates, so it divides with one more digit, and the result is rounded. A decimal(3, 1) by a decimal(2, 1)
+    gives a decimal(9, 6):
+
+        left    [1.0,       -2.0,       1.0]
+        right   [3.0,       3.0,        0.0]
+        exact   [0.3333333, -0.6666666, null]
+        data    [0.333333,  -0.666667,  null]
+        failed  [False,     False,      True]
+    """
     zero = to_numpy(pc.fill_null(pc.equal(right, pa.scalar(Decimal(0), right.type)), False))
     failed = within(zero, to_numpy(left.is_valid()))
     divisor = pc.cast(without(right, zero), pa.decimal256(right.type.precision, right.type.scale))
-    # Arrow gives the scale of the dividend and the digits of the divisor: one more than is wanted, cut off.
+    # Arrow's quotient has the scale `left.scale - right.scale + right.precision + 1`, truncated. The dividend gets the
+    # scale with which that is one digit more than wanted.
     scale = result.scale - right.type.precision + right.type.scale
     digits = left.type.precision - left.type.scale + scale
     exact = pc.divide(pc.cast(left, pa.decimal256(digits, scale)), divisor)
@@ -83,7 +97,10 @@ def quotient(left: pa.Array, right: pa.Array, result: pa.DataType) -> Value:
 
 
 def as_decimal(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
-    """Whole numbers or decimals as another type, halves rounded away from 0. ArrowInvalid: too many digits."""
+    """Integers or decimals as another decimal type, rounded half away from 0: 1.25 as (3, 1) is 1.3.
+
+    Raises ArrowInvalid if a value has too many digits.
+    """
     if not pa.types.is_decimal(data.type):
         data = pc.cast(data, pa.decimal256(20 + data_type.scale, data_type.scale))
     wide = pc.cast(data, pa.decimal256(76 - _MOST_DIGITS + data.type.scale, data.type.scale))
@@ -93,29 +110,29 @@ def as_decimal(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
 
 
 def as_whole(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
-    """Decimals as whole numbers, cut off. Raises ArrowInvalid for those that are too large."""
-    # Arrow takes no decimal for a whole number that has no digit in front of the point.
+    """Decimals as integers, truncated: 1.95 is 1. Raises ArrowInvalid if a value does not fit."""
+    # Arrow cannot cast a decimal type without digits before the point, such as decimal(2, 2), to an integer.
     wide = pc.cast(data, pa.decimal256(2 * _MOST_DIGITS, data.type.scale))
     return pc.cast(pc.trunc(wide), data_type)
 
 
 def as_double(data: pa.Array | pa.Scalar) -> Any:
-    """Decimals as the doubles nearest to them."""
+    """Decimals as the nearest doubles."""
     return pc.cast(pc.cast(data, pa.string()), pa.float64())
 
 
-# The types of Spark's ANSI rules: which type the operands of an operator get, and where only Spark knows.
+# Spark's ANSI rules for the common type of operands. Combinations that are not supported raise UnprovenError.
 
 INT, BIGINT, DOUBLE, STRING = pa.int32(), pa.int64(), pa.float64(), pa.string()
 NULL = pa.null()
-"""The type of the literal `null`, before what is beside it gives it another one."""
+"""The type of the literal `null`, until it is promoted to the type of the other operands."""
 
 WHOLE = (pa.int8(), pa.int16(), INT, BIGINT)
 COMPARED = (*WHOLE, BOOLEAN, DOUBLE, STRING, pa.date32(), pa.timestamp("us", "UTC"))
 
 
 class UnprovenError(HeadwaterError):
-    """It is not proven of an expression that it can be computed here as Spark SQL does. `reason`: what of it."""
+    """An expression is not supported here, so Spark must evaluate it. `reason`: the unsupported part."""
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
@@ -123,7 +140,7 @@ class UnprovenError(HeadwaterError):
 
 
 def alike(tree: exp.Expr, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
-    """The operands of a tree with the type that Spark gives to all of them. Raises UnprovenError."""
+    """The operands of `tree`, cast to their common type by Spark's rules. Raises UnprovenError if they have none."""
     types = {each.data_type for each in nodes} - {NULL}
     widest = types.pop() if len(types) == 1 else _widest(types)
     if widest is None:
@@ -146,7 +163,7 @@ def _wider(left: pa.DataType | None, right: pa.DataType) -> pa.DataType | None:
 
 
 def as_type(node: Node, data_type: pa.DataType) -> Node:
-    """A node as a wider type."""
+    """A node cast to a wider type."""
     if node.data_type == data_type:
         return node
     if isinstance(node, Constant):
@@ -156,9 +173,9 @@ def as_type(node: Node, data_type: pa.DataType) -> Node:
 
 
 def folded(node: Node) -> Node:
-    """A node that reads no column as the literal that it comes to, as Spark's optimizer sees it too.
+    """Constant folding, as in Spark's optimizer: a node that reads no column becomes a literal.
 
-    Raises UnprovenError if that is an error.
+    Raises UnprovenError if the evaluation fails.
     """
     if is_constant(node) or _has_column(node):
         return node
@@ -176,60 +193,64 @@ def _has_column(node: Node) -> bool:
 
 
 def is_constant(node: Node) -> bool:
-    """Whether it is a literal."""
+    """Whether a node is a literal."""
     return isinstance(node, Constant)
 
 
 def is_null(node: Node) -> bool:
-    """Whether it is the literal `null`."""
+    """Whether a node is the literal `null`."""
     return isinstance(node, Constant) and node.value is None
 
 
 def is_decimal(node: Node) -> bool:
-    """Whether it is a decimal."""
+    """Whether a node has a decimal type."""
     return bool(pa.types.is_decimal128(node.data_type))
 
 
 def is_number(data_type: pa.DataType) -> bool:
-    """Whether it is a type of numbers."""
+    """Whether a type is an integer, double or decimal type."""
     return data_type in (*WHOLE, DOUBLE) or pa.types.is_decimal128(data_type)
 
 
 def is_compared(data_type: pa.DataType) -> bool:
-    """Whether values of a type are compared, and chosen from, as in Spark."""
+    """Whether comparisons, `case` and `coalesce` support a type."""
     return data_type in COMPARED or pa.types.is_decimal128(data_type)
 
 
 def refuse_folding(nodes: tuple[Node, ...], decides: Callable[[Node], bool]) -> None:
-    """Refuse an operand that decides the whole before a row is seen: Spark then leaves out the errors of the others."""
+    """Raise UnprovenError if a literal operand decides the result, and another operand may fail.
+
+    Spark's optimizer then removes the other operand, and its errors too.
+    """
     if any(each.may_fail for each in nodes) and any(map(decides, nodes)):
         unproven("what Spark SQL omits if a literal decides is only known to Spark SQL")
 
 
 def refuse_alike(nodes: tuple[Node, ...]) -> None:
-    """Refuse operands that Spark may find to be the same: it then computes one of them, or none, errors and all.
+    """Raise UnprovenError if an operand may fail and two operands may be equivalent for Spark's optimizer.
 
-    It knows that `a > b` is `b < a` and `not a <= b`. So those that read the same columns and literals are refused.
+    The optimizer evaluates only one of two equivalent operands, or none, so errors may differ. It recognizes that
+    `a > b` is `b < a` and `not a <= b`. So two operands with the same columns and literals count as equivalent.
     """
     if any(each.may_fail for each in nodes) and len({_reads(each) for each in nodes}) < len(nodes):
         unproven("what Spark SQL computes of two parts that are alike is only known to it")
 
 
 def parts_of(node: Node, is_joint: Callable[[Node], bool]) -> tuple[Node, ...]:
-    """The parts that operators of some kind put together in a node."""
+    """The operands of a chain of operators: `a`, `b`, `c` of `a and b and c`. `is_joint`: whether a node is one."""
     if not is_joint(node):
         return (node,)
     return tuple(part for each in _below(node) for part in parts_of(each, is_joint))
 
 
 def _reads(node: Node) -> tuple[str, ...]:
-    """The columns and literals in a node, sorted."""
+    """The columns and literals below a node, sorted."""
     below = _below(node)
     return tuple(sorted(name for each in below for name in _reads(each))) if below else (repr(node),)
 
 
 def _below(value: Any) -> tuple[Node, ...]:
-    """The nodes right below a node, also those in its tuples."""
+    """The child nodes of a node, also those in its tuples."""
     found: list[Node] = []
     for part in value if isinstance(value, tuple) else vars(value).values():
         if isinstance(part, tuple):
@@ -240,13 +261,13 @@ def _below(value: Any) -> tuple[Node, ...]:
 
 
 def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:
-    """Raise UnprovenError for an operator of operands with these types."""
+    """Raise UnprovenError for an operator that does not support the types of its operands."""
     types = ", ".join(ddl(each.data_type) for each in nodes)
     unproven(f"`{name_of(tree)}` of {types} is only proven in Spark SQL")
 
 
 def unproven(reason: str) -> NoReturn:
-    """Raise UnprovenError."""
+    """Raise UnprovenError with a reason."""
     raise UnprovenError(reason)
 
 
@@ -255,7 +276,7 @@ def unproven(reason: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Quotient:
-    """`/` of decimals, which fails where the divisor is 0."""
+    """`/` of decimals. A divisor of 0 fails the row."""
 
     left: Node
     right: Node

@@ -1,10 +1,11 @@
-"""Reads SQL as nodes, or says what keeps it with Spark.
+"""Turns SQL into nodes, or raises UnprovenError with the reason why Spark must evaluate it.
 
-What is read here is proven: for all rows Spark SQL gives the same value, and fails for the same rows. Types follow
-Spark's ANSI rules: of two numbers the narrower becomes the wider one, `/` is of doubles or decimals, a literal with a
-point is a decimal, which becomes a double beside one. Where Spark would change a type in another way, Spark computes.
+An expression that is accepted here has the values and the failing rows of Spark SQL, for all possible rows. Types
+follow Spark's ANSI rules. Of two number types, the narrower is cast to the wider. `/` divides doubles or decimals. A
+literal with a decimal point is a decimal, and is cast to double next to a double. An expression that needs any other
+implicit cast is left to Spark.
 
-How a form of SQL is read is in `forms`.
+`forms` defines the supported operators and functions.
 """
 
 from __future__ import annotations
@@ -33,16 +34,16 @@ from .nodes import BOOLEAN, Constant, Node
 from .promotion import NULL, folded, unproven
 
 _MOST_LEVELS = 60
-"""How deeply a tree may be nested: each level is a call of a function where it is evaluated."""
+"""The maximum depth of a tree. Evaluation needs at least one nested Python call per level."""
 
 _COMPARING = (*COMPARING, exp.Escape)
 
 _OF_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
-"""Each goes before the next one in Spark SQL, but here from left to right."""
+"""Spark SQL gives each of them its own precedence. sqlglot gives all three the same one, from left to right."""
 
 
 class _Parser(ExpressionParser):
-    """Reads functions that have a form by their names as they are written, with their arguments as they are."""
+    """Parses functions that `FORMS` lists by name as `exp.Anonymous`: with the name and arguments of the source."""
 
     FUNCTIONS: ClassVar = {name: read for name, read in ExpressionParser.FUNCTIONS.items() if name.lower() not in FORMS}
 
@@ -52,9 +53,9 @@ class _Sql(ExpressionSql):
 
 
 def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType) -> Node:
-    """The nodes of an expression. `columns`: physical name -> type. `data_type`: what Spark says that it gives.
+    """The nodes of an expression.
 
-    Raises UnprovenError.
+    `columns`: physical name -> type. `data_type`: the type of the expression according to Spark. Raises UnprovenError.
     """
     if "\\" in sql:
         unproven("what a backslash stands for is only known to Spark SQL")
@@ -78,7 +79,7 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
 
 
 def predicate_of(sql: str, columns: Mapping[str, pa.DataType]) -> Node:
-    """The nodes of a condition. Raises UnprovenError."""
+    """The nodes of a boolean expression. Raises UnprovenError."""
     return node_of(sql, columns, BOOLEAN)
 
 

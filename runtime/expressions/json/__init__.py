@@ -1,6 +1,6 @@
-"""JSON as Spark SQL's `from_json` reads it.
+"""JSON parsing with the semantics of Spark SQL's `from_json`, including malformed JSON.
 
-`conversions.py` reads texts of which it is certain that Arrow's reader and Spark read the same, all at once. All others
-are read one by one, as Spark does: `tokens.py` takes a text apart and makes texts of what is no text, `conversions.py`
-makes values of a type of the tokens.
+`conversions.py` has a fast path and a slow path. Arrow's JSON reader parses all strings for which it gives the same
+result as Spark, in one call. The other strings are parsed one by one in Python. `tokens.py` is the tokenizer of the
+slow path, a port of the behaviour of Spark's JSON reader. `conversions.py` converts its tokens to typed values.
 """

@@ -1,4 +1,4 @@
-"""JSON to columns."""
+"""`from_json`: JSON strings to Arrow structs, with Arrow's reader where it agrees with Spark, otherwise one by one."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from ..kernels import Batch, Value
 from ..nodes import Node
 from .tokens import MOST_LEVELS, Kind, LostError, PartlyError, Tokens, characters, double, written
 
-# Values of a type, made of the tokens of a text as Spark makes them.
+# The slow path: typed values from the tokens of one string, as in Spark.
 #
-# What is no value of its type is lost alone: Spark then goes on behind it, and gives the rest.
+# A value that does not fit its type becomes null alone. Spark continues after it and returns the other values.
 
 Convert = Callable[[Tokens], Any]
-"""Makes a value of the one that tokens are at. Raises LostError or PartlyError."""
+"""Converts the current value of the tokens to Python. Raises LostError or PartlyError."""
 
 _BITS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 _TEXTS_OF_DOUBLES = frozenset({"NaN", "+INF", "+Infinity", "Infinity", "-INF", "-Infinity"})
 _DECIMAL = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,9})?")
 _FAR = 2000
-"""An exponent behind which a number is 0 in any decimal, or has no place in it."""
+"""The magnitude of exponents beyond which a number is 0 in any decimal type, or does not fit into one."""
 
 
 @dataclass(frozen=True)
 class Struct:
-    """Makes structs. `fields`: what converts each."""
+    """Converts a JSON object to a struct, as a dict. `fields`: name -> conversion of its value."""
 
     fields: Mapping[str, Convert]
 
@@ -65,13 +65,13 @@ class Struct:
 
 
 def conversion(data_type: pa.DataType) -> Convert | None:
-    """What makes values of a type; None: it is not proven that they are Spark's."""
+    """The conversion to a type; None if the type is not supported."""
     made = _made(data_type)
     return None if made is None else partial(_unless_null, made)
 
 
 def struct(data_type: pa.StructType) -> Struct | None:
-    """What makes structs of a type; see `conversion`."""
+    """The conversion to a struct type; None if the type is not supported."""
     fields = {each.name: conversion(each.type) for each in data_type}
     known = {name: convert for name, convert in fields.items() if convert is not None}
     return Struct(known) if known and len(known) == data_type.num_fields else None
@@ -121,7 +121,7 @@ def _whole(tokens: Tokens, bits: int) -> int:
     if tokens.kind is not Kind.WHOLE:
         raise _lost(tokens)
     number, edge = int(tokens.number), 1 << (bits - 1)
-    if bits == 8 and edge <= number < 2 * edge:  # the reader in Spark takes 200 for a byte too
+    if bits == 8 and edge <= number < 2 * edge:  # Spark's reader also accepts 128 to 255 for a byte
         return number - 2 * edge
     if not -edge <= number < edge:
         raise LostError
@@ -130,7 +130,7 @@ def _whole(tokens: Tokens, bits: int) -> int:
 
 def _double(tokens: Tokens) -> float:
     if tokens.kind is Kind.WHOLE:
-        return double(tokens.number) + 0.0  # no -0
+        return double(tokens.number) + 0.0  # turns -0.0 into 0.0
     if tokens.kind is Kind.FRACTION:
         return double(tokens.number)
     if tokens.kind is Kind.TEXT and tokens.text() in _TEXTS_OF_DOUBLES:
@@ -168,22 +168,23 @@ def _decimal(tokens: Tokens, precision: int, scale: int) -> Decimal:
 
 
 def _lost(tokens: Tokens) -> LostError:
-    """The error for a value of another kind. Spark looks at a text first, which may be an error of its own."""
+    """The error for a value of the wrong kind. Like Spark, reads a string first, which may raise its own LostError."""
     if tokens.kind is Kind.TEXT:
         tokens.text()
     return LostError()
 
 
-# Which texts are read alike by Arrow and by Spark: a regular expression that such a text matches.
+# The fast path, part 1: a regular expression that matches only strings with the same result in Arrow and in Spark.
 #
-# What matches begins and ends with a brace, and has numbers, texts, words, braces, brackets, commas, colons in between,
-# each behind one that it may follow, all written as both read them. That braces and brackets fit each other is no
-# matter of a regular expression: Arrow's reader sees to it. An object that is not closed at the end of its text would
-# have one begin right behind a brace there, and one that is closed earlier has something behind it that nothing begins
-# with: so if Arrow takes all texts, each is one object.
+# A match begins with `{` and ends with `}`. Between them are numbers, strings, `true`, `false`, `null`, braces,
+# brackets, commas and colons. They are in an order that is valid locally, and in a spelling that both readers accept.
+# A regular expression cannot check that brackets are balanced. Arrow does this when it parses all strings joined by
+# newlines. An object that is not closed in its own string would continue with the `{` of the next string, directly
+# after a `}` or another value, which is an error. An object that is closed too early is followed by a character with
+# which no object begins, which is an error too. So if Arrow accepts the joined strings, each is exactly one object.
 #
-# A field that is read has to have a value of its type wherever its name is, as Arrow refuses all texts for one that has
-# another.
+# Wherever the name of a requested field occurs, its value must have the type of the field: Arrow rejects the whole
+# input for one value of another type.
 
 _SPACE = r"[ \t\n\r]*"
 _NO_QUOTE = r"[^\"\\\x00-\x1f]"
@@ -198,16 +199,24 @@ _WHOLE = "(?:0|-?[1-9][0-9]{0,17})"
 _SCALAR = f"(?:{_TEXT}|{_FRACTION}|{_WHOLE}|true|false|null)"
 _TENTHS = "(?:[0-9]{0,7}[1-9])"
 _SHORT_FRACTION = rf"-?(?:[1-9][0-9]{{0,6}}\.(?:0|{_TENTHS})|0\.(?:0|0{{0,2}}[1-9]{_TENTHS}?))"
-"""Fractions that Spark writes as they are written here."""
+"""Fractions whose text is also the one that Spark writes for the double."""
 
 _WORD = re.compile("[A-Za-z_][A-Za-z0-9_]*")
 _DIGITS = {pa.int8(): 2, pa.int16(): 4, pa.int32(): 9, pa.int64(): 18}
 
 
-# Every task asks in every epoch, always for the same few types.
+# Cached, because every task needs the patterns of the same few types in every epoch.
 @lru_cache(maxsize=256)
 def pattern_of(data_type: pa.StructType) -> str:
-    """Matches texts that Arrow reads as Spark does, as structs of a type that `conversions.py` knows."""
+    """A regular expression (RE2) for the strings that Arrow parses to the same structs as Spark.
+
+    `data_type`: a struct type that `struct` supports. The regular expression is built from these parts:
+
+        opened  zero or more names with `{` or `[`
+        values  one scalar, or an empty object or array, with or without a name
+        entry   opened* values, then zero or more `}` or `]`
+        all     `{` entry, entry, ... `}`
+    """
     fields = list(_fields(data_type))
     other = rf"\"{_other(each.name for each in fields)}\"{_SPACE}:{_SPACE}"
     opened = [rf"(?:{other})?[\[{{]{_SPACE}"]
@@ -226,10 +235,11 @@ def pattern_of(data_type: pa.StructType) -> str:
 
 @lru_cache(maxsize=256)
 def unquoted_of(data_type: pa.StructType) -> str | None:
-    """Matches a number or a boolean that is the value of a text, where Spark takes it as it is written.
+    """A regular expression (RE2) for numbers and booleans as values of string fields; None without string fields.
 
-    Its second group is that value: in quotes it may be plain. Where `pattern_of` matches a text with such quotes, the
-    name was a name before too: behind a text that ends there, no letter may follow. None: the type has no such texts.
+    Spark converts `7` in `{"s":7}` to the string "7". Arrow rejects it, but accepts `{"s":"7"}`. So `_completed` puts
+    quotes around the second group, and tries the fast path again. A match may also begin with the closing quote of
+    another string. This does no harm: a letter of the name follows that quote, so `pattern_of` does not match.
     """
     texts = {each.name for each in _fields(data_type) if each.type == pa.string() and _WORD.fullmatch(each.name)}
     if not texts:
@@ -239,7 +249,7 @@ def unquoted_of(data_type: pa.StructType) -> str | None:
 
 
 def _fields(data_type: pa.DataType) -> Iterator[pa.Field]:
-    """All fields, also those of structs in a type."""
+    """All fields of a type, at any depth."""
     if pa.types.is_list(data_type):
         yield from _fields(data_type.value_type)
     elif pa.types.is_struct(data_type):
@@ -263,7 +273,11 @@ def _scalar(data_type: pa.DataType) -> str:
 
 
 def _other(names: Iterable[str]) -> str:
-    """Matches what may be in quotes and is none of some names."""
+    """A regular expression for the content of a JSON string that is none of `names`.
+
+    RE2 has no lookahead, so the expression follows the names letter by letter. For the names "v" and "vs" it matches
+    "", "x", "vt" and "vsx", but neither "v" nor "vs".
+    """
     left = set(names)
     heads: dict[str, set[str]] = {}
     for each in left:
@@ -275,25 +289,37 @@ def _other(names: Iterable[str]) -> str:
     return f"(?:{'|'.join(ways)}){'' if '' in left else '?'}"
 
 
-# Reads JSON texts all at once with Arrow, those that match a pattern.
+# The fast path, part 2: Arrow parses all matching strings in one call.
 
 _PART_BYTES = 1 << 26
-"""How many bytes are read at once: what Arrow needs for it is freed in between."""
+"""The number of bytes that Arrow parses at once. This limits the memory that it needs."""
 
 _FEW = 16
-"""Of so many texts or fewer that Arrow refuses together, each is read by itself."""
+"""A group of at most this many strings that Arrow rejects is left to the slow path."""
 
 
 @dataclass(frozen=True)
 class Plain:
-    """What Arrow has read. `places`: of texts that it could not read. The values at these places say nothing."""
+    """The result of the fast path: one struct per string.
+
+    `places`: the sorted rows that Arrow could not parse. The values in these rows are meaningless.
+    """
 
     values: pa.Array
     places: Int64s
 
 
 def read_plain(texts: pa.Array, pattern: str, data_type: pa.StructType) -> Plain:
-    """Structs of texts. A text that is null is none that could not be read."""
+    """Parse strings with Arrow. Null strings count as parsed.
+
+    Example for the type struct<v: bigint, s: string>:
+
+        row 0   {"v":1,"s":"x"}     parsed
+        row 1   {"v":2,"s":7}       not parsed: 7 is no string
+        row 2   null                parsed
+        row 3   {'v':3}             not parsed: single quotes
+        places  [1, 3]
+    """
     fits = to_numpy(pc.fill_null(pc.match_substring_regex(texts, pattern=pattern), True))
     fits = fits & ~_deep(texts)
     if not fits.all():
@@ -308,7 +334,7 @@ def read_plain(texts: pa.Array, pattern: str, data_type: pa.StructType) -> Plain
 
 
 def _deep(texts: pa.Array) -> Bools:
-    """Which texts may have more levels than the reader in Spark takes."""
+    """A mask of strings that may be nested more deeply than Spark's reader allows."""
     long = to_numpy(pc.fill_null(pc.greater_equal(pc.binary_length(texts), MOST_LEVELS), False))
     if not long.any():
         return long
@@ -319,7 +345,15 @@ def _deep(texts: pa.Array) -> Bools:
 
 
 def _parts(texts: pa.Array) -> list[int]:
-    """How many texts are read together, each time."""
+    """The numbers of strings to parse together, about `_PART_BYTES` in each part.
+
+    A string belongs to the part in which its last byte is. With 8 bytes per part:
+
+        lengths  [4, 4, 4, 2, null, 8]
+        cumsum   [4, 8, 12, 14, 14, 22]
+        // 8     [0, 1, 1, 1, 1, 2]
+        result   [1, 4, 1]
+    """
     if not len(texts):
         return [0]
     ends = np.cumsum(to_numpy(pc.fill_null(pc.binary_length(texts), 0)).astype(np.int64)) // _PART_BYTES
@@ -327,7 +361,7 @@ def _parts(texts: pa.Array) -> list[int]:
 
 
 def _read(texts: pa.Array, start: int, data_type: pa.StructType, found: list[pa.Array], refused: list[Int64s]) -> None:
-    """Read texts, or halves of them where Arrow refuses all for the sake of one."""
+    """Parse strings, and halve the group if Arrow rejects it because of one string. `start`: the first row."""
     try:
         found.append(_together(texts, data_type))
     except pa.ArrowInvalid:
@@ -341,10 +375,11 @@ def _read(texts: pa.Array, start: int, data_type: pa.StructType, found: list[pa.
 
 
 def _together(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
-    """Structs of texts, each of them one object. Raises ArrowInvalid."""
+    """Parse strings that contain exactly one object each, joined by newlines. Raises ArrowInvalid."""
     if not len(texts):
         return pa.array([], data_type)
-    # What follows the last end of a line would be read by itself.
+    # The empty string at the end makes the input end with a newline. Arrow would parse a last line without newline as
+    # a separate block.
     lines = pa.concat_arrays([pc.fill_null(texts, "{}"), pa.array([""])])
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines), "\n")
     buffer = joined[0].as_buffer()
@@ -361,11 +396,21 @@ def _together(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
     return pa.StructArray.from_arrays(columns, fields=list(data_type))
 
 
-# `from_json` of texts: what is plain all at once, everything else one by one.
+# `from_json` of a column: the fast path first, then the slow path for the remaining rows.
 
 
 def from_json(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
-    """Structs of texts, null where a text is null or blank. What cannot be read of a text is null in its struct."""
+    """Structs from JSON strings. Null where a string is null or blank. An invalid value is a null field.
+
+    For the type struct<v: bigint, s: string>:
+
+        {"v":1,"s":"x"}    {v: 1, s: "x"}        Arrow
+        {"v":2,"s":7}      {v: 2, s: "7"}        Arrow, after quotes are put around 7
+        null               null
+        {'v':3}            {v: 3, s: null}       slow path
+        {"v":"x","s":"y"}  {v: null, s: "y"}     slow path: "x" is no bigint
+        (empty)            null
+    """
     values = _completed(read_plain(texts, pattern_of(data_type), data_type), texts, data_type)
     if texts.null_count:
         values = pc.if_else(texts.is_valid(), values, pa.scalar(None, data_type))
@@ -373,7 +418,7 @@ def from_json(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
 
 
 def _completed(read: Plain, texts: pa.Array, data_type: pa.StructType) -> pa.Array:
-    """The values that were read all at once, and the others."""
+    """The values of the fast path, with the remaining rows parsed: first with quotes added, then one by one."""
     if not len(read.places):
         return read.values
     others = texts.take(pa.array(read.places))
@@ -389,7 +434,7 @@ def _completed(read: Plain, texts: pa.Array, data_type: pa.StructType) -> pa.Arr
 
 
 def one_by_one(texts: pa.Array, data_type: pa.StructType) -> pa.Array:
-    """Structs of texts, none of which is null."""
+    """The slow path: structs from strings without null. Raises TypeError for a type that is not supported."""
     convert = struct(data_type)
     if convert is None:
         raise TypeError(f"no values of {data_type} are made of JSON")
@@ -408,7 +453,16 @@ def _one(text: str, convert: Struct) -> dict[str, Any] | None:
 
 
 def _put(values: pa.Array, places: Any, others: pa.Array) -> pa.Array:
-    """Values with others at some places."""
+    """`values` with `others` in the rows `places`.
+
+    Example:
+
+        values  [10, 11, 12, 13]
+        places  [1, 3]
+        others  [91, 93]
+        order   [0, 4, 2, 5]          positions in values + others
+        result  [10, 91, 12, 93]
+    """
     if not len(places):
         return values
     order = np.arange(len(values))
@@ -421,7 +475,7 @@ def _put(values: pa.Array, places: Any, others: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True)
 class FromJson:
-    """Structs of JSON texts. It does not fail by itself: what is no JSON gives a struct of nulls."""
+    """Structs from JSON strings. It never fails itself: invalid JSON gives a struct of nulls."""
 
     text: Node
     data_type: pa.StructType
@@ -437,5 +491,5 @@ class FromJson:
         return Value(from_json(text.array(batch.rows), self.data_type), text.failed)
 
     def only(self, name: str) -> FromJson:
-        """Structs of one field alone, as Spark's optimizer has it where nothing else of them is read."""
+        """The same with one field only, as Spark's optimizer prunes the schema if no other field is used."""
         return FromJson(self.text, pa.struct([self.data_type.field(name)]))

@@ -1,4 +1,4 @@
-"""Tokens of JSON on arrays."""
+"""A JSON tokenizer with the behaviour of Spark's JSON reader, also for malformed JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
 
-# Characters as Java has them: units of UTF-16, which may be half of a character, and what it takes for a word.
+# Java's characters are UTF-16 code units. A character above U+FFFF has two of them, a surrogate pair.
+#
+# Here a "unit" is a Python character for one code unit. The functions `begins_word` and `is_in_word` follow Java's
+# rules for identifiers.
 
 _LONE = re.compile("[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]")
 _BEGINS = frozenset({"Lu", "Ll", "Lt", "Lm", "Lo", "Nl", "Sc", "Pc"})
@@ -19,55 +22,58 @@ _HAS = _BEGINS | {"Nd", "Mn", "Mc", "Cf"}
 
 
 def in_units(text: str) -> str:
-    """A text with each half of a character of two units by itself."""
+    """A string as UTF-16 code units, with two surrogates for a character above U+FFFF.
+
+    "a😀" has two characters and the units U+0061, U+D83D, U+DE00.
+    """
     if text.isascii() or max(text) < "\U00010000":
         return text
     return "".join(map(chr, array("H", text.encode("utf-16"))[1:]))
 
 
 def characters(units: str) -> str:
-    """A text of units as Spark keeps it: a half of a character that is alone becomes a question mark."""
+    """The inverse of `in_units`. A lone surrogate becomes "?", as in Spark: U+0061, U+D800 gives "a?"."""
     if units.isascii() or not any("\ud800" <= each <= "\udfff" for each in units):
         return units
     return _LONE.sub("?", units).encode("utf-16-le", "surrogatepass").decode("utf-16-le")
 
 
 def begins_word(unit: str) -> bool:
-    """Whether a word of Java may begin with it."""
+    """Whether a Java identifier may begin with a unit."""
     return unicodedata.category(unit) in _BEGINS
 
 
 def is_in_word(unit: str) -> bool:
-    """Whether a word of Java may have it behind its first one; some characters for control count too."""
+    """Whether a Java identifier may contain a unit after the first one. Some control characters count too."""
     code = ord(unit)
     return code < 9 or 0x0E <= code < 0x1C or 0x7F <= code < 0xA0 or unicodedata.category(unit) in _HAS
 
 
-# How a value that cannot be read is told to what reads the values around it.
+# Errors of values, for the code that converts the object or array around them.
 
 
 class LostError(Exception):
-    """A value that cannot be read: its text is no JSON, or no value of the type."""
+    """A value is malformed JSON, or does not fit its type."""
 
 
 class PartlyError(Exception):
-    """A value of which a part could not be read. `value`: what is there, null in place of that part."""
+    """A part of a struct or array is invalid. `value`: the struct or array, with null for that part."""
 
     def __init__(self, value: Any) -> None:
         super().__init__()
         self.value = value
 
 
-# The tokens of a JSON text, as the reader in Spark finds them: also of a text that is no JSON, up to where it is none.
+# The tokenizer. Like Spark's reader, it returns tokens of malformed JSON up to the error.
 #
-# Beside JSON it takes texts and names in single quotes, and NaN, INF and Infinity. It looks at what is in double quotes
-# only when that is asked for or left behind. It goes on behind an error if it is asked to: what Spark makes of such a
-# text depends on where its reader stands then, so this one stands there too.
+# It also accepts strings and names in single quotes, NaN, INF and Infinity. It parses a string in double quotes lazily:
+# when the caller reads the text, or moves to the next token. The caller may continue after an error. Spark's result
+# for the rest of the string then depends on the position of its reader, so this tokenizer stops at the same positions.
 
 MOST_LEVELS = 1000
 _MOST_DIGITS = 1000
 _LONGEST_WORD = 256
-"""How much of a word that is no JSON is left behind."""
+"""The number of units that are skipped at most after an unknown word."""
 
 _PLAIN = {quote: re.compile(rf"[^{quote}\\\x00-\x1f]*") for quote in "\"'"}
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -76,7 +82,7 @@ _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", **{each: each
 
 
 class Kind(Enum):
-    """What a token is."""
+    """The kinds of tokens. TEXT is a string, WHOLE an integer, FRACTION any other number."""
 
     NAME = auto()
     TEXT = auto()
@@ -97,7 +103,11 @@ _NUMBERS = {"N": "NaN", "I": "Infinity"}
 
 @dataclass
 class _Scope:
-    """An object or an array that is not closed, or what is around all. `entries`: how many were begun in it."""
+    """An open object or array, or the top level.
+
+    `closing`: its closing bracket, empty for the top level. `name`: of the current field of an object. `entries`: the
+    number of its entries so far.
+    """
 
     closing: str
     name: str | None = None
@@ -105,9 +115,19 @@ class _Scope:
 
 
 class Tokens:
-    """A reader of one text. `kind`: of the token that it is at; None: it is at none.
+    """The tokenizer of one string. `kind`: the kind of the current token; None before the first and after the last.
 
-    All its functions raise LostError where there is no JSON.
+    All methods raise LostError for malformed JSON. The tokens of {"v":[1, 2.5], 's':null}, with `name` and `number`:
+
+        OBJECT
+        NAME       v
+        ARRAY      v
+        WHOLE            1
+        FRACTION         2.5
+        ARRAY_END  v
+        NAME       s
+        NULL       s
+        OBJECT_END
     """
 
     def __init__(self, text: str) -> None:
@@ -122,24 +142,24 @@ class Tokens:
 
     @property
     def name(self) -> str | None:
-        """The name of what it is at; None in an array, and around all."""
+        """The field name of the current token. None for array elements and at the top level."""
         begins = self.kind is Kind.OBJECT or self.kind is Kind.ARRAY
         return self._scopes[-2 if begins else -1].name
 
     @property
     def number(self) -> str:
-        """The number that it is at, as it is written: WHOLE or FRACTION."""
+        """The source text of the current number (WHOLE or FRACTION)."""
         return self._value
 
     def text(self) -> str:
-        """The text that it is at, in units of UTF-16: see `units.characters`."""
+        """The current string, in UTF-16 units; `characters` converts it."""
         if self._unread:
             self._unread = False
             self._value = self._quoted('"')
         return self._value
 
     def next(self) -> Kind | None:
-        """Go to the next token. None: there is none."""
+        """Move to the next token, and return its kind; None at the end."""
         if self.kind is Kind.NAME:
             kind, self._behind_name = self._behind_name, None
             return self._go_to(kind)
@@ -171,7 +191,7 @@ class Tokens:
         return self.kind
 
     def leave(self) -> None:
-        """Go to the end of the object or array that it is at, if it is at one."""
+        """Skip the current object or array: move to its end. Does nothing at any other token."""
         if self.kind is not Kind.OBJECT and self.kind is not Kind.ARRAY:
             return
         opened = 1
@@ -200,7 +220,7 @@ class Tokens:
         return self.kind
 
     def _behind_space(self) -> str | None:
-        """The next character that is no space; None: there is none."""
+        """Take the next character that is no whitespace; None at the end."""
         found = _SPACE.match(self._text, self._at)
         self._at = found.end() if found else self._at
         if self._at == self._end:
@@ -224,7 +244,7 @@ class Tokens:
         return char
 
     def _begun(self, char: str) -> Kind:
-        """The value that begins with a character."""
+        """The kind of the value that begins with `char`. Reads scalars except strings in double quotes."""
         match char:
             case '"':
                 self._unread = True
@@ -259,7 +279,7 @@ class Tokens:
         return self._infinite("-", char)
 
     def _infinite(self, sign: str, char: str) -> Kind:
-        """What begins with a sign and a character that is no digit."""
+        """A signed infinity. `char`: the character after the sign, which is no digit."""
         if char == "I":
             match self._take():
                 case "N":
@@ -274,7 +294,7 @@ class Tokens:
         return Kind.FRACTION
 
     def _match(self, word: str, known: int) -> None:
-        """Take the rest of a word, and see that nothing else is behind it."""
+        """Take the rest of a word, of which `known` characters are already taken. The word must end there."""
         for number in range(known, len(word)):
             if self._at == self._end or self._text[self._at] != word[number]:
                 self._leave_word(number)
@@ -292,7 +312,7 @@ class Tokens:
             self._at += 1
 
     def _number(self, first: int) -> Kind:
-        """A number whose first digit is at a place. Where an error leaves the reader differs behind a 0."""
+        """A number with its first digit at position `first`. After an error the position depends on a leading 0."""
         text, end = self._text, self._end
         begin = first - 1 if text[first - 1 : first] == "-" else first
         zero = text[first] == "0"
@@ -333,7 +353,7 @@ class Tokens:
         return kind
 
     def _quoted(self, quote: str) -> str:
-        """What is up to a quote."""
+        """The text up to the closing quote, which is taken too. Escapes are replaced."""
         parts = []
         while True:
             found = _PLAIN[quote].match(self._text, self._at)
@@ -356,7 +376,7 @@ class Tokens:
             return found
         number = 0
         for _ in range(4):
-            # The reader in Spark looks at the lower half of a character only.
+            # Spark's reader looks at the lower 8 bits of a character only.
             digit = _HEXADECIMAL.get(ord(self._take()) & 0xFF)
             if digit is None:
                 raise LostError
@@ -367,7 +387,7 @@ class Tokens:
 _HEXADECIMAL = {ord(digit): int(digit, 16) for digit in "0123456789abcdefABCDEF"}
 
 
-# What is no text as a text: JSON of a value, written as Spark writes it.
+# A value that is no string, in a string field: Spark writes the value as JSON again.
 
 _ESCAPED = re.compile('["\\\\\x00-\x1f\ud800-\udfff]')
 _WRITTEN_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
@@ -382,7 +402,10 @@ _NOT_FINITE: Mapping[str, float] = {
 
 
 def written(tokens: Tokens) -> str:
-    """The value that the tokens are at, which is no text. Leaves them at its end. Raises LostError."""
+    """The JSON text of the current value, which is no string, as Spark writes it. Moves to its end. Raises LostError.
+
+    {"a":[1, 2.50,{"b":1e9}]} gives {"a":[1,2.5,{"b":1.0E9}]}.
+    """
     parts: list[str] = []
     opened: list[int] = []
     named = False
@@ -407,7 +430,7 @@ def written(tokens: Tokens) -> str:
 
 
 def double(number: str) -> float:
-    """A number as it is written, as a double."""
+    """The double of a number in source text, including NaN and infinities."""
     found = _NOT_FINITE.get(number)
     return float(number) if found is None else found
 
@@ -428,7 +451,10 @@ def _scalar(tokens: Tokens) -> str:
 
 
 def of_double(number: float) -> str:
-    """A double with as few digits as tell it from all others, as Java writes it; one that is not finite in quotes."""
+    """The shortest text of a double that is unique to it, in Java's format. NaN and infinities have quotes.
+
+    0.001 gives 0.001, 1e7 gives 1.0E7, -12345678.5 gives -1.23456785E7, 1e-4 gives 1.0E-4.
+    """
     if not math.isfinite(number):
         return '"NaN"' if math.isnan(number) else '"Infinity"' if number > 0 else '"-Infinity"'
     if number == 0 or 1e-3 <= abs(number) < 1e7:
@@ -438,7 +464,7 @@ def of_double(number: float) -> str:
 
 
 def _digits(number: float) -> tuple[str, int]:
-    """The digits of a double, and the power of ten of the first one."""
+    """The digits of a positive double, and the exponent of the first: ("123456785", 7) for 12345678.5."""
     mantissa, _, exponent = repr(number).partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = f"{whole}{fraction}"
