@@ -1,4 +1,7 @@
-"""All forms of SQL that tasks can compute, by families. A function is one entry of the table of its family."""
+"""All operators and functions of SQL that tasks can evaluate, in families.
+
+Each family has a table of forms, with one entry for each operator or function.
+"""
 
 from . import (
     form as leaves,
@@ -36,4 +39,4 @@ FORMS: Forms = {
     **nested.NESTED_FORMS,
     **json.JSON_FORMS,
 }
-"""How each form is read, and which of its parts it may have."""
+"""All forms: the class of a syntax tree, or the name of a function -> `Form`."""

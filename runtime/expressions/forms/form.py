@@ -1,4 +1,4 @@
-"""What a form is; columns and literals."""
+"""The interface of forms, helpers for them, and the forms of columns and literals."""
 
 from __future__ import annotations
 
@@ -26,38 +26,41 @@ from ..promotion import (
     unproven,
 )
 
-# A form of SQL, such as `+` or `length`: how it is read as a node, and which parts it may have.
+# A form is an operator or function of SQL, such as `+` or `length`. It converts a syntax tree of sqlglot to a node.
 
 
 class Reader(Protocol):
-    """What a form reads its parts with. `columns`: the types of columns, by physical name."""
+    """Converts the operands of a form. `columns`: physical name -> type."""
 
     @property
     def columns(self) -> Mapping[str, pa.DataType]: ...  # noqa: D102
 
     def node(self, tree: exp.Expr | None) -> Node:
-        """The node of a part. Raises UnprovenError, also if the part is not there."""
+        """The node of an operand. Raises UnprovenError, also if it is missing."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """A form. `read` makes its node, or raises UnprovenError. A tree with parts beside `parts` is another form."""
+    """A form. `read`: converts the tree to a node, or raises UnprovenError.
+
+    `parts`: the arguments of sqlglot's tree that the form supports. A tree with any other argument set is rejected.
+    """
 
     read: Callable[[Reader, Any], Node]
     parts: frozenset[str]
 
 
 Forms = Mapping[type[exp.Expr] | str, Form]
-"""Forms by the class that sqlglot has for them, or by the name of a function for which it has none."""
+"""Forms by the class of sqlglot's tree, or by the name of a function that is parsed as `exp.Anonymous`."""
 
 
 def form(read: Callable[[Reader, Any], Node], *parts: str) -> Form:
-    """A form with these parts."""
+    """A form that supports these arguments of the tree."""
     return Form(read, frozenset(parts))
 
 
 def named(read: Callable[[Reader, Any], Node], *many: int) -> Form:
-    """A function that is read by its name. `many`: how many arguments it may have; nothing: it looks itself."""
+    """The form of a function by name. `many`: the allowed numbers of arguments; if empty, `read` checks them."""
 
     def counted(reader: Reader, tree: exp.Anonymous) -> Node:
         if many and len(tree.expressions) not in many:
@@ -68,14 +71,14 @@ def named(read: Callable[[Reader, Any], Node], *many: int) -> Form:
 
 
 def arguments_of(reader: Reader, tree: exp.Anonymous, many: int) -> tuple[Node, ...]:
-    """The arguments of a function that is read by its name. Raises UnprovenError if they are not so many."""
+    """The arguments of a function by name. Raises UnprovenError if there are not `many`."""
     if len(tree.expressions) != many:
         unproven(f"`{name_of(tree)}` with {len(tree.expressions)} arguments is only proven in Spark SQL")
     return tuple(map(reader.node, tree.expressions))
 
 
 def predicate(reader: Reader, tree: exp.Expr) -> Node:
-    """The node of a part that has to be a boolean."""
+    """The node of a boolean operand. Raises UnprovenError for any other type."""
     node = reader.node(tree)
     if node.data_type != BOOLEAN:
         unproven(f"`{tree.sql('spark')}` is no boolean here")
@@ -83,19 +86,19 @@ def predicate(reader: Reader, tree: exp.Expr) -> Node:
 
 
 def both(reader: Reader, tree: exp.Expr) -> tuple[Node, ...]:
-    """The two sides of an operator, with one type."""
+    """The two operands of an operator, cast to their common type. Raises UnprovenError."""
     return two(reader, tree, (tree.this, tree.expression))
 
 
 def two(reader: Reader, tree: exp.Expr, parts: Sequence[exp.Expr]) -> tuple[Node, ...]:
-    """The two arguments of a function, with one type. Raises UnprovenError."""
+    """Two operands, cast to their common type. Raises UnprovenError."""
     nodes = alike(tree, tuple(map(reader.node, parts)))
     refuse_folding(nodes, is_null)
     refuse_alike(nodes)
     return nodes
 
 
-# Columns and literals, and what is in parentheses.
+# Columns, literals and parentheses.
 
 
 def _paren(reader: Reader, tree: exp.Paren) -> Node:

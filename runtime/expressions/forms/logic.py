@@ -1,4 +1,4 @@
-"""Logic, choices and casts."""
+"""The forms of comparisons, boolean logic, conditional functions and casts."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from ..promotion import (
 from .form import Forms, Reader, both, form, named, predicate
 from .times import cast_of
 
-# Comparisons, and what is made of booleans.
+# Comparisons and boolean logic.
 
 _COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
     exp.EQ: pc.equal,
@@ -166,7 +166,7 @@ LOGIC_FORMS: Forms = {
 }
 
 
-# Forms that compute only one of several values.
+# Forms that choose one of several values, such as `case`.
 
 
 def _case(reader: Reader, tree: exp.Case) -> Node:
@@ -221,7 +221,7 @@ def _nullif(reader: Reader, tree: exp.Nullif) -> Node:
 
 
 def _bare(tree: exp.Expr) -> exp.Paren:
-    """A part of a function as a part of an operator, with its borders."""
+    """An argument of a function as an operand of an operator: in parentheses."""
     return exp.Paren(this=tree.copy())
 
 
@@ -254,7 +254,7 @@ CHOICE_FORMS: Forms = {
 # Casts.
 
 _PLAIN = 6
-"""So many digits may be behind the point of a decimal that is written as a text."""
+"""The maximum scale of a decimal that is cast to a string."""
 
 
 def _cast(reader: Reader, tree: exp.Cast) -> Node:
@@ -276,7 +276,7 @@ def _cast(reader: Reader, tree: exp.Cast) -> Node:
 
 
 def _converted(argument: Node, wanted: pa.DataType) -> Node | None:
-    """A cast to another type; None where it is not proven."""
+    """A cast to another type; None if it is not supported."""
     given = argument.data_type
     if is_decimal(argument) or pa.types.is_decimal128(wanted):
         return _decimal(argument, wanted)
@@ -307,7 +307,7 @@ def _decimal(argument: Node, wanted: pa.DataType) -> Node | None:
         return Call(partial(as_whole, data_type=wanted), (argument,), wanted, checked=True)
     if wanted == DOUBLE:
         return as_type(argument, DOUBLE)
-    # Behind more digits the texts of small numbers have an exponent in Arrow, but none in Spark.
+    # With a larger scale, Arrow writes small numbers with an exponent. Spark does not.
     return Cast(argument, STRING) if wanted == STRING and argument.data_type.scale <= _PLAIN else None
 
 
@@ -319,7 +319,7 @@ def _type_of(tree: exp.Expr) -> pa.DataType:
 
 
 CAST_FORMS: Forms = {
-    # sqlglot reads a `cast` of Spark as a TryCast; one that is `safe` is a `try_cast`.
+    # sqlglot parses Spark's `cast` as a TryCast. With `safe` it is a `try_cast`.
     exp.TryCast: form(_cast, "this", "to", "safe"),
     exp.Cast: form(_cast, "this", "to"),
 }

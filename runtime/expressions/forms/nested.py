@@ -1,4 +1,4 @@
-"""Arrays, maps, structs, and JSON."""
+"""The forms of arrays, maps and structs, and of `from_json`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .times import DATE
 
 _INDEX = (pa.int8(), pa.int16(), INT)
 _PLAIN_SEPARATOR = re.compile(r"[\w ,;:/=@#%&~<>!-]+", re.ASCII)
-"""Texts that a regular expression takes as they are."""
+"""Separators that mean the same as a regular expression and as literal text."""
 
 
 def _list(element: pa.DataType) -> pa.DataType:
@@ -31,7 +31,7 @@ def _list(element: pa.DataType) -> pa.DataType:
 
 
 def _column(reader: Reader, tree: exp.Column) -> Node:
-    """A column, or a field of a struct in one."""
+    """A column, or a field of a struct column: `a.b.c`."""
     first, *fields = tree.parts
     node = leaves.LEAF_FORMS[exp.Column].read(reader, exp.Column(this=first))
     for each in fields:
@@ -80,7 +80,7 @@ def _array(reader: Reader, tree: exp.Array) -> Node:
 
 
 def _refuse_failing(tree: exp.Expr, nodes: tuple[Node, ...]) -> None:
-    """Refuse parts that may fail: Spark takes a part of what is made here without making the rest."""
+    """Raise UnprovenError if a part may fail: Spark may read another part without evaluating this one."""
     if any(each.may_fail for each in nodes):
         unproven(f"when Spark SQL computes what it puts in {name_of(tree)} is only known to it")
 
@@ -94,7 +94,7 @@ def _bracket(reader: Reader, tree: exp.Bracket) -> Node:
     if not pa.types.is_list(data.data_type) or index.data_type not in _INDEX or is_null(index):
         unproven_of(tree, (data, index))
     if not isinstance(index, Constant):
-        # Of an array that Spark knows to hold no null, it takes a null index for one that the array does not have.
+        # If the type says that the array has no nulls, Spark treats a null index as out of range.
         unproven("what Spark SQL does with an index that is null is only known to it")
     return Function(nested.item, (data, index), data.data_type.value_type, fails=True)
 
@@ -124,7 +124,7 @@ def _of_key(tree: exp.Expr, data: Node, key: Node) -> Node:
 
 
 def _sought(tree: exp.Expr, data: Node, data_type: pa.DataType, wanted: Node) -> Node:
-    """What is looked for among values of a type, as that type."""
+    """The searched value, cast to the type of the elements or keys. Raises UnprovenError."""
     if isinstance(wanted, Constant) and wanted.data_type in WHOLE and data_type in WHOLE and wanted.value is not None:
         narrower = WHOLE.index(wanted.data_type) <= WHOLE.index(data_type)
         wanted = as_type(wanted, data_type) if narrower else wanted
@@ -221,7 +221,7 @@ NESTED_FORMS: Forms = {
 
 _CUT = re.compile(r"\bchar\b|\bvarchar\b", re.IGNORECASE)
 _WHOLE_TEXT = "_corrupt_record"
-"""The field that gets a text that is no JSON."""
+"""The field in which Spark stores a malformed string."""
 
 
 def _from_json(reader: Reader, tree: exp.FromJson) -> Node:
@@ -255,7 +255,7 @@ def _type(columns: str) -> pa.DataType:
 
 
 def _has_pattern(data_type: pa.StructType) -> bool:
-    """Whether the pattern of a type is not too large to be searched for."""
+    """Whether RE2 accepts the pattern of a type: it rejects patterns that are too large."""
     try:
         pc.match_substring_regex(pa.array(["{}"]), pattern=pattern_of(data_type))
     except pa.ArrowInvalid:

@@ -1,4 +1,4 @@
-"""Numbers and decimals."""
+"""The forms of arithmetic, bitwise operators and functions of numbers, including decimals."""
 
 from __future__ import annotations
 
@@ -36,11 +36,14 @@ from ..promotion import (
 )
 from .form import Forms, Reader, both, form, named, two
 
-# The operands of arithmetic that is done with decimals.
+# The operands of decimal arithmetic.
 
 
 def decimals(reader: Reader, tree: exp.Expr) -> tuple[Node, Node] | None:
-    """The two operands as decimals, each of its own precision and scale; None if the operator is not of decimals."""
+    """The two operands as decimals, with their own precision and scale; None if this is no decimal arithmetic.
+
+    It is decimal arithmetic if one operand is a decimal and none is a double. Raises UnprovenError.
+    """
     left, right = reader.node(tree.this), reader.node(tree.expression)
     if not (is_decimal(left) or is_decimal(right)) or DOUBLE in (left.data_type, right.data_type):
         return None
@@ -58,7 +61,8 @@ def _decimal(tree: exp.Expr, node: Node) -> Node:
         return node
     if not isinstance(node, Constant):
         return as_type(node, type_of_whole(node.data_type))
-    # Of a literal Spark takes as many digits as it has; of what it computes of literals, as many as its type has.
+    # For an integer literal Spark uses the digits of the literal. For an expression of literals it uses those of the
+    # type.
     bare = tree.unnest()
     data_type = type_of_literal(node.value)
     if data_type is None or not isinstance(bare.this if isinstance(bare, exp.Neg) else bare, exp.Literal):
@@ -69,13 +73,13 @@ def _decimal(tree: exp.Expr, node: Node) -> Node:
 # Arithmetic.
 
 _ONLY_NEGATIVE = frozenset(str(2**bits) for bits in (7, 15, 31, 63))
-"""Numbers that have a place in a type only with a minus in front, which is then a part of the literal."""
+"""Literals that fit into a type only if the minus before them belongs to the literal, such as -2147483648."""
 
 _MOST_EXACT = 34
-"""Spark negates decimals with so many digits, and rounds what has more of them."""
+"""The maximum precision of a decimal that Spark negates exactly. Spark rounds decimals with more digits."""
 
 _Kernels = tuple[Callable[..., Any], Callable[..., Any]]
-"""The kernel for doubles, and the one for whole numbers, which may overflow."""
+"""The kernel for doubles, and the checked kernel for integers."""
 
 _CALCULATIONS: Mapping[type[exp.Expr], _Kernels] = {
     exp.Add: (pc.add, pc.add_checked),

@@ -1,4 +1,4 @@
-"""Functions of texts. What is searched for, cut off or padded is proven where it is a literal."""
+"""The forms of string functions. Arguments such as patterns, positions and padding must be literals."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ..promotion import INT, STRING, unproven, unproven_of
 from .form import Forms, Reader, form, named
 
 _LONGEST = 1000
-"""To how many characters a text is padded here, and how often it is repeated."""
+"""The maximum width of padding, and the maximum number of repetitions."""
 
 
 def _text(reader: Reader, tree: exp.Expr, part: exp.Expr) -> Node:

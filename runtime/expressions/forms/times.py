@@ -1,4 +1,4 @@
-"""Times and intervals."""
+"""The forms of functions and casts of dates and timestamps, and of intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..promotion import BIGINT, DOUBLE, INT, STRING, WHOLE, is_null, unproven, u
 from . import numbers
 from .form import Forms, Reader, arguments_of, form, named
 
-# Dates and timestamps: literals, functions, casts.
+# Literals, functions and casts of dates and timestamps.
 
 DATE = pa.date32()
 _DAYS = (DATE, TIMESTAMP)
@@ -32,7 +32,7 @@ _PARTS: Mapping[str, str] = {
     "dayofmonth": "day",
     "weekofyear": "week",
 }
-"""Functions of a date or a timestamp: the name of the function, and of the part."""
+"""Functions of a date or a timestamp: name of the function -> name of the part."""
 
 _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("year", "y", "years", "yr", "yrs"), "year"),
@@ -46,7 +46,7 @@ _FIELDS: Mapping[str, str] = {
     **dict.fromkeys(("hour", "h", "hours", "hr", "hrs"), "hour"),
     **dict.fromkeys(("minute", "m", "min", "mins", "minutes"), "minute"),
 }
-"""What `extract` calls parts. Seconds have a fraction there."""
+"""The names of fields in `extract` -> name of the part. Seconds are missing, because they have a fraction there."""
 
 _DATE_UNITS: Mapping[str, str] = {
     "week": "week",
@@ -59,18 +59,18 @@ _UNITS: Mapping[str, str] = {
     **dict.fromkeys(("day", "dd"), "day"),
     **{name: name for name in ("hour", "minute", "second", "millisecond")},
 }
-"""What `trunc` and `date_trunc` call units."""
+"""The names of units in `trunc` (`_DATE_UNITS`) and `date_trunc` (`_UNITS`) -> name of the unit."""
 
 _DATE_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _TIME_TEXT = re.compile(r"\d{4}-\d{2}-\d{2}[ T]\d{2}:\d{2}:\d{2}(\.\d{1,6})?Z?")
 
 _RUN = re.compile(r"([A-Za-z])\1*|.", re.DOTALL)
 _PIECES = frozenset(("yyyy", "MM", "dd", "HH", "mm", "ss", "SSS", "SSSSSS", *"-/:., _"))
-"""What Java takes as one piece of a pattern of texts; and the pieces of which it is proven what Spark writes."""
+"""`_RUN`: one piece of a Java format. `_PIECES`: the supported pieces."""
 
 
 def _arguments(reader: Reader, tree: exp.Anonymous, *types: tuple[pa.DataType, ...]) -> tuple[Node, ...]:
-    """The arguments of a function, each of one of its types."""
+    """The arguments of a function. `types`: the allowed types of each. Raises UnprovenError."""
     arguments = arguments_of(reader, tree, len(types))
     fit = [each.data_type in those and not is_null(each) for each, those in zip(arguments, types, strict=True)]
     if not all(fit):
@@ -79,7 +79,7 @@ def _arguments(reader: Reader, tree: exp.Anonymous, *types: tuple[pa.DataType, .
 
 
 def _text(tree: exp.Expr) -> str:
-    """A text that is written down, in lower case."""
+    """A string literal in lower case. Raises UnprovenError for anything else."""
     if not _is_text(tree):
         unproven(f"`{tree.sql('spark')}` is no text that is written down")
     text: str = tree.this
@@ -102,7 +102,7 @@ def _function(
     *types: tuple[pa.DataType, ...],
     fails: bool = False,
 ) -> Callable[[Reader, exp.Anonymous], Node]:
-    """How a function is read that takes such arguments."""
+    """The `read` of a form: a call of `function` with arguments of these types."""
 
     def read(reader: Reader, tree: exp.Anonymous) -> Node:
         return Function(function, _arguments(reader, tree, *types), data_type, fails)
@@ -158,7 +158,7 @@ def _as_date(tree: exp.Expr, node: Node) -> Node:
 
 
 def as_timestamp(node: Node) -> Node:
-    """A date or a timestamp, as functions of timestamps take it."""
+    """A date or a timestamp, cast to timestamp."""
     return node if node.data_type == TIMESTAMP else Function(calendar.to_timestamp, (node,), TIMESTAMP, fails=True)
 
 
@@ -193,7 +193,7 @@ def _formatted(argument: Node, pattern: time_texts.Pattern) -> Node:
 
 
 def _pattern(tree: exp.Expr) -> time_texts.Pattern:
-    """A pattern that is written down. Raises UnprovenError for one with other pieces than those that are proven."""
+    """The pieces of a format, a literal. Raises UnprovenError for a piece that is not supported."""
     pieces = tuple(each[0] for each in _RUN.finditer(tree.this)) if _is_text(tree) else ()
     if not pieces or not _PIECES.issuperset(pieces):
         unproven(f"{tree.sql('spark')} as a pattern of times is only proven in Spark SQL")
@@ -211,10 +211,10 @@ def _last_day(reader: Reader, tree: exp.Anonymous) -> Node:
 
 
 def cast_of(argument: Node, wanted: pa.DataType) -> Node | None:
-    """A cast from or to dates and timestamps; None if it is not proven.
+    """A cast from or to dates and timestamps; None if it is not supported.
 
-    Spark compares dates without the cast where one that was cast to timestamp stands beside a literal, and so loses the
-    error of dates that are too far away. So that cast is left to it.
+    A cast from date to timestamp is not: if the result is compared with a literal, Spark's optimizer removes the cast,
+    and with it the error for dates out of range.
     """
     given = argument.data_type
     if isinstance(argument, Constant) and given == STRING:
@@ -232,7 +232,7 @@ def cast_of(argument: Node, wanted: pa.DataType) -> Node | None:
 
 
 def _literal(text: str, wanted: pa.DataType) -> Constant | None:
-    """`date '…'` or `timestamp '…'`, of which the year has four digits and no other zone than UTC is named."""
+    """The literal `date '…'` or `timestamp '…'`; None unless the year has four digits and the zone is UTC or absent."""
     try:
         if wanted == DATE and _DATE_TEXT.fullmatch(text):
             return Constant(date.fromisoformat(text), DATE)
@@ -276,7 +276,7 @@ TIME_FORMS: Forms = {
 }
 
 
-# A date or a timestamp, plus or minus an interval that is written down.
+# A date or a timestamp, plus or minus an interval literal.
 
 _LENGTHS: Mapping[str, int] = {
     "microsecond": 1,
@@ -287,11 +287,11 @@ _LENGTHS: Mapping[str, int] = {
     "day": calendar.DAY,
     "week": 7 * calendar.DAY,
 }
-"""Units, in microseconds."""
+"""The lengths of units in microseconds."""
 
 _MONTHS: Mapping[str, int] = {"month": 1, "year": 12}
 _MOST_DIGITS = 6
-"""So that no interval comes near to an overflow."""
+"""The maximum number of digits in an interval. With more, the interval itself could overflow."""
 
 
 def _sum(reader: Reader, tree: exp.Add) -> Node:
@@ -322,7 +322,7 @@ def _moved(reader: Reader, tree: exp.Expr, moment: exp.Expr, interval: exp.Inter
 
 
 def _read(interval: exp.Interval) -> tuple[str, int]:
-    """The unit and the number of an interval such as `interval 3 hours`."""
+    """The unit and the number of an interval: ("hour", 3) of `interval 3 hours`. Raises UnprovenError."""
     number, unit = interval.this, interval.args.get("unit")
     name = unit.name.lower().removesuffix("s") if isinstance(unit, exp.Var) else ""
     plain = isinstance(number, exp.Literal) and number.this.removeprefix("-").isdigit()

@@ -1,1 +1,1 @@
-"""What functions of SQL compute on Arrow: its kernels where they do as Spark SQL does, and what is composed of them."""
+"""Kernels for string functions and casts of Spark SQL: composed of Arrow's, or in Python where Arrow differs."""

@@ -1,4 +1,4 @@
-"""Casts of texts as Spark SQL has them. What is no value of the type becomes null, and so is known row by row."""
+"""Casts of strings with the semantics of Spark SQL. A string that is no value of the type gives null."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 from .texts import by_text
 
 _BLANK = "".join(map(chr, (*range(0x21), 0x7F)))
-"""What Spark cuts off both ends before it reads a whole number or a boolean: spaces, and characters for control."""
+"""Characters that Spark strips from both ends of an integer or boolean: spaces and control characters."""
 
 _JAVA_BLANK = _BLANK[:-1]
-"""What Java cuts off before it reads a double."""
+"""Characters that Java strips from both ends of a double."""
 
 _TRUE, _FALSE = ("t", "true", "y", "yes", "1"), ("f", "false", "n", "no", "0")
 
@@ -30,7 +30,10 @@ _WORDS = {
 
 
 def whole_numbers(data: pa.Array, data_type: pa.DataType) -> pa.Array:
-    """Digits behind a sign or none as whole numbers."""
+    """Strings as integers of a type: digits with an optional sign.
+
+    As int8, [" +7 ", "128", "x", null] gives [7, null, null, null].
+    """
     written = pc.utf8_trim(data, characters=_BLANK)
     found = _read(written, r"\A[+-]?0*[0-9]{1,18}\z", pa.int64())
     if found.null_count > data.null_count:
@@ -52,14 +55,17 @@ def _long(text: str) -> int | None:
 
 
 def booleans(data: pa.Array) -> pa.Array:
-    """A word, or its first letter, or 1 or 0, as a boolean."""
+    """Strings as booleans: `true`, `yes`, `false`, `no`, their first letters, 1 and 0, in any case."""
     word = pc.ascii_lower(pc.utf8_trim(data, characters=_BLANK))
     true, false = (pc.is_in(word, value_set=pa.array(words)) for words in (_TRUE, _FALSE))
     return _where(pc.or_(true, false), true)
 
 
 def doubles(data: pa.Array) -> pa.Array:
-    """What Java reads as a double, and the words for infinity and NaN in any case."""
+    """Strings as doubles: everything that Java's `parseDouble` accepts, and infinity and NaN in any case.
+
+    ["1.5d", " 0x1p3 ", "nan", "x"] gives [1.5, 8.0, NaN, null].
+    """
     found = _read(data, r"\A[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?\z", pa.float64())
     if found.null_count == data.null_count:
         return found
@@ -80,7 +86,7 @@ def _double(text: str) -> float | None:
 
 
 def _read(data: pa.Array, pattern: str, data_type: pa.DataType) -> pa.Array:
-    """The texts that match a pattern as numbers, the others null. Arrow reads no plus in front."""
+    """Numbers from the strings that match a pattern; null for the others. Arrow rejects a leading plus."""
     matching = _where(pc.match_substring_regex(data, pattern=pattern), data)
     return pc.cast(pc.utf8_ltrim(matching, characters="+"), data_type)
 
@@ -90,7 +96,7 @@ def _where(condition: pa.Array, data: pa.Array) -> pa.Array:
 
 
 def long_numbers(data: pa.Array | pa.Scalar) -> Any:
-    """Doubles as bigints, cut off. For Spark, the double right above all bigints is the largest of them."""
+    """Doubles as int64, truncated. As in Spark, 2.0**63 gives the largest int64, although it does not fit."""
     above = pc.equal(data, pa.scalar(float(2**63)))
     cut = pc.cast(pc.trunc(pc.if_else(above, pa.scalar(0.0), data)), pa.int64())
     return pc.if_else(above, pa.scalar(2**63 - 1), cut)

@@ -1,4 +1,4 @@
-"""Functions of texts."""
+"""String functions, `upper` and `lower`, and patterns of `like` and `rlike`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ import pyarrow.compute as pc
 from ...records.types import arrow_type
 from ..promotion import unproven
 
-# Functions of texts as Spark SQL has them, composed of Arrow's kernels. Characters are code points, as in Spark.
+# String functions of Spark SQL, composed of Arrow's kernels. They count characters in code points, as Spark does.
+#
+# `data` is a string array, or a scalar for all rows. All functions but `joined` give null for null.
 
 _TEXT, _INT = arrow_type("string"), arrow_type("int")
 
 
 def cut(data: pa.Array | pa.Scalar, start: int, length: int | None) -> Any:
-    """`length` characters from position `start`, counted from 1, or from the end if it is below 0; None: all behind.
+    """`substring`: `length` characters from position `start` (None: all to the end).
 
-    A position in front of the text counts: `substring('ab', -3, 2)` is `a`.
+    Positions count from 1, or from the end if negative. A negative position before the first character also counts:
+    (start -3, length 2) gives "de" for "abcdef", but "a" for "ab", which has no character at position -3.
     """
     if length is not None and length <= 0:
         return pc.utf8_slice_codeunits(data, 0, 0)
@@ -30,7 +33,13 @@ def cut(data: pa.Array | pa.Scalar, start: int, length: int | None) -> Any:
 
 
 def joined(*data: pa.Array | pa.Scalar, separator: str) -> Any:
-    """Texts with a separator in between. Null ones are left out; it is empty if all are."""
+    """`concat_ws`: strings joined by a separator. Nulls are skipped; the result is empty if all are null.
+
+    Example:
+
+        data    ["a", null, null] and ["b", "c", null]
+        result  ["a-b", "c", ""]      with the separator "-"
+    """
     first, *others = data
     for each in others:
         first = pc.coalesce(pc.binary_join_element_wise(first, each, separator), first, each)
@@ -38,22 +47,25 @@ def joined(*data: pa.Array | pa.Scalar, separator: str) -> Any:
 
 
 def padded(kernel: Callable[..., Any], data: pa.Array | pa.Scalar, width: int, padding: str) -> Any:
-    """A text of exactly `width` characters: its first ones, or all, padded by `kernel` with one character."""
+    """`lpad`, `rpad`: strings padded or truncated to `width` characters. `padding`: one character."""
     return pc.utf8_slice_codeunits(kernel(data, width, padding), 0, width)
 
 
 def repeated(data: pa.Array | pa.Scalar, times: int) -> Any:
-    """A text some times, one behind the other."""
+    """`repeat`: each string repeated `times` times."""
     return pc.binary_repeat(data, times)
 
 
 def position(data: pa.Array | pa.Scalar, part: str) -> Any:
-    """Where a text that is not empty is first found, counted from 1; 0 if it is not."""
+    """`position`: the position of the first occurrence of `part`, counted from 1; 0 if there is none."""
     return by_text(data, lambda text: text.find(part) + 1, _INT)
 
 
 def piece(data: pa.Array | pa.Scalar, separator: str, number: int) -> Any:
-    """The piece with a number, counted from 1, or from the end if it is below 0; empty if there are not so many."""
+    """`split_part`: a piece by number, counted from 1, or from the end if negative; empty if out of range.
+
+    "a,b,c" has the piece "c" for -1, and "" for 4.
+    """
     at = number - 1 if number > 0 else number
 
     def chosen(text: str) -> str:
@@ -64,9 +76,10 @@ def piece(data: pa.Array | pa.Scalar, separator: str, number: int) -> Any:
 
 
 def up_to(data: pa.Array | pa.Scalar, separator: str, number: int) -> Any:
-    """What is in front of the separator with a number; below 0: behind it, from the end.
+    """`substring_index`: the text before the separator with this number; negative: after it, counted from the end.
 
-    As in Spark the next separator begins a character later, so those in 'aaa' are two 'aa'.
+    The whole string if there are fewer separators. "a.b.c" gives "a.b" for 2, and "b.c" for -2. Separators may
+    overlap, as in Spark: "aaa" contains "aa" twice, so it gives "" for 1, and "a" for 2.
     """
 
     def front(text: str) -> str:
@@ -89,27 +102,28 @@ def up_to(data: pa.Array | pa.Scalar, separator: str, number: int) -> Any:
 
 
 def by_text(data: pa.Array | pa.Scalar, function: Callable[[str], Any], data_type: pa.DataType) -> Any:
-    """What a function gives for each text that is not null: where Arrow has no kernel for it."""
+    """A Python function applied to each string that is not null, where Arrow has no kernel."""
     if isinstance(data, pa.Scalar):
         return pa.scalar(function(data.as_py()) if data.is_valid else None, data_type)
     return pa.array([None if each is None else function(each) for each in data.to_pylist()], data_type)
 
 
-# `upper` and `lower` as Spark SQL has them: by Unicode 17, whatever version Python knows.
+# `upper` and `lower` by Unicode 17, as in Spark SQL, whatever version of Unicode Python has.
 #
-# Python and Spark follow the same rules, also for letters that become two, and for a sigma at the end of a word. Their
-# versions of Unicode differ by the characters below, for which neither depends on what Python knows of them.
+# Python and Spark follow the same rules, also for letters that become two letters, and for a sigma at the end of a
+# word. The tables below contain the characters that differ between versions of Unicode. They are replaced before
+# Python sees them.
 
 
 def upper(data: pa.Array | pa.Scalar) -> Any:
-    """Texts in capital letters."""
+    """Strings in upper case."""
     if _all_ascii(data):
         return pc.ascii_upper(data)
     return by_text(data, lambda text: text.translate(_CAPITAL).upper(), pa.string())
 
 
 def lower(data: pa.Array | pa.Scalar) -> Any:
-    """Texts in small letters."""
+    """Strings in lower case."""
     if _all_ascii(data):
         return pc.ascii_lower(data)
     return by_text(data, _small, pa.string())
@@ -121,7 +135,7 @@ def _all_ascii(data: pa.Array | pa.Scalar) -> bool:
 
 
 def _small(text: str) -> str:
-    if "Σ" in text:  # its form is decided by the characters around it: these are replaced one by one
+    if "Σ" in text:  # its lower case depends on the characters around it, which get equivalents that Python knows
         around = text.translate(_ROLES).lower()
         text = "".join(there if here == "Σ" else here for here, there in zip(text, around, strict=True))
     return text.translate(_SMALL).lower()
@@ -139,7 +153,7 @@ _PAIRS = [
     *((code, code + 0x20) for code in _codes("10D50-10D65")),
     *((code, code + 0x1B) for code in _codes("16EA0-16EB8")),
 ]
-"""Capital and small letters that are pairs since a version of Unicode behind 14, that of Python 3.11."""
+"""Pairs of upper and lower case, as code points, that are newer than Unicode 14, the version of Python 3.11."""
 
 _SMALL = dict(_PAIRS)
 _CAPITAL = {small: capital for capital, small in _PAIRS}
@@ -152,15 +166,15 @@ _MARKS = (
     "1E6EE-1E6EF 1E6F5 1E6FF"
 )
 _ROLES = {
-    ord("İ"): "I",  # which becomes two characters in small letters
+    ord("İ"): "I",  # its lower case has two characters, which would shift positions
     **dict.fromkeys(_codes(_LETTERS), "a"),
     **dict.fromkeys(_codes(_MARKS), "\u0301"),
     **dict.fromkeys(_codes("295 1171E"), " "),
 }
-"""Characters whose part in a word is another one since: one with the same part that each version knows."""
+"""Characters whose role in a word (letter, mark, other) changed: code point -> an old character of the new role."""
 
 
-# Patterns of `like` and `rlike`, written as Arrow's kernels need them, where both provably find the same texts.
+# Patterns of `like` and `rlike`, translated for Arrow's kernels. Patterns that might match differently are rejected.
 
 _ATOM = r"(?:[\w \-,:;@#%&=!~'\"<>/]|\.|\[(?:[A-Za-z0-9_ ,:;@#%=!]|[A-Z]-[A-Z]|[a-z]-[a-z]|[0-9]-[0-9])+\])"
 _COUNT = r"(?:[*+?]|\{\d{1,2}\}|\{\d{1,2},\d{1,2}\})"
@@ -170,11 +184,14 @@ _RANGE = re.compile(r"(.)-(.)")
 _TIMES = re.compile(r"\{(\d+),(\d+)\}")
 
 _LINE_ENDS = r"\n\r\x{85}\x{2028}\x{2029}"
-"""For Java `.` is none of these characters, and `$` is also in front of one of them, or of both, at the end."""
+r"""Java's line terminators. In Java `.` does not match them, and `$` also matches before a final one, or \r\n."""
 
 
 def of_like(pattern: str, escape: str) -> str:
-    """A pattern of `like` with a backslash as its escape. Raises UnprovenError."""
+    r"""A pattern of `like` with a backslash in place of `escape`: 10#%_ with the escape # becomes 10\%_.
+
+    Raises UnprovenError if the escape stands before a character that needs none.
+    """
     if not escape:
         return pattern
     found, at = [], 0
@@ -190,9 +207,13 @@ def of_like(pattern: str, escape: str) -> str:
 
 
 def of_rlike(pattern: str) -> str:
-    """A pattern of `rlike` for RE2, of characters, classes of them, counts, alternatives and ends.
+    r"""A pattern of `rlike` (Java) as a pattern of RE2, Arrow's engine.
 
-    Raises UnprovenError.
+    Raises UnprovenError for anything but characters, character classes, repetitions, alternatives, `^` and `$`. The
+    anchors and `.` are replaced, because they treat line terminators differently in RE2. With L for `_LINE_ENDS`:
+
+        ^a.b$|[0-9]{2}
+        \Aa[^L]b(?:\r\n|[L])?\z|[0-9]{2}
     """
     return "|".join(map(_branch, pattern.split("|")))
 
