@@ -1,4 +1,4 @@
-"""A log as one application sees it."""
+"""A log that translates names of applications to their places, so that renaming and rebuilding move no files."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
     from .ranges import Rewritten
 
 
-# A writer that knows applications by their names, and writes at their places.
+# A writer that takes names of applications, and writes to their places.
 
 
 class PlacedWriter:
-    """See `Writer`. `kept`: of the log that is placed. `place_of`: the place of an application."""
+    """See `Writer`. `kept`: the writer of the underlying log. `place_of`: application -> place."""
 
     def __init__(self, kept: Writer, place_of: Callable[[str], str]) -> None:
         self._kept = kept
@@ -55,17 +55,17 @@ class PlacedWriter:
         self._kept.sync()
 
 
-# The places as commits of a reserved application of the log: each has all of them, and is made by one writer.
+# Places are stored as commits of a reserved application. Each commit contains all places.
 #
-# So a change of several places is there as a whole or not at all, whoever ends where, and who has read the last commit
-# knows everything. A log in which nothing was ever moved has no such commits, and is as versions before wrote it.
+# So a change of several places is atomic, even if a process is killed, and reading the last commit is enough. A log in
+# which nothing was ever renamed or rebuilt has no such commits: it looks as older versions wrote it.
 
 PLACES = "~places"
-"""The reserved application. No topology can have this name."""
+"""The name of the reserved application. No topology can have it."""
 
 
 class PlacesSequence:
-    """The places of one log. Many threads may use it."""
+    """The committed places of one log. Thread-safe."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
@@ -75,15 +75,15 @@ class PlacesSequence:
 
     @cached_property
     def _commits(self) -> CommitStore:
-        """Asked for at the first look: an epoch's tasks are told where things lie, and never look."""
+        """Opened at the first look. Tasks get the places with their plan, and never look."""
         return self._log.commits(PLACES)
 
     def known(self) -> Places:
-        """As they were at the last look; the first call looks. Raises LogError."""
+        """The places as of the last look. The first call looks. Raises LogError."""
         return self._places if self._number >= 0 else self.look()
 
     def look(self) -> Places:
-        """As they are now. Raises LogError."""
+        """The latest committed places: reads the commits since the last look. Raises LogError."""
         with self._lock:
             if self._number < 0:
                 self._number = 0
@@ -94,9 +94,10 @@ class PlacesSequence:
             return self._places
 
     def change(self, change: Callable[[Places], Places]) -> Places:
-        """Commit what `change` makes of the places, however many others change them at the same time.
+        """Commit a change of the places, with optimistic concurrency.
 
-        `change` is asked again if others were first, and may raise. Raises LogError.
+        `change`: maps the latest places to new ones. It is called again if another process committed first, and may
+        raise errors. Raises LogError.
         """
         while True:
             now = self.look()
@@ -126,9 +127,10 @@ class PlacesSequence:
         self._number, self._places = number, record.places
 
     def _tell_older(self, now: Places, after: Places) -> None:
-        """Have versions that know no places refuse the log, with a commit that each run of a project reads.
+        """Make older versions of Headwater, which do not support places, reject the log.
 
-        They would take an application that was moved for one that has not begun.
+        They would take a renamed application for a new one. So a commit that they cannot read is added to an
+        application that each run of the project reads.
         """
         for project in sorted(_projects(after) - _projects(now)):
             state = LogState.load(self._log.commits(f"{project}-seed"))
@@ -148,14 +150,14 @@ def _now() -> int:
     return time.time_ns() // 1_000_000
 
 
-# A log in which an application's name is one thing, and the place where its commits and records lie another.
+# The log in which the name of an application and the place of its commits and records may differ.
 #
-# It puts any other log behind the same protocol: a name is looked up, and the log is asked for the place. Ranges, paths
-# of files and notes of commits beside stores speak of places, so these outlast every renaming.
+# It wraps any other log, with the same protocol. Each call looks up the place of an application and passes it on.
+# Ranges, paths of files and the commit notes next to stores contain places. So they stay valid after a renaming.
 
 
 class PlacesChangedError(LogError):
-    """Another process has given an application another place than the one that was worked with: `application`."""
+    """Another process has changed the place of an application during this run. `application`: its name."""
 
     def __init__(self, application: str) -> None:
         super().__init__(
@@ -166,12 +168,12 @@ class PlacesChangedError(LogError):
 
 
 class PlacedLog:
-    """A `Log` over another one, `kept`.
+    """A `Log` that wraps another one, `kept`.
 
-    `known`: application -> its place, where that is known: no commits are read for it. `was`: application -> the names
-    that it had before, the latest first. If the log has no such application, it takes over the place of the first of
-    these that the log has, and that is not in `was` itself: here at once, for all others with `settle`. `handed`: see
-    `beside`.
+    `known`: application -> its place, if the caller knows it; no commits are read for it. `was`: application -> its
+    former names, the latest first. An application that the log does not contain takes over the place of a former
+    name: the first one that the log contains and that is no application of `was` itself. This instance sees that at
+    once, other readers of the log after `settle`. `handed`: see `beside`.
     """
 
     def __init__(
@@ -192,32 +194,33 @@ class PlacedLog:
         return repr(self.kept)
 
     def place_of(self, application: str) -> str:
-        """The place of an application, as far as is known here."""
+        """The place of an application, as of the last look."""
         return self._known.get(application) or self._view(self._sequence.known()).of(application)
 
     def places(self) -> Places:
-        """The places as they are committed now. Raises LogError."""
+        """The latest committed places. Raises LogError."""
         return self._sequence.look()
 
     def change(self, change: Callable[[Places], Places]) -> Places:
-        """Commit what `change` makes of the places, see `PlacesSequence.change`. Raises LogError."""
+        """Commit a change of the places, see `PlacesSequence.change`. Raises LogError."""
         return self._sequence.change(change)
 
     def renamed(self) -> dict[str, str]:
-        """The applications whose places are those of others so far, because of what they were: name -> former name."""
+        """The renamings that are not settled yet: new name -> former name, whose place the application takes over."""
         return self._moves(self._sequence.known())
 
     def beside(self, results: Mapping[str, str], handed: Mapping[str, Collection[str]] | None = None) -> PlacedLog:
-        """The log in which these applications have results that are computed beside theirs. `results`: -> place.
+        """The log in which these applications are at the places of their rebuilds. `results`: application -> place.
 
-        `handed`: application -> its topics that another one writes there. Those of results whose computing is committed
-        are known.
+        `handed`: application -> its topics that another application writes there. Those of committed rebuilds are
+        known without it.
         """
         return PlacedLog(self.kept, results, self._was, handed)
 
     def handed(self, application: str) -> frozenset[str]:
-        """The topics of which an application has records, and that another one writes by now, as far as is known
-        here.
+        """The topics of an application that another application writes now, as of the last look.
+
+        Their old records are still in the place of the application.
         """
         places = self._sequence.known()
         taken = [
@@ -230,17 +233,18 @@ class PlacedLog:
         return frozenset((*before, *taken, *self._handed.get(application, ())))
 
     def called(self, application: str) -> tuple[str, ...]:
-        """What an application is called now that was called so once, as far as is known here: one name, or two if
-        another application has taken the old name since, which then comes first.
+        """The current names for a name from the past, as of the last look.
+
+        One name, or two if another application has the old name now: first that one, then the renamed one.
         """
         places = self._view(self._sequence.known())
         now = places.former.get(application, application)
         return (application, now) if now != application and application in places.names else (now,)
 
     def settle(self, application: str) -> None:
-        """Have an application keep its place for all readers of the log and for good: it is about to commit.
+        """Commit the place of an application for all readers of the log, before its first commit there.
 
-        A second time it does nothing. Raises PlacesChangedError, LogError.
+        Does nothing the second time. Raises PlacesChangedError, LogError.
         """
         if application in self._known:
             return
@@ -287,7 +291,7 @@ class PlacedLog:
         return sorted(former.get(name, name) for name in names if name is not None)
 
     def commits(self, application: str) -> CommitStore:
-        """See `Log.commits`. Which place it has is looked up now, and is this for as long as the commits are used."""
+        """See `Log.commits`. The place is looked up now. The returned object keeps it."""
         if application not in self._known:
             self._sequence.look()
         place = self.place_of(application)
@@ -327,7 +331,7 @@ class PlacedLog:
         return self.kept.ahead(ranges)
 
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
-        """See `Log.save_file`. The path is that of the application's place."""
+        """See `Log.save_file`. The path contains the place of the application."""
         return self.kept.save_file(path, fill)
 
     def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
@@ -343,7 +347,7 @@ class PlacedLog:
         self.kept.remove(path)
 
     def drop(self, application: str) -> None:
-        """See `Log.drop`. The place stays the application's."""
+        """See `Log.drop`. The application keeps its place."""
         self.kept.drop(self.place_of(application))
 
     def write_status(self, application: str, status: str) -> None:
@@ -355,7 +359,7 @@ class PlacedLog:
         return self.kept.read_status(self.place_of(application))
 
     def pause(self, application: str) -> None:
-        """See `Log.pause`. It holds for a result beside it too, also once that has taken over."""
+        """See `Log.pause`. Pauses a rebuild of the application too, which stays paused after the switch."""
         for place in self._view(self._sequence.look()).places_of(application):
             self.kept.pause(place)
 
@@ -365,16 +369,16 @@ class PlacedLog:
             self.kept.resume(place)
 
     def paused_since(self, application: str) -> int | None:
-        """See `Log.paused_since`. Who pauses an application means all that is computed for it."""
+        """See `Log.paused_since`. In a rebuild too, this is the pause of the application itself."""
         return self.kept.paused_since(self._view(self._sequence.known()).of(application))
 
     def _view(self, places: Places) -> Places:
-        """The places as they are for this instance, with what is not settled yet."""
+        """The places as this instance sees them: with the renamings that are not settled yet."""
         moves = self._moves(places)
         return places.moved(moves, 0) if moves else places
 
     def _moves(self, places: Places) -> dict[str, str]:
-        """Which applications take over the places of which others, because they had their names before."""
+        """The renamings that are not settled yet: new name -> former name."""
         if not self._was:
             return {}
         if self._there is None:
@@ -390,17 +394,17 @@ class PlacedLog:
 
 
 def log_of_places(log: Log) -> Log:
-    """The log whose applications are places: what paths of files and notes of commits speak of."""
+    """The underlying log, which takes places as names of applications, as paths and commit notes contain them."""
     return log.kept if isinstance(log, PlacedLog) else log
 
 
 def called(log: Log, application: str) -> tuple[str, ...]:
-    """What an application of any log is called now that was called so once, see `PlacedLog.called`."""
+    """The current names for a name from the past, in any log. See `PlacedLog.called`."""
     return log.called(application) if isinstance(log, PlacedLog) else (application,)
 
 
 def handed(log: Log, application: str) -> frozenset[str]:
-    """The topics of an application of any log that another one writes by now, see `PlacedLog.handed`."""
+    """The topics of an application that another one writes now, in any log. See `PlacedLog.handed`."""
     return log.handed(application) if isinstance(log, PlacedLog) else frozenset()
 
 

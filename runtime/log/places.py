@@ -1,4 +1,8 @@
-"""Where the topics of an application are."""
+"""The places of applications in a log: the names under which their commits and records are stored.
+
+An application that was never renamed or rebuilt is stored under its own name. A renamed one keeps its old place, so
+no file moves. A rebuild writes a second result in a new place, `<name>~<number>`, and takes over when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +12,15 @@ from typing import ClassVar
 
 from .log import CommitStore
 
-# Which application lives where in a log, as plain data. A name that nobody has moved is its own place.
+# The mapping as immutable data. Every change returns a new instance. `PlacesSequence` commits it.
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """A result that is computed beside the one that an application has, in a `place` of its own. `content`: what
-    computes it, see `contents_of`. `takes`: application -> its topics that this one writes in its place, from the
-    moment when it takes over.
+    """A rebuild in progress: a new result of an application, in a `place` of its own.
+
+    `content`: identifies the code that computes the result, see `contents_of`. `takes`: other application -> its
+    topics that this application writes instead, from the switch on.
     """
 
     place: str
@@ -27,11 +32,19 @@ class Recomputed:
 
 @dataclass(frozen=True)
 class Places:
-    """`names`: application -> its place, where that is another one than its name. `given_up`: places that no
-    application has any more, since when (ms): their records may be dropped. `counts`: name -> the highest number of a
-    place `<name>~<number>` that was ever used. `former`: name that an application had -> its name now.
-    `recomputed`: applications whose results are computed again, beside those that they have. `handed`: place -> topics
-    of its application that another one writes by now, or nobody, since when (ms); 0 once their records are dropped.
+    """The places of all applications of a log.
+
+    `names`: application -> its place, if that is not its name. `given_up`: released places, which belong to no
+    application -> time of release (ms); their records may be dropped. `counts`: name -> the highest number of a place
+    `<name>~<number>` that was ever used. `former`: old name of an application -> its current name. `recomputed`:
+    application -> its rebuild in progress. `handed`: place -> topic that its application no longer writes, because
+    another application does, or none -> since when (ms); 0 once the records are dropped.
+
+    The application `a` is renamed to `b`, then rebuilt at time 6, and switched at time 7 (empty fields omitted):
+
+        renamed     names {b: a}, former {a: b}
+        rebuilding  names {b: a}, former {a: b}, counts {b: 2}, recomputed {b: place b~2}
+        switched    names {b: b~2}, former {a: b}, counts {b: 2}, given_up {a: 7}
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -44,31 +57,30 @@ class Places:
     seldom: ClassVar = ("handed",)
 
     def of(self, name: str) -> str:
-        """The place of an application, even of one that has not begun: then nobody else has had it."""
+        """The place of an application. For a new application it is a place that was never used before."""
         if name in self.names:
             return self.names[name]
         return self._beside(name) if name in self.given_up or name in self.names.values() else name
 
     def name_of(self, place: str) -> str | None:
-        """The application that lives in a place; None if there is none any more."""
+        """The application to which a place belongs; None if it belongs to none."""
         if place in self.given_up:
             return None
         named = next((name for name, there in self.names.items() if there == place), None)
         return named if named is not None or place in self.names else place
 
     def settled(self, name: str) -> Places:
-        """The same, with the place that an application has now written down, so that no change takes it away."""
+        """The same with the current place of an application in `names`, so that it keeps this place."""
         place = self.of(name)
         if place == name or name in self.names:
             return self
         return replace(self, names={**self.names, name: place}, counts=self._counted(name, place))
 
     def moved(self, moves: Mapping[str, str], at: int, there: Collection[str] = ()) -> Places:
-        """The same after applications have taken over the places of others, all at once. Who had a place then has none.
+        """The same after applications were renamed, all at once: each takes over the place of its old name.
 
-        `moves`: name -> the name whose place it takes. `at`: now, ms. `there`: places with records: of these, those
-        that nobody has any more are given up. So are results that are computed again for one of the names: they were
-        made under names of before.
+        `moves`: new name -> old name. `at`: now, in ms. `there`: places with records. Those that no application has
+        any longer are released. Rebuilds of all these names are released too, because they were made under old names.
         """
         taken = {name: self.of(other) for name, other in moves.items()}
         left = {self.of(name) for name in moves} - set(taken.values())
@@ -83,21 +95,23 @@ class Places:
         ).abandoned({*moves, *moves.values()}, at)
 
     def places_of(self, name: str) -> tuple[str, ...]:
-        """All places in which something is computed for an application: its own, and that of a result beside it."""
+        """All places that an application writes: its own, and the one of its rebuild."""
         found = self.recomputed.get(name)
         return (self.of(name),) if found is None else (self.of(name), found.place)
 
     def beside(self, name: str) -> tuple[Places, str]:
-        """A name, and its place, beside an application, which nobody has had: `<name>~<number>`."""
+        """The same with one more place counted, and that place: `<name>~<number>`, never used before."""
         place = self._beside(name)
         return replace(self, counts=self._counted(name, place)), place
 
     def recomputing(
         self, contents: Mapping[str, str], at: int, takes: Mapping[str, Mapping[str, tuple[str, ...]]] | None = None
     ) -> Places:
-        """The same with results of these applications beside those that they have: the ones that are there already, if
-        all of them are of this content, or else new ones. `contents`: application -> what computes its result.
-        `takes`: application -> the topics that it takes over, see `Recomputed`.
+        """The same with rebuilds of these applications.
+
+        Rebuilds in progress continue if all of them have this content. Otherwise they are released, and all restart in
+        new places. `contents`: application -> the content of its rebuild. `takes`: application -> the topics that it
+        takes over, see `Recomputed`.
         """
         wanted = {name: (content, dict((takes or {}).get(name, {}))) for name, content in contents.items()}
         known = {name: self.recomputed[name] for name in contents if name in self.recomputed}
@@ -110,14 +124,16 @@ class Places:
         return after
 
     def abandoned(self, names: Collection[str], at: int) -> Places:
-        """The same without the results that were computed again for these applications: nobody wants them any more."""
+        """The same without the rebuilds of these applications. Their places are released."""
         left = {self.recomputed[name].place: at for name in names if name in self.recomputed}
         kept = {name: each for name, each in self.recomputed.items() if name not in names}
         return replace(self, recomputed=kept, given_up={**self.given_up, **left})
 
     def switched(self, names: Collection[str], at: int, gone: Collection[str] = ()) -> Places:
-        """The same after applications have got the results that were computed again, all at once, and with them the
-        topics that these take over. `gone`: applications of which nothing is left to anybody then.
+        """The same after applications switched to their rebuilds, all at once.
+
+        Their old places are released. The topics that they take over are handed to them. `gone`: applications that
+        have nothing left after that, so their places are released too.
         """
         kept = {name: each for name, each in self.recomputed.items() if name not in names}
         new = {name: self.recomputed[name].place for name in names}
@@ -136,16 +152,16 @@ class Places:
         )
 
     def emptied(self, place: str, topic: str) -> Places:
-        """The same once the records of a topic are dropped that nobody writes in this place any more."""
+        """The same after the records of a handed topic of a place were dropped."""
         return replace(self, handed={**self.handed, place: {**self.handed.get(place, {}), topic: 0}})
 
     def refreshed(self, names: Collection[str]) -> Places:
-        """The same after applications have begun again in their places: nothing that they had there is handed over."""
+        """The same after applications restarted in their places: none of their topics is handed over any longer."""
         begun = {self.of(name) for name in names}
         return replace(self, handed={place: topics for place, topics in self.handed.items() if place not in begun})
 
     def dropped(self, place: str) -> Places:
-        """The same once nothing is left in a place that was given up."""
+        """The same after the records of a released place were dropped."""
         return replace(self, given_up={each: at for each, at in self.given_up.items() if each != place})
 
     def _beside(self, name: str) -> str:
@@ -156,17 +172,18 @@ class Places:
 
 
 def is_beside(name: str) -> bool:
-    """Whether it is the name of a place beside an application, which no topology has."""
+    """Whether a name is a place `<name>~<number>`. Topologies cannot have such a name."""
     return "~" in name
 
 
-# The commits of an application that lives in a place of another name.
+# The commits of an application with another place than its name.
 
 
 class PlacedCommits:
-    """The `CommitStore` of an application under its name. `kept`: the same under the name of the `origin`, its place.
+    """The `CommitStore` of an application, stored in its place (`origin`).
 
-    `settle`: called before the first commit there, which makes the place the application's for good.
+    `kept`: the `CommitStore` of the place. `settle`: called with the application before the first commit, see
+    `PlacedLog.settle`.
     """
 
     def __init__(self, application: str, kept: CommitStore, settle: Callable[[str], None]) -> None:
@@ -223,5 +240,5 @@ class PlacedCommits:
 
 
 def origin_of(commits: CommitStore) -> str:
-    """The place of an application's commits: under its name the first of them were written."""
+    """The place of an application's commits."""
     return commits.origin if isinstance(commits, PlacedCommits) else commits.application

@@ -1,1 +1,1 @@
-"""Places tasks on clients: asks the assignor, and carries out its answer."""
+"""Assigns tasks to clients: calls the assignor, and applies its assignment."""

@@ -1,4 +1,4 @@
-"""An assignment that is carried out, with its forms for the log and for a run's results."""
+"""The assignment that a run uses, and its JSON forms for the log and for run results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from ..task_id import TaskId, TaskKey
 
 @dataclass(frozen=True)
 class PlacedClient:
-    """A client as the assignor saw it: its process id, which belongs to its state; rack and tags of its host."""
+    """A client as the assignor saw it.
+
+    `process_id`: identifies the state of the client, as in Kafka Streams. `rack`, `tags`: of its host.
+    """
 
     process_id: ProcessId
     rack: str | None = None
@@ -25,10 +28,11 @@ class PlacedClient:
 
 @dataclass(frozen=True)
 class Move:
-    """An active task that moved to another client. `source`: None if the old client is gone or has lost its state.
+    """An active task that moved to another client.
 
-    `lags`: client -> how many changelog records its copy of the state is behind, for clients with a copy. `emptied`:
-    the name of the old client if it is back under that name, but without its state.
+    `source`: the old client; None if it is gone or has lost its state. `lags`: client -> lag of its copy of the state
+    in changelog records, for clients with a copy. `emptied`: the name of the old client, if it is back without its
+    state.
     """
 
     task: TaskId
@@ -44,10 +48,10 @@ class Move:
 
 @dataclass(frozen=True)
 class AssignorFailure:
-    """Why an assignor's answer was not carried out. `entries`: the parts of the answer concerned.
+    """The reason why the assignment of an assignor was rejected. `entries`: the invalid parts of it.
 
-    `code`: the name of an AssignmentError, or `NO_ASSIGNMENT` for an answer that is no assignment, or `RAISED` if the
-    assignor raised an error.
+    `code`: the name of an AssignmentError; `NO_ASSIGNMENT` if the assignor returned something else; `RAISED` if it
+    raised an error.
     """
 
     code: str
@@ -61,12 +65,13 @@ class AssignorFailure:
 
 @dataclass(frozen=True)
 class Assigned:
-    """The tasks of each client, by the clients' names.
+    """The tasks of each client, by name of the client.
 
-    `kept`, `new`: how many active tasks stay with their previous owner, and how many had none. `moves`: the others.
-    `unassigned`: tasks that the assignor left out; they do not run. `followup_deadline`: when the assignor wants to be
-    asked again, in ms since 1970. `failure`: why the answer was not used; tasks are then where they were. `standby`:
-    the tasks of which a client keeps a copy.
+    `active`: the tasks that a client runs. `standby`: the tasks of which a client keeps a copy of the state. `kept`,
+    `new`: the numbers of active tasks with their previous owner, and without a previous owner. `moves`: the other
+    active tasks. `unassigned`: tasks that the assignor did not assign; they do not run. `followup_deadline`: the time
+    of the next assignment that the assignor requests, in ms since 1970. `failure`: the reason why the assignment was
+    rejected; tasks then stay where they were.
     """
 
     assignor: str
@@ -82,7 +87,7 @@ class Assigned:
     failure: AssignorFailure | None = None
 
     def differs(self, other: Assigned) -> bool:
-        """Whether clients or their tasks are others."""
+        """Whether the clients or their tasks differ."""
         return (self.clients, self.active, self.standby) != (other.clients, other.active, other.standby)
 
     def by_client(self) -> dict[str, tuple[str, ...]]:
@@ -90,7 +95,7 @@ class Assigned:
         return {name: tuple(map(str, tasks)) for name, tasks in self.active.items()}
 
     def summary(self) -> dict[str, Any]:
-        """What a run's results contain besides the active tasks of each client: see `schemas/run_results.json`."""
+        """The assignment in run results, without the active tasks: see `schemas/run_results.json`."""
         return {
             **self._why(),
             "clients": {name: client.to_json() for name, client in sorted(self.clients.items())},
@@ -111,7 +116,7 @@ class Assigned:
         }
 
     def to_json(self) -> dict[str, Any]:
-        """The form for the log. Tasks have the names of their subtopologies, which last longer than numbers."""
+        """The form in the log. Tasks are listed by the names of subtopologies, which outlast their numbers."""
         return {
             **self._why(),
             "clients": {
@@ -126,7 +131,7 @@ class Assigned:
 
     @classmethod
     def recorded(cls, application: str, note: Mapping[str, Any]) -> dict[TaskKey, ProcessId]:
-        """Task -> the client that ran it, from the log's record of an assignment; empty if there is none."""
+        """Task -> the client that ran it, from the form in the log. Empty for an empty `note`."""
         return {
             TaskKey(application, name, partition): ProcessId(process_id)
             for process_id, client in note.get("clients", {}).items()
@@ -136,7 +141,7 @@ class Assigned:
 
     @classmethod
     def names(cls, note: Mapping[str, Any]) -> dict[ProcessId, str]:
-        """The names of the clients of an assignment, from the log's record of it."""
+        """Process id -> name of the client, from the form in the log."""
         return {ProcessId(process_id): client.get("name", "") for process_id, client in note.get("clients", {}).items()}
 
 

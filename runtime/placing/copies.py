@@ -1,4 +1,4 @@
-"""Compares the copies of tasks' state on the clients with what the application has committed."""
+"""The copies of tasks' state on the clients, and their lags behind the committed changelogs."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from .assigned import Assigned
 class Copies:
     """Copies of the state of tasks, by client.
 
-    `applied`: client -> task -> applied changelog positions, summed over the stores of the task that the client has. A
-    task without any store there is left out. `tasks`: all tasks. `own`: what the application has committed.
+    `tasks`: all tasks. `held`: client -> store partition -> applied changelog offset. `own`: the committed state of
+    the application. `applied`: client -> task -> sum of the applied offsets of its stores there; only tasks with a
+    store there.
     """
 
     def __init__(
@@ -29,7 +30,8 @@ class Copies:
     ) -> None:
         self.tasks = tasks
         self.own = own
-        # The client with the rows of a store without changelog owns the task, but a copy of that store is of no use.
+        # A store without changelog shows that its client owns the task. But no other client can catch up on it, so it
+        # does not count for lags.
         everything = {
             StoreId(store.name, task.partition): task for task, part in tasks.items() for store in part.stores
         }
@@ -40,7 +42,7 @@ class Copies:
 
     @cached_property
     def recorded(self) -> dict[TaskId, ProcessId]:
-        """The client that ran each task last, according to the log. That client may be gone."""
+        """The last client of each task, according to the log. That client may be gone."""
         application = self.own.application
         noted = Assigned.recorded(application, self.own.assignment)
         return {task: noted[key] for task in self.tasks if (key := task.key(application)) in noted}
@@ -49,7 +51,7 @@ class Copies:
     def owners(self) -> dict[TaskId, ProcessId]:
         """The previous owner of each task: the client with the most applied records.
 
-        Of several the one that ran the task last counts, and else the first by process id.
+        Ties: the last client according to the log, otherwise the first by process id.
         """
         holders: dict[TaskId, list[ProcessId]] = {}
         for client in sorted(self.applied):
@@ -60,23 +62,26 @@ class Copies:
             ran = self.recorded.get(task)
             had = holders.get(task, [])
             if ran in self.applied and ran not in had:
-                # A task without stores has no copies. Its previous owner is known from the log only.
+                # A task without stores has no copies. Only the log knows its previous owner.
                 had = sorted([*had, ran])
             if had:
                 owners[task] = max(had, key=lambda client: (self.applied[client].get(task, -1), client == ran))
         return owners
 
     def lags(self) -> Lags:
-        """The lags of all tasks with state on all clients. Only stores with a changelog count."""
+        """Client -> task -> lag in records, for all clients and all tasks with stores.
+
+        Stores without changelog do not count. The lag of a missing copy is the end of the changelog.
+        """
         ends = {task: self._end(task) for task, part in self.tasks.items() if part.stores}
-        # Nearly all copies do not exist, so nearly all lags are the ends.
+        # Most clients have no copy of most tasks, so most lags are the ends of the changelogs.
         return {
             client: {**ends, **{task: _lag(position, ends[task]) for task, position in applied.items()}}
             for client, applied in self._of_changelogs.items()
         }
 
     def lags_of(self, task: TaskId) -> dict[ProcessId, int]:
-        """How many records each copy of a task is behind, by client."""
+        """Client -> lag in records, for the clients with a copy of the task."""
         end = self._end(task)
         found = sorted(self._of_changelogs.items())
         return {client: _lag(applied[task], end) for client, applied in found if task in applied}
@@ -90,7 +95,10 @@ def _logged(part: Subtopology) -> list[Store]:
 
 
 def _useful(own: LogState, held: Mapping[StoreId, int]) -> dict[StoreId, int]:
-    """Where copies stand, as far as that is of use: what may lack deletions begins again, see `Deletions.horizon`."""
+    """The offsets of copies, or 0 for a copy before the delete horizon, which must restart: see `Deletions.horizon`.
+
+    It may lack deletions that are no longer in the changelog.
+    """
 
     def useful(store: StoreId, position: int) -> int:
         horizon = own.horizon(_changelog(own, store.store), store.partition, store.partition)
@@ -116,5 +124,5 @@ def _changelog(own: LogState, store: str) -> str:
 
 
 def _lag(applied: int, end: int) -> int:
-    """How many records a copy is behind. A copy that is ahead of all commits is useless and counts as empty."""
+    """The lag of a copy in records. A copy ahead of the last commit is unusable, and counts as empty."""
     return end if applied > end else end - applied

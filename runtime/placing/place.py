@@ -1,4 +1,4 @@
-"""Which client runs which task."""
+"""Assigns tasks to clients with the assignor of a topology, and finds the rack and tags of each client's host."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from ..task_id import StoreId, TaskId
 from .assigned import Assigned, AssignorFailure, Move, PlacedClient
 from .copies import Copies
 
-# Clients, the members of an application's group, on which the assignor places the tasks.
+# Clients are the members of the group of an application. The assignor assigns tasks to them.
 
 
 @dataclass(frozen=True)
 class Executor:
-    """A live executor: its id in Spark, its host, and how many tasks it runs at once."""
+    """A live executor: its id in Spark, its host, and the number of tasks that it runs at once."""
 
     id: str
     host: str
@@ -42,11 +42,11 @@ class Executor:
 
 @dataclass(frozen=True)
 class Client:
-    """An executor, or in local mode a virtual client inside of the driver (`executor` is None).
+    """An executor, or in local mode a virtual client in the driver (`executor` is None).
 
-    `name` is for people. `threads`: how many tasks run at once. `folder`: where it keeps state, below the state
-    directory of its machine. `process_id`: its name in the group, which belongs to that folder. Those of an executor
-    are empty until it has claimed a folder (see `Group.place`).
+    `name`: for display. `threads`: the number of tasks that run at once. `folder`: its directory for state, below the
+    state directory of the machine. `process_id`: its id in the group, stored in that directory. The last two are empty
+    until an executor has claimed a directory (see `Group.place`).
     """
 
     name: str
@@ -57,7 +57,7 @@ class Client:
 
 
 class ClientLostError(HeadwaterError):
-    """An executor is gone, and with it the client whose tasks it ran. What it had not committed does not exist."""
+    """The executor of a client has ended, and the client with it. Its uncommitted work is lost."""
 
     def __init__(self, application: str, client: str) -> None:
         super().__init__(
@@ -68,14 +68,15 @@ class ClientLostError(HeadwaterError):
         self.client = client
 
 
-# Asks the assignor where tasks should run, from what clients hold, and turns its answer into an assignment.
+# Calls the assignor with the state of the clients, and converts its result to an `Assigned`.
 
 
 @dataclass(frozen=True)
 class Member:
-    """A client with a process id, and the positions of the stores that it holds. `rack`, `tags`: of its host.
+    """A client with a process id.
 
-    `unopened`: those of the stores that nobody has opened since they were closed.
+    `held`: store partition -> applied changelog offset, of the stores on it. `rack`, `tags`: of its host. `unopened`:
+    the stores that were not opened since they were closed.
     """
 
     client: Client
@@ -86,13 +87,13 @@ class Member:
 
     @property
     def id(self) -> ProcessId:
-        """Its name in the group."""
+        """The id of the client in the group."""
         return ProcessId(self.client.process_id)
 
 
 @dataclass(frozen=True)
 class _Placed:
-    """Tasks by client, and when to ask again."""
+    """Tasks by client, and the time of the next assignment (ms since 1970)."""
 
     active: Mapping[ProcessId, tuple[TaskId, ...]]
     standby: Mapping[ProcessId, tuple[TaskId, ...]] = field(default_factory=dict)
@@ -100,10 +101,10 @@ class _Placed:
 
 
 def place(topology: Topology, members: Sequence[Member], own: LogState, assignor: TaskAssignor) -> Assigned:
-    """The assignment by `assignor`. `own`: what the application has committed.
+    """Assign all tasks with `assignor`. `own`: the committed state of the application.
 
-    If the answer cannot be carried out or the assignor raises an error, all tasks stay where they were. Tasks that were
-    nowhere are spread evenly.
+    If the assignor raises an error or returns an invalid assignment, all tasks stay where they were, and tasks without
+    a previous owner are distributed evenly.
     """
     copies = copies_of(topology, members, own)
     state = application_state(topology, members, copies)
@@ -113,7 +114,7 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
     except Exception as error:  # a project's own code may raise anything
         failure, placed = _failure(error), _Placed(_as_before(state))
     names = {member.id: member.client.name for member in members}
-    # What the log says of clients that are gone, replaced by what present clients hold.
+    # The clients of the log, which may be gone, overridden by the owners among the present clients.
     now = {task: client for client, tasks in placed.active.items() for task in tasks}
     before = copies.recorded | copies.owners
     called = Assigned.names(own.assignment)
@@ -144,14 +145,14 @@ def place(topology: Topology, members: Sequence[Member], own: LogState, assignor
 
 
 def copies_of(topology: Topology, members: Sequence[Member], own: LogState) -> Copies:
-    """The copies that the members hold of the topology's tasks."""
+    """The copies of the topology's tasks on the members."""
     return Copies(tasks_of(topology), {member.id: member.held for member in members}, own)
 
 
 def application_state(topology: Topology, members: Sequence[Member], copies: Copies) -> ApplicationState:
-    """The state that an assignor is given.
+    """The input of an assignor.
 
-    Copies of a task on other clients than its previous owner count as standbys.
+    Copies of a task on clients other than its previous owner count as previous standby tasks.
     """
     owners = copies.owners
     owned: dict[ProcessId, set[TaskId]] = {}
@@ -182,7 +183,7 @@ def application_state(topology: Topology, members: Sequence[Member], copies: Cop
 
 
 def _placed(assignor: TaskAssignor, state: ApplicationState) -> _Placed:
-    """The answer with the application's own TaskIds. An assignor may have left out the names of subtopologies."""
+    """The result of the assignor, with our own TaskIds: an assignor may return TaskIds without names."""
     answer = assign(assignor, state)
     known = {task: task for task in state.all_tasks}
     active, standby = (
@@ -202,7 +203,7 @@ def _failure(error: Exception) -> AssignorFailure:
 
 
 def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:
-    """Each task where it was. A task that was nowhere goes to the client with the fewest tasks for each thread."""
+    """Each task on its previous owner. A task without one goes to the client with the fewest tasks per thread."""
     placed = {client: sorted(state.clients[client].previous_active_tasks) for client in sorted(state.clients)}
     for task in sorted(state.all_tasks.keys() - {task for tasks in placed.values() for task in tasks}):
         least = min(placed, key=lambda client: len(placed[client]) / state.clients[client].num_processing_threads)
@@ -213,13 +214,13 @@ def _as_before(state: ApplicationState) -> dict[ProcessId, tuple[TaskId, ...]]:
 # The rack and the tags of each client's host, as the profile defines them.
 
 PATIENCE_S = 60.0
-"""How long a script may take for one host, in seconds."""
+"""The timeout of the script for one host, in seconds."""
 
 _SHOWN = 80
 
 
 class RackScriptError(HeadwaterError):
-    """The profile's script did not print the rack of a host: `script`, `host`, `cause`."""
+    """The rack script of the profile failed for a host: `script`, `host`, `cause`."""
 
     def __init__(self, script: str, host: str, cause: str) -> None:
         super().__init__(f"{script} tells no rack of {host}: {cause}", "it is called with a host, and prints a rack")
@@ -229,7 +230,7 @@ class RackScriptError(HeadwaterError):
 
 
 class Racks:
-    """Racks and tags by host. A virtual client has no host of its own; its name stands for one."""
+    """Racks and tags by host. A virtual client has no host of its own, so its name is used instead."""
 
     def __init__(self, settings: Settings, patience_s: float = PATIENCE_S) -> None:
         self._racks = settings.racks
@@ -238,12 +239,12 @@ class Racks:
         self._patience_s = patience_s
 
     def rack(self, client: Client) -> str | None:
-        """The rack; None if the profile has none. Raises RackScriptError."""
+        """The rack of a client; None if the profile defines none. Raises RackScriptError."""
         host = _place(client)
         return _printed(self._script, host, self._patience_s) if self._script else self._racks.get(host)
 
     def tags(self, client: Client) -> Mapping[str, str]:
-        """Tag -> value."""
+        """The tags of a client: tag -> value."""
         return self._tags.get(_place(client), {})
 
 
@@ -253,7 +254,7 @@ def _place(client: Client) -> str:
 
 @cache
 def _printed(script: str, host: str, patience_s: float) -> str:
-    """The output of the script, which is called once for each host."""
+    """The output of the script for a host. Cached, so it runs once for each host. Raises RackScriptError."""
     try:
         running = subprocess.Popen(
             [script, host],
@@ -262,7 +263,7 @@ def _printed(script: str, host: str, patience_s: float) -> str:
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            # A process group of its own, which can be killed with all children.
+            # A new process group, so that the script can be killed together with its children.
             start_new_session=True,
         )
     except OSError as error:
@@ -271,7 +272,7 @@ def _printed(script: str, host: str, patience_s: float) -> str:
         try:
             output, errors = running.communicate(timeout=patience_s)
         except BaseException as error:
-            # The whole process group: a child of the script would keep the pipe open, and `with` would wait for it.
+            # Kill the whole process group: a child of the script would keep the pipe open, and `with` would wait.
             os.killpg(running.pid, signal.SIGKILL)
             if isinstance(error, subprocess.TimeoutExpired):
                 raise RackScriptError(script, host, f"no answer within {patience_s:g} s") from error
