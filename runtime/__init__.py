@@ -1,7 +1,7 @@
-"""The names that generated code imports: operators and other declarations, the pipe, and the entry of runners.
+"""The names that generated code imports: operators and other declarations, `Pipe`, and the `main` of runners.
 
-Names are imported on first use, so that a declaration needs no Spark. Operators are found in their package, so that a
-new one needs no entry here.
+Names are imported on first use, so that a topology can be loaded without Spark. Operators are looked up in their
+package, so a new operator needs no entry here.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def __getattr__(name: str) -> Any:
     for home, names in _HOMES.items():
         if name in names:
             return getattr(import_module(f".{home}", __name__), name)
-    if name[:1].isupper():  # names of modules, which Python asks for too, begin with small letters
+    if name[:1].isupper():  # Python also looks up names of submodules here, which begin with lower case
         from .engine.operators import operators
 
         if name in operators():

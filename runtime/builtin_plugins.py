@@ -1,4 +1,4 @@
-"""The built-in plugins, registered through the same hooks as all plugins. Each is imported when it is first used."""
+"""The built-in plugins, registered through the same hooks as other plugins. They are imported on first use."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ REQUIRED: Mapping[tuple[str, str], Mapping[str, str]] = {
     ("store_backend", "rocksdb"): {"rocksdict": "headwater[rocksdb]"},
     ("log", "object_store"): {"obstore": "headwater[object-store]"},
 }
-"""Kind and name of a built-in plugin -> the modules that it needs, each with what `pip install` gets it by."""
+"""Kind and name of a built-in plugin -> the modules that it needs -> the argument of `pip install` for them."""
 
 
 def _options(required: tuple[str, ...] = (), **properties: dict[str, Any]) -> dict[str, Any]:
-    """The schema of options with these properties and no others."""
+    """The JSON schema of options with exactly these properties."""
     return {"type": "object", "additionalProperties": False, "required": list(required), "properties": properties}
 
 

@@ -1,4 +1,4 @@
-"""The plugins of a run: logs, store backends, assignors and restore strategies, by the names that a project uses."""
+"""The plugins of a run, created by the names that a project uses: log, store backends, assignors and others."""
 
 from __future__ import annotations
 
@@ -19,25 +19,27 @@ from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
 
 Origin = tuple[str, tuple[str, ...], tuple[str, ...]]
-"""Where plugins are found: the project's directory, its plugin modules, and names to leave out."""
+"""The sources of plugins: the project's directory, its plugin modules, and the names of plugins to skip."""
 
 
 def origin_of(settings: Settings) -> Origin:
-    """Where to find the plugins of a run."""
+    """The sources of the plugins of a run."""
     return settings.project_dir, settings.plugins, settings.without_plugins
 
 
 @lru_cache(maxsize=8)
 def _manager(origin: Origin) -> PluginManager:
-    """The plugins of one origin. Loading takes time, and a worker asks for them in every epoch."""
+    """The plugins of one origin. Cached, because loading is slow and a worker needs them in every epoch."""
     directory, modules, without = origin
     return PluginManager(Path(directory), modules, without)
 
 
 class ChosenPlugins:
-    """The plugins that a run uses. An assignor is checked each time it is asked.
+    """Creates the plugins of a run.
 
-    Raises UnknownPluginError, PluginOptionsError, PluginImportError, InvalidPluginError.
+    Logs, backends, restore strategies and listeners must have all methods of their protocol. An assignor is checked at
+    each assignment instead. The methods raise UnknownPluginError, PluginOptionsError, PluginImportError,
+    InvalidPluginError.
     """
 
     def __init__(self, origin: Origin) -> None:
@@ -49,42 +51,42 @@ class ChosenPlugins:
         known: Mapping[str, str] | None = None,
         was: Mapping[str, Sequence[str]] | None = None,
     ) -> PlacedLog:
-        """The log that a profile names. `known`, `was`: see `PlacedLog`."""
+        """The log of a profile. `known`, `was`: see `PlacedLog`."""
         log: Log = _with_methods_of(Log, self._plugins.logs, ref.name, ref.options)
         return PlacedLog(log, known, was)
 
     def backend(self, store: Store) -> StoreBackend:
-        """The backend that a store names."""
+        """The backend of a store."""
         backend: StoreBackend = _with_methods_of(
             StoreBackend, self._plugins.store_backends, store.backend, store.options
         )
         return backend
 
     def assignor(self, ref: PluginRef) -> TaskAssignor:
-        """The assignor that a topology names."""
+        """The assignor of a topology."""
         assignor: TaskAssignor = self._plugins.assignors.create(ref.name, _plain(ref.options))
         return assignor
 
     def restore_strategy(self, ref: PluginRef) -> RestoreStrategy:
-        """The restore strategy that a topology names."""
+        """The restore strategy of a topology."""
         strategy: RestoreStrategy = _with_methods_of(
             RestoreStrategy, self._plugins.restore_strategies, ref.name, ref.options
         )
         return strategy
 
     def restore_listeners(self) -> Mapping[str, RestoreListener]:
-        """All restore listeners, by name; new ones each time."""
+        """New instances of all restore listeners, by name."""
         plugins = self._plugins.restore_listeners
         return {name: _with_methods_of(RestoreListener, plugins, name, {}) for name in plugins}
 
 
 def log_of(settings: Settings) -> PlacedLog:
-    """The log of a run, in which applications have the names that the project has for them now."""
+    """The log of a run, with the current names of applications."""
     return ChosenPlugins(origin_of(settings)).log(settings.log, settings.beside, settings.former_names)
 
 
 def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:
-    """The object that a plugin makes. Raises InvalidPluginError if it lacks a method, before a run would need it."""
+    """The object that a plugin creates. Raises InvalidPluginError at once if it lacks a method of `protocol`."""
     made = plugins.create(name, _plain(options))
     missing = [method for method in _methods_of(protocol) if not callable(getattr(made, method, None))]
     if missing:

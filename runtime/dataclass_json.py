@@ -1,14 +1,21 @@
-"""Compact JSON of frozen dataclasses: for commits and descriptions in the log, and for plans and requests to workers.
+"""Compact JSON of frozen dataclasses, for commits and descriptions in the log, and plans and requests to workers.
 
-A dataclass becomes an object with its fields, or, with `as_list`, a list of their values in order. Byte ranges are
-lists, because there are thousands of them; named tuples are lists too. A field whose name would be a keyword ends in
-`_`, which the JSON leaves out. A field that the JSON lacks has its default, and unknown fields are ignored. So a new
-field needs a default; in a list it also must be the last one. Fields that a class names in `seldom` are left out of an
-object while they have their defaults.
+The encoding follows the annotations of a class:
 
-Mappings become objects (with integer keys as text), tuples become lists, and `Any` is JSON as it is. Where a field may
-have one of several classes, the names of an object's fields say which. A missing value is null. An empty object is read
-as None too, because older logs have that. How a class is read and written is worked out once, from its annotations.
+    dataclass                      object with its fields
+    dataclass with `as_list`       list of the values of its fields, such as byte ranges, of which there are thousands
+    named tuple                    list of the values of its fields
+    tuple                          list
+    Mapping                        object; integer keys become strings
+    union of classes               object; the names of its fields identify the class
+    None                           null; an empty object is read as None too, because older logs contain that
+    Any                            JSON as it is
+
+A trailing `_` of a field's name (`from_`, because `from` is a keyword) is omitted in the JSON. Fields in the `seldom`
+of a class are omitted while they have their default. A reader ignores unknown fields, and uses defaults for missing
+ones. So a new field needs a default, and in a list it must be the last one.
+
+The reader and the writer of a class are built once, as nested functions, and cached.
 """
 
 from __future__ import annotations
@@ -22,7 +29,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_Step = Callable[[Any], Any] | None  # None: the value is its own JSON
+_Step = Callable[[Any], Any] | None  # converts a value; None: the value stays as it is
 _INTEGER_BITS = 64
 _TOO_LARGE = float("inf")
 
@@ -33,15 +40,15 @@ def to_json(value: Any) -> str:
 
 
 def from_json(kind: type[T], text: str | bytes) -> T:
-    """The instance of `kind` from the text of `to_json`."""
+    """The instance of `kind` from the output of `to_json`. Raises KeyError, TypeError or ValueError."""
     return from_plain(kind, parsed(text))
 
 
 def parsed(text: str | bytes) -> Any:
-    """The plain JSON values of a text that was read back from a disk or a bucket, where it may have been damaged.
+    """The plain JSON values of text from a file or an object, which may be damaged.
 
-    Raises ValueError for anything that is no JSON. Python raises RecursionError for deep nesting, which no caller
-    expects of a damaged file, and which would end the process with a stack trace.
+    Raises ValueError for malformed JSON. For deep nesting, `json.loads` raises RecursionError, which callers do not
+    expect of a damaged file. It becomes a ValueError too.
     """
     try:
         return json.loads(text)
@@ -50,21 +57,21 @@ def parsed(text: str | bytes) -> Any:
 
 
 def compact(plain: Any) -> str:
-    """The text of plain JSON values, without spaces. Lone surrogates, as in names of files, are escapes."""
+    """The JSON text of plain values, without spaces. Lone surrogates, as in names of files, are escaped."""
     text = json.dumps(plain, separators=(",", ":"), ensure_ascii=False)
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode()
 
 
 def to_plain(value: Any) -> Any:
-    """A dataclass instance as plain JSON values: dicts, lists, texts, numbers."""
+    """A dataclass instance as plain JSON values: dicts, lists, strings, numbers."""
     kind: Any = type(value)
     return _apply(_writer(kind), value)
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
-    """The inverse of `to_plain`, for what Headwater has written itself: types of single values are not looked at.
+    """The inverse of `to_plain`. It trusts the types of scalar values; `fits` checks them.
 
-    Raises KeyError, TypeError or ValueError if `plain` does not fit `kind`.
+    Raises KeyError, TypeError or ValueError if the structure of `plain` does not fit `kind`.
     """
     key: Any = kind
     instance: T = _apply(_reader(key), plain)
@@ -72,9 +79,9 @@ def from_plain(kind: type[T], plain: Any) -> T:
 
 
 def fits(kind: Any, value: Any) -> bool:
-    """Whether the values in an instance of `kind`, at any depth, have the types that its annotations say.
+    """Whether all values in an instance of `kind`, at any depth, have the types of the annotations.
 
-    For files that others may have changed. Numbers must be finite, and integers have at most 64 bits.
+    For files that other programs may have changed. Numbers must be finite, and integers must fit into 64 bits.
     """
     return _check(kind)(value)
 
@@ -180,7 +187,7 @@ def _reader_of_fields(kind: Any) -> _Step:
 
 
 def _fields(kind: Any, step: Callable[[Any], _Step]) -> list[tuple[str, str, _Step]]:
-    """The name, the key in JSON and the step of each field."""
+    """The name, the JSON key and the conversion of each field."""
     hints = get_type_hints(kind)
     names = kind._fields if _is_named_tuple(kind) else [field.name for field in fields(kind)]
     return [(name, name.removesuffix("_"), step(hints[name])) for name in names]
@@ -203,7 +210,7 @@ def _other_than_none(kinds: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _one_of(kinds: tuple[Any, ...], step: Callable[[Any], _Step], kind_of: Callable[[Any], Any]) -> _Step:
-    """The step of the only class, or of the one that a value says. `kind_of`: which that is."""
+    """The conversion of the only class, or of the class of a value. `kind_of`: value -> class."""
     if len(kinds) == 1:
         return step(kinds[0])
     steps = {each: step(each) for each in kinds}

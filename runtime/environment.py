@@ -1,4 +1,4 @@
-"""Values that generated code reads from the environment, and durations as they are written."""
+"""Environment variables that generated code reads, and the text format of durations."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import re
 from ..errors import HeadwaterError
 from ..hidden_values import hidden_value
 
-# Durations in the form of the language: `10ms 5s 10m 1h 2d`.
+# Durations in the syntax of the language: `10ms`, `5s`, `10m`, `1h`, `2d`.
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _DURATION = re.compile(r"([0-9]+)(ms|s|m|h|d)")
 _MOST_DIGITS = {"ms": 15, "s": 12, "m": 10, "h": 8, "d": 7}
-"""The same limits as in the schemas.
+"""The maximum number of digits for each unit, as in the schemas.
 
-A time plus a duration must fit into Spark's timestamps (64 bits of microseconds).
+A time plus a duration must fit into Spark's timestamps (int64 of microseconds).
 """
 
 
 def parse_duration(text: str) -> int:
-    """The milliseconds of a duration, which is one whole number and one unit. Raises ValueError for any other text."""
+    """The milliseconds of a duration: one whole number and one unit. Raises ValueError for any other text."""
     found = _DURATION.fullmatch(text)
     if found is None or len(found[1]) > _MOST_DIGITS[found[2]]:
         raise ValueError(f"'{text}' is not a duration")
@@ -28,27 +28,27 @@ def parse_duration(text: str) -> int:
 
 
 def duration_text(milliseconds: int) -> str:
-    """The duration in its largest unit that needs no fraction: the inverse of `parse_duration`."""
+    """The text of a duration, in the largest unit without a fraction: the inverse of `parse_duration`."""
     if not milliseconds:
         return "0s"
     unit = next(unit for unit, size in reversed(_UNITS_MS.items()) if milliseconds % size == 0)
     return f"{milliseconds // _UNITS_MS[unit]}{unit}"
 
 
-# Environment variables: Headwater's own, and the values of a profile that come from them.
+# Headwater's own environment variables, and those in a profile.
 #
-# The latter are looked up when a job runs, so no file contains them.
+# The latter are read when a job runs, so no generated file contains their values.
 
 PREFIX = "HEADWATER_"
 PROJECT_DIR = f"{PREFIX}PROJECT_DIR"
 SPARK_LOG = f"{PREFIX}SPARK_LOG"
-"""The level of Spark's own log (`WARN`, `INFO`). Without it the log is off."""
+"""The level of Spark's own logging (`WARN`, `INFO`). Off if not set."""
 OWN_VARIABLES = (PROJECT_DIR, SPARK_LOG)
 """The environment variables that Headwater itself reads."""
 
 
 class LookedUp(str):
-    """A text that comes from the environment, at least in part. It may be a secret and is never shown."""
+    """A string with a part from the environment. It may be a secret, so it is never shown."""
 
     def __add__(self, other: str) -> LookedUp:
         return LookedUp(str.__add__(self, other))
@@ -58,7 +58,7 @@ class LookedUp(str):
 
 
 class EnvironmentVariableError(HeadwaterError):
-    """A variable that a profile names is not set where the job runs. `name`; `at`: the profile's `file:line`."""
+    """A variable of a profile is not set where the job runs. `name`: the variable. `at`: `file:line` of the profile."""
 
     def __init__(self, name: str, at: str) -> None:
         super().__init__(
@@ -69,7 +69,7 @@ class EnvironmentVariableError(HeadwaterError):
 
 
 class EnvironmentValueError(HeadwaterError):
-    """A value from the environment has the wrong form. It is not shown. `at`: the `file:line`."""
+    """A value from the environment has the wrong format. It is not shown. `at`: `file:line` of the profile."""
 
     def __init__(self, needed: str, at: str) -> None:
         super().__init__(
@@ -80,7 +80,7 @@ class EnvironmentValueError(HeadwaterError):
 
 
 def env_var(name: str, default: str | None = None, *, at: str) -> LookedUp:
-    """The value of an environment variable, or `default`. Raises EnvironmentVariableError if there is neither."""
+    """The value of an environment variable, or `default`. Raises EnvironmentVariableError if both are missing."""
     value = os.environ.get(name, default)
     if value is None:
         raise EnvironmentVariableError(name, at)
@@ -90,7 +90,7 @@ def env_var(name: str, default: str | None = None, *, at: str) -> LookedUp:
 
 
 def whole_number(text: str, *, at: str) -> int:
-    """A number from the environment. Raises EnvironmentValueError."""
+    """An integer from the environment. Raises EnvironmentValueError."""
     try:
         return int(text)
     except ValueError:
@@ -98,7 +98,7 @@ def whole_number(text: str, *, at: str) -> int:
 
 
 def duration(text: str, *, at: str) -> int:
-    """The milliseconds of a duration from the environment. Raises EnvironmentValueError."""
+    """A duration from the environment, in milliseconds. Raises EnvironmentValueError."""
     try:
         return parse_duration(text)
     except ValueError:

@@ -11,7 +11,7 @@ from .ir.topology import Settings, Topology
 
 
 class OtherVersionError(HeadwaterError):
-    """Generated code uses what this version does not have: `path`, and `cause`, Python's error."""
+    """Generated code uses names that this version does not have. `path`: the file. `cause`: Python's error."""
 
     def __init__(self, path: Path, cause: Exception) -> None:
         super().__init__(
@@ -31,22 +31,22 @@ class Runner:
 
 
 def load_runner(path: Path) -> Runner:
-    """The declarations in a `runner.py` and in the `job.py` beside it. Raises whatever they raise."""
+    """The settings of a `runner.py` and the topology of the `job.py` next to it. Raises their errors."""
     runner = _load(path)
     return Runner(topology_beside(path), runner.settings() if hasattr(runner, "settings") else runner.SETTINGS)
 
 
 def topology_beside(runner: str | Path) -> Topology:
-    """The topology in the `job.py` beside a `runner.py`."""
+    """The topology in the `job.py` next to a `runner.py`."""
     topology: Topology = _load(Path(runner).with_name("job.py")).TOPOLOGY
     return topology
 
 
 def _load(path: Path) -> ModuleType:
-    """Run a file as a module that nobody can import, because every topology has a module `job`.
+    """Run a file as a module outside of `sys.modules`, because every topology has a module `job`.
 
-    The text is compiled each time. Python's cached bytecode is recognized by the file's size and modification second,
-    which may not change when a topology is compiled again. Raises OtherVersionError.
+    The source is compiled each time. Python identifies cached bytecode by the size and the modification second of the
+    source file. Both may stay the same when a topology is generated again. Raises OtherVersionError.
     """
     module = ModuleType(f"headwater_target.{path.parent.name}.{path.stem}")
     module.__file__ = str(path)

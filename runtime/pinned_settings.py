@@ -1,4 +1,4 @@
-"""Settings of Spark that results rest on: what the compiler checks in a profile, and a session is started with."""
+"""Spark settings that correct results depend on. The compiler checks profiles for them. Sessions start with them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 LOCALITY_WAIT = "1h"
-"""A task waits for its own client. A lost client is noticed by watching the executors, not by this wait."""
+"""How long Spark waits for a task's own client. The driver detects lost clients by watching executors, not by this."""
 
 EXPRESSIONS: Mapping[str, str] = {
     "spark.sql.ansi.enabled": "true",
@@ -29,23 +29,23 @@ EXPRESSIONS: Mapping[str, str] = {
     "spark.sql.timestampType": "TIMESTAMP_LTZ",
     "spark.sql.variable.substitute": "false",
 }
-"""Settings that decide what an expression means: how its text is read, and what its functions return.
+"""Settings that change the meaning of expressions: how they are parsed, and what functions return.
 
-With `variable.substitute` Spark would insert environment variables and settings into the text (`'${env:HOME}'`) before
-it parses it, so the contents of a setting would become SQL.
+With `variable.substitute`, Spark would replace environment variables and settings in an expression (`'${env:HOME}'`)
+before it parses it. So the value of a setting would become SQL.
 """
 
 DYNAMIC = "spark.dynamicAllocation"
-"""The prefix of settings of dynamic allocation: Spark asks its cluster for more executors when tasks wait for cores."""
+"""The prefix of dynamic allocation, with which Spark requests more executors while tasks wait for cores."""
 
 FEWEST_EXECUTORS = f"{DYNAMIC}.minExecutors"
-"""Its least number of executors. With none, nothing would ever begin: jobs are placed on executors that are there."""
+"""The minimum number of executors. With 0 a run would never start, because tasks are assigned to live executors."""
 
 _NEVER = f"{2**31 - 1}s"
-"""The longest time that Spark takes for idle executors, which means never. Its own default for those that cache."""
+"""The maximum timeout of idle executors, which means never: Spark's default for executors with cached data."""
 
 LEGACY = "spark.sql.legacy."
-"""The prefix of settings that restore the behaviour of older versions of Spark."""
+"""The prefix of settings for the behaviour of older versions of Spark."""
 
 PINNED: Mapping[str, str] = {
     "spark.speculation": "false",
@@ -64,26 +64,27 @@ PINNED: Mapping[str, str] = {
 }
 """Settings that correct results depend on. A profile cannot change them.
 
-`maxFailures`: one failure fails the job. The driver's loop decides what runs again; a retry by Spark would write under
-the same attempt. `killOnFatalError`: a value that exhausts the JVM's stack or memory fails its task and not the JVM, so
-that the record can be found and named. Dynamic allocation may add executors, but not remove idle ones: they hold
-stores, and a pause in the input would cost a restore. Timeouts are Spark's own: an executor that is silent for longer
-than the profile's `deadline` is given up by the driver's loop, and ended by Spark after two minutes only.
+`maxFailures`: one failure fails the Spark job. The driver's loop decides what runs again. A retry by Spark would write
+under the same attempt. `killOnFatalError`: a value that exhausts the stack or memory of the JVM fails its task, not the
+JVM, so that the failing record can be identified. Dynamic allocation may add executors, but not remove idle ones: they
+own stores, so a pause in the input would cause a restore. Timeouts of executors stay Spark's own. The driver's loop
+treats an executor that is silent for longer than the profile's `deadline` as lost. Spark ends it only after two
+minutes.
 """
 
 
 def setting_name(key: str) -> str:
-    """The full name of a key of a profile's `spark:` section, which may leave out `spark.`."""
+    """The full name of a key in the `spark:` section of a profile, where `spark.` is optional."""
     return key if key.startswith("spark.") else f"spark.{key}"
 
 
 def setting_text(value: Any) -> str:
-    """A value of that section as Spark takes it."""
+    """A value of the `spark:` section as text for Spark."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def refused_settings(given: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Which of these settings nobody may give like that, each with what Headwater needs instead."""
+    """The settings of a profile that Headwater rejects: (name, requirement). `given`: full name -> value."""
     for name, value in given.items():
         if name in PINNED and value != PINNED[name]:
             yield name, f"needs {PINNED[name]!r}"

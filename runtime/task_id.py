@@ -1,7 +1,7 @@
-"""Ids of tasks, and of the partitions of their stores.
+"""Ids of tasks, store partitions and topic partitions.
 
-A task has two ids. `TaskKey` names it in the log and lasts from version to version. `TaskId` numbers it in one version,
-as Kafka Streams shows tasks and as assignors order them.
+A task has two ids. `TaskKey` identifies it in the log, by name, across versions of a topology. `TaskId` identifies it
+in one version, by the number of the subtopology. Kafka Streams shows tasks like that, and assignors order them by it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, Self
 
 LATEST_OFFSET = -2
-"""Instead of an offset or a lag: the task runs, so it is at the end of its changelogs, wherever that is by now."""
+"""A value in place of an offset or a lag: the task is running, so it is at the end of its changelogs."""
 
 MAX_OFFSET_SUM = 2**63 - 1
-"""The limit of an offset sum (KIP-441)."""
+"""The maximum offset sum (KIP-441)."""
 
 
 class TaskKey(NamedTuple):
-    """A task among those of all applications, shown as `hourly_1`: by the names that commits use."""
+    """A task of any application, as in commits. Shown as `hourly_1`: subtopology and partition."""
 
     application: str
     subtopology: str
@@ -28,7 +28,7 @@ class TaskKey(NamedTuple):
 
 
 def global_task(application: str) -> TaskKey:
-    """The driver's own task in commits. No other task has a negative partition."""
+    """The key of the driver's own task in commits. No other task has a negative partition."""
     return TaskKey(application, "global", -1)
 
 
@@ -36,7 +36,7 @@ def global_task(application: str) -> TaskKey:
 class TaskId:
     """Subtopology number and partition, shown as `0_1` and ordered by both.
 
-    `name`: the subtopology's name, which lasts if its number changes in another version. It is ignored in comparisons.
+    `name`: the name of the subtopology, which stays if its number changes in another version. Comparisons ignore it.
     """
 
     subtopology: int
@@ -47,12 +47,12 @@ class TaskId:
         return f"{self.subtopology}_{self.partition}"
 
     def key(self, application: str) -> TaskKey:
-        """The task's id in the log."""
+        """The id of the task in the log."""
         return TaskKey(application, self.name, self.partition)
 
     @classmethod
     def parse(cls, text: str, name: str = "") -> Self:
-        """The id that is shown as `text`. Raises ValueError for any other text."""
+        """The inverse of `str`. Raises ValueError for any other text."""
         subtopology, _, partition = text.partition("_")
         task = cls(int(subtopology), int(partition), name)
         if str(task) != text:

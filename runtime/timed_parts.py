@@ -1,9 +1,9 @@
-"""Parts of a piece of work with their times, for traces of runs.
+"""Timed spans of work, for traces of runs.
 
-Whoever works names what it does (`with timed("fsync"):`), whoever wants to know listens around it. Between the two are
-protocols that others implement (logs, stores), and pure functions. So the listener is a context variable, which is of
-one thread and one piece of work only, and no argument of all of these. Where nobody listens, a part costs less than a
-microsecond; no part is as small as a record.
+Code names a span (`with timed("fsync"):`). A caller further up collects the spans (`with listening(spans):`). Plugins
+(logs, stores) and pure functions may lie between the two. So the collector is a context variable of the thread, not an
+argument of all these functions. Without a collector, a span costs less than a microsecond. No span is as small as one
+record.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from contextvars import ContextVar
 from typing import NamedTuple
 
 MOST_SPANS = 2_000
-"""The most parts that are kept of one piece of work: the newest. A task's epoch has some dozens."""
+"""The maximum number of spans in one collector; older ones are dropped. An epoch of a task has a few dozen."""
 
 
 def now() -> float:
-    """Seconds of a clock that never goes back, and that all processes of a machine share."""
+    """The monotonic clock in seconds, which all processes of a machine share."""
     return time.monotonic()
 
 
 class Span(NamedTuple):
-    """A part of some work, from `start` to `end` in seconds of `now`. Two of a thread are nested or apart."""
+    """A named span of work, from `start` to `end` in seconds of `now`. Spans of a thread are nested or disjoint."""
 
     part: str
     start: float
@@ -33,15 +33,16 @@ class Span(NamedTuple):
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """The duration."""
         return self.end - self.start
 
 
 class Spans:
-    """Listens to the parts of one thread's work.
+    """Collects the spans of one thread.
 
-    `least`, `gap`: seconds. Parts that take less are left out, with all within them, and two by the same name with less
-    between them become one. So a loop that mostly waits has few.
+    `least`: a top-level span shorter than this many seconds is dropped, with all spans in it. `gap`: two successive
+    spans with the same name become one if less than this many seconds are between them. So a loop that mostly waits
+    produces few spans.
     """
 
     def __init__(self, least: float = 0.0, gap: float = 0.0, clock: Callable[[], float] = now) -> None:
@@ -53,7 +54,7 @@ class Spans:
 
     @contextmanager
     def timed(self, name: str) -> Iterator[None]:
-        """What happens within is this part, also if it fails."""
+        """Add a span for the block, also if it raises an error."""
         start = self._clock()
         self._around += 1
         try:
@@ -63,7 +64,7 @@ class Spans:
             self.add(Span(name, start, self._clock()))
 
     def add(self, span: Span) -> None:
-        """A part that has ended just now."""
+        """Add a span that has just ended."""
         ended = self._ended
         if not self._around and span.seconds < self._least:
             while ended and ended[-1].start >= span.start:
@@ -74,16 +75,22 @@ class Spans:
             ended.append(span)
 
     def take(self) -> tuple[Span, ...]:
-        """What has ended since the last call, in the order of starts: a part before those within it."""
+        """The spans that ended since the last call, ordered by start: a span comes before those inside it."""
         found = nested(self._ended)
         self._ended.clear()
         return found
 
 
 def nested(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """In the order of starts: a part before those within it."""
+    """The spans ordered by start: a span comes before those inside it.
+
+    Example:
+
+        added   fsync 1-2, write 0-3, commit 3-4
+        result  write 0-3, fsync 1-2, commit 3-4
+    """
     found = list(spans)
-    found.reverse()  # of two at the same time the one that ended last is around the other, and sorting keeps that order
+    found.reverse()  # of two spans with equal times the one added last is the outer one; sorting is stable
     found.sort(key=lambda each: (each.start, -each.end))
     return tuple(found)
 
@@ -93,7 +100,7 @@ _LISTENER: ContextVar[Spans | None] = ContextVar("listener", default=None)
 
 @contextmanager
 def listening(spans: Spans | None) -> Iterator[None]:
-    """Give the parts within this block, in this thread, to `spans`; to nobody if it is None."""
+    """Collect the spans of this block and thread in `spans`. None: do not collect any."""
     before = _LISTENER.set(spans)
     try:
         yield
@@ -102,6 +109,6 @@ def listening(spans: Spans | None) -> Iterator[None]:
 
 
 def timed(name: str) -> AbstractContextManager[None]:
-    """What happens within is a part by this name of the work that somebody may listen to."""
+    """A span for the block, for the collector of the thread, if there is one."""
     spans = _LISTENER.get()
     return nullcontext() if spans is None else spans.timed(name)
