@@ -180,7 +180,7 @@ def _lost(tokens: Tokens) -> LostError:
 # brackets, commas and colons. They are in an order that is valid locally, and in a spelling that both readers accept.
 # A regular expression cannot check that brackets are balanced. Arrow does this when it parses all strings joined by
 # newlines. An object that is not closed in its own string would continue with the `{` of the next string, directly
-# after a `}` or another value, which is an error. An object that is closed too early is followed by a character with
+# after the final `}` of its own, which is an error. An object that is closed too early is followed by a character with
 # which no object begins, which is an error too. So if Arrow accepts the joined strings, each is exactly one object.
 #
 # Wherever the name of a requested field occurs, its value must have the type of the field: Arrow rejects the whole
