@@ -1,1 +1,1 @@
-"""Which committed records a task takes in an epoch, and in which order; those that it leaves out."""
+"""Chooses the committed records that a task takes in an epoch, their order, and the records that it skips."""

@@ -1,4 +1,4 @@
-"""Where the rows of a stage come from."""
+"""The source record of each row: its number, stream time, topic and offset."""
 
 from __future__ import annotations
 
@@ -18,20 +18,33 @@ from ....tasks.plan import TaskPlan
 from ..rows import Rows
 from .partition_group import RecordId, TakenRecords
 
-# Where the records of an epoch come from, and when they were taken: what steps know of them beside their columns.
+# Metadata of the records of an epoch, beside their columns: source, and stream time when taken.
 
 Places = tuple[str, Int64s, Int64s]
-"""A topic, and the numbers and offsets of the records that are of it."""
+"""(Topic, numbers of its records in the epoch, their offsets). Both arrays are int64, one entry for each record."""
 
 
 @dataclass(frozen=True)
 class Origins:
-    """The records that a task takes in an epoch, numbered from 0 in the order of taking, whatever becomes of them.
+    """The records that a task takes in an epoch, numbered from 0 in the order of taking. Skipped records count too.
 
-    `before`: the task's stream time when the epoch began, ms. `times`: the stream time with each record. `places`: of
-    each topic. `numbers`: of the rows of a later stage, by the first level of their path, from 1 on; None: that level
-    is the number.
-    `first`: in a trial, the number of the first record among those of all tasks, which rows have as their `_order`.
+    `before`: the task's stream time when the epoch began, ms. `times`: int64, one for each record: the stream time
+    after it, ms; it never falls. `places`: one entry for each topic. `numbers`: in a later stage, the record number by
+    the first level of a row's path; levels count from 1, so `numbers[0]` is unused. None: the level is the number.
+    `first`: only in a trial, where `_order` of a row is a record number, counted over all tasks: that of record 0.
+
+    Example: a task takes four records, at the stream time 100.
+
+        origins = Origins(100, [100, 120, 120, 150], (("orders", [0, 2], [7, 8]), ("users", [1, 3], [3, 4])))
+        origins.topic(2), origins.offset(2)    "orders", 8
+        origins.topic(3), origins.offset(3)    "users", 4
+        origins.time(1)                        120
+        origins.reached(120)                   1: with record 1 stream time is 120
+        origins.reached(151)                   4: no record moves stream time so far
+
+        later = replace(origins, numbers=[0, 0, 2])    # levels 1 and 2 are of the records 0 and 2
+        later.numbers_of(rows)                 [0, 2, 2] for rows with the first path levels [1, 2, 2]
+        later.levels_of([0, 1, 2, 3])          [1, 1, 2, 2]: record 1 has no row, so it comes behind level 1
     """
 
     before: int
@@ -42,7 +55,7 @@ class Origins:
 
     @classmethod
     def of(cls, taken: TakenRecords, before: int) -> Origins:
-        """Those of the records of an epoch that began at the stream time `before`, ms."""
+        """The origins of an epoch's records. `before`: stream time when it began, ms."""
         times: Int64s = np.full(len(taken), before)
         for rows in taken.rows:
             times[rows.path[0]] = rows.order
@@ -53,17 +66,17 @@ class Origins:
         return len(self.times)
 
     def numbers_of(self, rows: Rows) -> Int64s:
-        """Which record each row comes from, directly or not."""
+        """The number of the source record of each row."""
         return rows.path[0] if self.numbers is None else self.numbers[rows.path[0]]
 
     def levels_of(self, numbers: Int64s) -> Int64s:
-        """The first level of the paths of rows that come behind these records."""
+        """The first path level for rows that come directly behind these records."""
         if self.numbers is None:
             return numbers
         return np.searchsorted(self.numbers[1:], numbers, side="right")
 
     def order_of(self, numbers: Int64s) -> Int64s:
-        """The `_order` of rows that come from these records; from none, if there are none."""
+        """The `_order` of rows made of these records. An epoch without records has the stream time of its beginning."""
         if self.first is not None:
             return numbers + self.first
         if not len(self):
@@ -71,17 +84,15 @@ class Origins:
         return self.times[numbers]
 
     def time(self, number: int) -> int:
-        """The stream time with a record; before the first one that of the epoch's beginning."""
+        """The stream time after a record, ms. A negative number means the beginning of the epoch."""
         return self.before if number < 0 or not len(self) else int(self.times[number])
 
     def times_of(self, numbers: Int64s) -> Int64s:
-        """The stream time with each of these records; of rows that come from none, as there are none, that of the
-        epoch's beginning.
-        """
+        """The stream time after each of these records, ms. An epoch without records has that of its beginning."""
         return self.times[numbers] if len(self) else np.full(len(numbers), self.before)
 
     def reached(self, time: int) -> int:
-        """The number of the first record with which stream time is as late as `time`; beyond the last, if none is."""
+        """The first record with a stream time of at least `time` (ms). Without such a record: the number of records."""
         return int(np.searchsorted(self.times, time))
 
     def topic(self, number: int) -> str:
@@ -100,12 +111,12 @@ class Origins:
         return topics, offsets
 
 
-# The records that an epoch leaves out, read again from the log: for dead letters and for reports.
+# Reads skipped records from the log once more, for dead letters and reports.
 
 
 @dataclass(frozen=True)
 class Again:
-    """A record that a task took under a plan, with all its columns. `number`: in the order of taking, from 0."""
+    """A record that a task took under a plan, with all columns. `number`: its number in the epoch, from 0."""
 
     number: int
     topic: str
@@ -115,7 +126,7 @@ class Again:
 def records_again(
     plan: TaskPlan, taken: TakenRecords, topics: Mapping[str, Topic], numbers: Sequence[int], log: RangeReader
 ) -> list[Again]:
-    """The records with these numbers, in their order. Each range is gone through once. Raises errors of the log."""
+    """The records with these numbers, in ascending order. Reads each range once. Raises errors of the log."""
     wanted: dict[LogRange, dict[int, int]] = defaultdict(dict)
     for number in numbers:
         place = taken.record(number)
@@ -141,7 +152,7 @@ def _range(plan: TaskPlan, record: RecordId) -> LogRange:
 def _records(
     within: LogRange, topic: Topic, positions: Sequence[int], log: RangeReader
 ) -> Iterator[tuple[Record, int]]:
-    """The records at these positions, each with its position."""
+    """(Record, position) for these positions, which ascend."""
     columns = topic_schema(topic, headers=True)
     left: Int64s = np.array(positions, np.int64)
     for fetched in log.read(within, positions[0], columns):

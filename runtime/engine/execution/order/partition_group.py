@@ -1,4 +1,4 @@
-"""Which records a task takes next."""
+"""Takes the next records of a task's partitions, in an order that epochs do not change."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from ...operators.operator import Flow
 from ..rows import Rows
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
 
-# Which committed records a task takes in an epoch, and in which order.
+# The records of an epoch and their order. The order does not depend on where epochs end, so results do not either.
 #
-# This order makes results independent of where epochs end. Inside a partition, lanes are merged by the stream time of
-# their writers' tasks (`_order`), then lane, then position. The merge stops where a lane that has run out could still
-# yield an earlier record. Among its partitions, a task takes the one whose head has the smallest timestamp; ties go by
-# rank. It stops at a partition that has run out while one of its writers may still write.
+# - Inside a partition, lanes are merged by `_order` (the stream time of the writing task), then lane, then position.
+#   The merge stops where an exhausted lane may still yield an earlier record.
+# - Across partitions, the task takes from the partition with the smallest timestamp at its head; ties go by rank. It
+#   stops at an exhausted partition while one of its writers may still write.
 
 _NONE = np.zeros(0, np.int64)
 
@@ -35,7 +35,7 @@ META_COLUMNS = {"_kind": pa.int8(), "_timestamp": pa.int64(), "_order": pa.int64
 
 @dataclass(frozen=True)
 class Reading:
-    """A topic that a stage reads. `columns`: those needed. `rank`: unique in the stage, see `Source`."""
+    """A topic that a stage reads. `columns`: the columns to read. `rank`: unique in the stage, see `Source`."""
 
     topic: Topic
     columns: Flow
@@ -44,7 +44,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class RecordId:
-    """A record's place in the log."""
+    """The address of a record in the log."""
 
     topic: str
     partition: int
@@ -54,12 +54,13 @@ class RecordId:
 
 @dataclass(frozen=True)
 class TakenRecords:
-    """The records that a task takes in an epoch. `rows`: for each topic read, with their places in the order of taking.
+    """The records that a task takes in an epoch, numbered from 0 in the order of taking.
 
-    `positions`: topic -> lane -> where reading continues. `stream_time`: the task's clock after the last record.
-    `left_out`: those of `rows` that no step may get, by their places. `offsets`: of each record of `rows`. `held_by`:
-    where records are left that may not be taken, the topics and lanes that they wait for. `full`: whether the bounds of
-    an epoch have ended it. `size`: the bytes of the records, as they are in memory.
+    `rows`: one entry for each topic; the only path level of a row is the number of its record. `positions`: topic ->
+    lane -> position at which reading continues. `stream_time`: the task's stream time after the last record, ms.
+    `places`: for each topic, (lane, position) of each of its rows, int64. `left_out`: records to skip, by number.
+    `offsets`: for each topic, the offset of each row, int64. `held_by`: (topic, lane) of the lanes that hold back
+    records that are already read. `full`: whether the epoch ended at a limit of the plan. `size`: bytes in memory.
     """
 
     rows: tuple[Rows, ...]
@@ -80,7 +81,7 @@ class TakenRecords:
 
     @property
     def kept(self) -> tuple[Rows, ...]:
-        """`rows` without those that are left out, or not shown in a trial."""
+        """`rows` without skipped records, and without records that the trial excludes."""
         found = self.rows
         if self.left_out:
             out = np.fromiter(self.left_out, np.int64, len(self.left_out))
@@ -91,7 +92,7 @@ class TakenRecords:
         return found
 
     def order_at(self, number: int) -> int:
-        """The task's stream time after the record with this number, ms."""
+        """The task's stream time after a record, ms. `number`: of the record."""
         return next(
             int(rows.order[found])
             for rows in self.rows
@@ -99,7 +100,7 @@ class TakenRecords:
         )
 
     def record(self, number: int) -> RecordId:
-        """The record with this number, from 0, in the order of taking."""
+        """The address of the record with this number. Raises IndexError."""
         for topic, rows, (lanes, positions) in zip(self.topics, self.rows, self.places, strict=True):
             found = np.searchsorted(rows.path[0], number)
             if found < len(rows) and rows.path[0][found] == number:
@@ -108,8 +109,9 @@ class TakenRecords:
 
 
 class TimestampError(HeadwaterError):
-    """A record that has no time of records, so it fails: one from before 1970, which no window holds, as in Kafka
-    Streams, or from after 9999. `numbers`: of all such records that the task takes, in the order of taking.
+    """The timestamp of a record is out of range: before 1970, as in Kafka Streams (no window holds it), or after 9999.
+
+    `numbers`: the numbers of all such records of the epoch, ascending.
     """
 
     def __init__(self, record: RecordId, offset: int, timestamp: int, numbers: Sequence[int] = ()) -> None:
@@ -122,9 +124,9 @@ class TimestampError(HeadwaterError):
 
 
 class LaneFeed:
-    """One lane of a partition, read piece by piece, keyed by `_order`.
+    """A feed of one lane of a partition, read piece by piece. Its keys are `_order`.
 
-    `position`: where reading continues after the pulled records. `pulled`: how many these are.
+    `position`: where reading continues after the pulled records. `pulled`: the number of pulled records.
     """
 
     def __init__(self, log: RangeReader, lane: LaneInput, columns: pa.Schema, keyed: bool) -> None:
@@ -157,9 +159,9 @@ class LaneFeed:
         return None
 
     def bound(self) -> int | None:
-        """No record that was not pulled yet has an `_order` below this. None if no record can come.
+        """The smallest `_order` that a later record of this lane may have. None: no record can come.
 
-        After the last range this is the writer's clock, because the writer makes no record with an earlier `_order`.
+        After the last range this is the writer's clock: its later records have at least this `_order`.
         """
         if self._unread:
             return self._last if self._reading is not None else max(self._last, self._unread[-1].min_order)
@@ -170,7 +172,7 @@ class LaneFeed:
     def _chunk(self, fetched: Fetched) -> Chunk:
         count = len(fetched)
         self.pulled += count
-        # A single lane is in order by itself, so `_order` is not even read.
+        # A single lane needs no merge, so `_order` is not read.
         keys = to_numpy(fetched.records.column("_order")) if self._keyed else np.zeros(count, np.int64)
         self._last = int(keys[-1])
         lanes = np.broadcast_to(np.int64(self.rank), count)
@@ -180,10 +182,10 @@ class LaneFeed:
 def read_task(
     plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, refuse_times: bool = True
 ) -> TakenRecords:
-    """Take at most `plan.max_records` records and `plan.max_bytes` bytes of them, but one record at least; and one more
-    if the last is the first half of a regrouped table's change.
+    """Take the records of an epoch: at most `plan.max_records` and `plan.max_bytes`, but at least one record.
 
-    Raises TimestampError, unless that is not asked for, and errors of the log.
+    A regrouped change of a table is two records. If the last record is the first half of one, the second is taken too.
+    Raises TimestampError if `refuse_times`, and errors of the log.
     """
     inputs = {topic.topic: topic for topic in plan.inputs}
     log = log.ahead(_in_order(plan))
@@ -203,8 +205,8 @@ def read_task(
             timestamps[places] = chunk.batch.column("_timestamp").to_numpy()
             if not inputs[reading.topic.name].responses:
                 moving[places] = np.where(invalid_timestamps(timestamps[places]), plan.stream_time, timestamps[places])
-    # The stream time after each record: it becomes `_order` of the records that this task makes. When answers come
-    # depends on where epochs end, so they do not move it.
+    # Stream time after each record becomes `_order` of the records that this task writes. Responses of foreign-key
+    # joins do not move it, because their arrival depends on where epochs end.
     order = np.maximum(np.maximum.accumulate(moving), plan.stream_time)
     taken = TakenRecords(
         tuple(_rows(reading, chunk, places, order) for reading, (chunk, places) in zip(readings, chunks, strict=True)),
@@ -217,13 +219,13 @@ def read_task(
         tuple(reading.topic.name for reading in readings),
         tuple((_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position) for chunk, _ in chunks),
         offsets=tuple(_NONE if chunk is None else chunk.offset for chunk, _ in chunks),
-        # Of a full epoch the merge has not come to its end.
+        # The merge of a full epoch has not reached its end, so it cannot say what holds records back.
         held_by=() if full else _held_by(task, merged, [inputs[reading.topic.name] for reading in readings]),
         full=full,
         size=sum(chunk.batch.nbytes for chunk, _ in chunks if chunk is not None),
     )
     taken = replace(taken, left_out=_left_out(taken, plan.skipped), trial_records=plan.trial_records)
-    # Only among the records that are taken, so that an earlier end of the epoch does not change what fails.
+    # Only taken records are checked, so the set of failures does not depend on where the epoch ends.
     wrong = np.flatnonzero(invalid_timestamps(timestamps)).tolist() if refuse_times else []
     wrong = [number for number in wrong if number not in taken.left_out]
     if wrong:
@@ -234,7 +236,7 @@ def read_task(
 
 
 def _left_out(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int, SkippedRecord]:
-    """The records to leave out that are taken, by their numbers in the order of taking."""
+    """The taken records that the plan skips, by number, ascending."""
     by_place = {(each.topic, each.lane, each.position): each for each in wanted}
     found: dict[int, SkippedRecord] = {}
     for topic, rows, (lanes, positions) in zip(taken.topics, taken.rows, taken.places, strict=True):
@@ -247,7 +249,7 @@ def _left_out(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int,
 
 
 def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
-    """Read one record again that was taken under a plan."""
+    """Read one taken record from the log once more."""
     (within,) = (
         each
         for topic in plan.inputs
@@ -259,7 +261,7 @@ def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
 
 
 def _in_order(plan: TaskPlan) -> Iterator[tuple[LogRange, int]]:
-    """The ranges of a plan, each from where reading begins, in about the order in which they are merged."""
+    """(Range, first position to read) of a plan, in about the order in which they are merged. For reading ahead."""
     lanes = [lane for topic in plan.inputs for lane in topic.lanes]
     starts = [(each, max(lane.position, each.start)) for lane in lanes for each in lane.ranges]
     yield from sorted(starts, key=lambda each: each[0].min_order)
@@ -275,14 +277,14 @@ def _lanes(log: RangeReader, topic: TopicInput, reading: Reading) -> list[LaneFe
 
 
 def _waits(topic: TopicInput) -> bool:
-    """Whether records may still come that must be taken before those of other partitions."""
+    """Whether a writer of the partition may still write, so that other partitions must wait for it."""
     return any(lane.more or not lane.idle for lane in topic.lanes)
 
 
 def _held_by(
     task: PrefixMerge, merged: Sequence[PrefixMerge], topics: Sequence[TopicInput]
 ) -> tuple[tuple[str, int], ...]:
-    """The topics and lanes that the records wait for that are left; none where the next plan has more of them."""
+    """(Topic, lane) of the lanes that the remaining records wait for. Empty if the next plan has more of them."""
     if not task.left and not any(each.left for each in merged):
         return ()
     lanes = [(topics[index], topics[index].lanes[lane]) for index in task.holding() for lane in merged[index].holding()]
@@ -293,19 +295,19 @@ def _held_by(
 
 @dataclass
 class _Run:
-    """The pulled records of one topic: chunks, and the place of each record in the order of taking."""
+    """The pulled records of one topic. `places`: for each chunk, the numbers of its records, int64, ascending."""
 
     chunks: list[Chunk] = field(default_factory=list)
     places: list[Int64s] = field(default_factory=list)
 
     def first(self, count: int) -> tuple[Chunk | None, Int64s]:
-        """The topic's records among the first `count` of the task."""
+        """(The topic's records among the first `count` of the task, their numbers). Empties this run."""
         if not self.chunks:
             return None, np.zeros(0, np.int64)
         places = np.concatenate(self.places)
         taken = int(np.searchsorted(places, count))
         kept, left = list[Chunk](), taken
-        # Chunks behind the last record are not copied, and none is held beside the copy.
+        # Chunks behind the last taken record are not copied. A chunk is dropped as soon as it is copied.
         while self.chunks and (left or not kept):
             chunk = self.chunks.pop(0)
             kept.append(chunk.slice(0, left))
@@ -314,7 +316,7 @@ class _Run:
         return concat_chunks(kept), places[:taken]
 
     def kind(self, place: int) -> int | None:
-        """The kind of the record at `place`, if it is of this topic."""
+        """The kind of the record with the number `place`; None for a record of another topic."""
         for chunk, places in zip(self.chunks, self.places, strict=True):
             found = int(np.searchsorted(places, place))
             if found < len(places) and places[found] == place:
@@ -323,8 +325,10 @@ class _Run:
 
 
 def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tuple[list[_Run], int, bool]:
-    """Pull at least `limit` records, or `size` bytes of them, if there are so many. Also returns how many of them to
-    take, and whether these bounds are the reason that there are no more.
+    """Pull records until there are `limit` of them or `size` bytes, or no more can be taken.
+
+    Returns (one run for each topic, the number of records to take, whether a limit was reached). More records may be
+    pulled than taken.
     """
     runs = [_Run() for _ in range(topics)]
     pulled_records, measured, most = 0, 0, 0
@@ -336,7 +340,8 @@ def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tupl
         count = sum(len(chunk) for _, chunk in pulled.runs)
         places = np.arange(count)
         if pulled.order is not None:
-            # The inverse permutation: from each record's place in the chunks to its place in the order of taking.
+            # Inverse permutation: index in the chunks -> index in the order of taking. Chunks [10, 30] and [20] have
+            # the order [0, 2, 1]; so their records get the numbers [0, 2] and [1].
             places[pulled.order] = np.arange(count)
         start, parts = 0, list[tuple[Chunk, Int64s]]()
         for index, chunk in pulled.runs:
@@ -345,7 +350,7 @@ def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tupl
             runs[index].places.append(parts[-1][1] + pulled_records)
             start += len(chunk)
         if size is not None and pulled_records < limit:
-            # Buffers are counted fast, but whole; the bytes of slices of them only where it matters.
+            # The size of whole buffers is fast, and never too small. Slices are measured near the limit only.
             unmeasured += [chunk for chunk, _ in parts]
             most += sum(chunk.batch.get_total_buffer_size() for chunk, _ in parts)
             if most >= size:
@@ -361,12 +366,12 @@ def _pull(merge: PrefixMerge, topics: int, limit: int, size: int | None) -> tupl
 
 
 def _parted(runs: Sequence[_Run], limit: int, pulled: int) -> bool:
-    """Whether the last record before the limit is half of a change, and is the last that was pulled."""
+    """Whether the last pulled record is the last one below the limit, and the first half of a change."""
     return pulled == limit and any(run.kind(limit - 1) == Kind.OLD_SAME_GROUP for run in runs)
 
 
 def _fitting(parts: Sequence[tuple[Chunk, Int64s]], size: int) -> int:
-    """How many records take at most `size` bytes, in the order of taking: the places of each chunk's records."""
+    """The number of records, in the order of taking, that fit into `size` bytes. `parts`: (chunk, record numbers)."""
 
     def size_of(count: int) -> int:
         return sum(chunk.batch.slice(0, int(np.searchsorted(places, count))).nbytes for chunk, places in parts)
@@ -375,11 +380,11 @@ def _fitting(parts: Sequence[tuple[Chunk, Int64s]], size: int) -> int:
 
 
 def _consumed(topic: TopicInput, feeds: Sequence[LaneFeed], chunk: Chunk | None) -> dict[int, int]:
-    """Lane -> where reading continues: after the last record taken, or after all pulled ones if all were taken."""
+    """Lane -> position at which reading continues: behind the last taken record, or all pulled ones."""
     lanes, positions = (_NONE, _NONE) if chunk is None else (chunk.lane, chunk.position)
     counts = np.bincount(lanes, minlength=max(lane.lane for lane in topic.lanes) + 1)
     ends = np.zeros(len(counts), np.int64)
-    ends[lanes] = positions + 1  # a later record of a lane replaces the earlier one, as positions ascend
+    ends[lanes] = positions + 1  # positions ascend, and NumPy keeps the last assignment to an index
     consumed = {}
     for lane, feed in zip(topic.lanes, feeds, strict=True):
         taken = int(counts[lane.lane])
@@ -413,20 +418,21 @@ def _rows(reading: Reading, chunk: Chunk | None, places: Int64s, order: Int64s) 
     )
 
 
-# Time that passes without a record: only tests of a project have tasks take notice of it.
+# Time that passes without a record. Only tests of a project use it; everywhere else records alone move clocks.
 #
-# Everywhere else it is records that move the clocks of steps. What a step gives up as time passes comes behind all rows
-# that its task has had, in an epoch of its own: first at the steps above, whose rows are then processed by those below
-# before time reaches these.
+# The time passes in an epoch of its own, behind all rows of the task. It reaches upstream steps first. Downstream steps
+# process the rows that these emit before the time reaches them.
 
 _BEHIND = 2**62
-"""The second level of the paths of what comes out: behind all that records have led to."""
+"""The second path level of rows emitted as time passes: greater than that of any row made of a record."""
 
 
 @dataclass(frozen=True)
 class PassedTime:
-    """`time`: what all clocks of the task are moved to, ms. `level`: the first level of the last path in the stage.
-    `order`: the `_order` of what comes out: the time, but in a trial the number of the task's first record.
+    """Time that passes without a record. `time`: the new time of all clocks of the task, ms.
+
+    `level`: the first level of the last path in the stage. `order`: the `_order` of emitted rows: the time, or in a
+    trial the number of the task's first record.
     """
 
     time: int
@@ -434,7 +440,7 @@ class PassedTime:
     order: int
 
     def place(self, rank: int) -> Rows:
-        """One row without columns: where that comes out which a step gives up. `rank`: of the step in its stage."""
+        """One row without columns: the path and time of rows that a step emits. `rank`: of the step in its stage."""
         path = tuple(np.array([level]) for level in (self.level, _BEHIND, rank))
         time, order = np.array([self.time]), np.array([self.order])
         return Rows(path, np.array([Kind.VALUE], np.int8), time, order, None, {}, (), ())

@@ -1,8 +1,19 @@
-"""Merges sorted inputs that are still growing: which records are safe to take, and in which order.
+"""Merges sorted inputs that still grow, as far as their order is certain.
 
-This module knows keys, ranks and bounds, not their meaning. Lanes are merged by the writer's stream time, partitions by
-the timestamps of their heads, both by the same rule. Records are taken by (key, rank of the input, place in the input).
-A record is safe once no input can still yield one that sorts before it.
+Records are ordered by (key, rank of the input, index in the input). A record is *safe* once no input can still yield a
+record that sorts before it. The same merge serves lanes (keys: the writer's stream time) and partitions (keys: the
+timestamps at their heads).
+
+Example: two feeds, `keys` that are read, and a `bound` for the keys that are not.
+
+    feed 0: rank 0, keys [10, 30, 50], bound 50
+    feed 1: rank 1, keys [20, 30, 40], bound 40
+
+    PrefixMerge([feed 0, feed 1]).pull()
+        runs     (0, [10, 30]), (1, [20, 30, 40])
+        order    [0, 2, 1, 3, 4]: 10, 20, 30 of feed 0, 30 of feed 1, 40
+
+The 50 of feed 0 is not safe: feed 1 may still yield 40 to 49. It is held, and `holding()` is [1].
 """
 
 from __future__ import annotations
@@ -19,9 +30,9 @@ from ....records.arrays import Int64s
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some records of an input. `keys` never fall. `lane`, `position`: the place of each record in its partition.
+    """Consecutive records of an input. `keys` never fall. `lane`, `position`: of each record in its partition.
 
-    `offset`: of each record.
+    All arrays have one entry for each record of `batch`.
     """
 
     keys: Int64s
@@ -70,26 +81,29 @@ class Feed(Protocol):
         """The next records, at least one; None when nothing more can be taken in this epoch."""
 
     def bound(self) -> int | None:
-        """No record that was not pulled yet has a key below this. None if no record can come."""
+        """The smallest key that a record not yet pulled may have. None: no record can come."""
 
 
 @dataclass(frozen=True)
 class Pulled:
-    """The records that are safe now: the chunks of each input, and the permutation that sorts all of them."""
+    """Safe records. `runs`: (index of the feed, its records).
+
+    `order`: the permutation that sorts the records of all runs, taken one run after another; None for a single run.
+    """
 
     runs: tuple[tuple[int, Chunk], ...]
     order: Int64s | None
 
 
 class PrefixMerge:
-    """Merges feeds lazily: it holds one chunk of each, and yields the prefixes that are safe."""
+    """Merges feeds lazily: holds one chunk of each feed, and yields the safe prefix of each chunk."""
 
     def __init__(self, feeds: Sequence[Feed]) -> None:
         self._feeds = feeds
         self._held: list[Chunk | None] = [None] * len(feeds)
 
     def pull(self) -> Pulled | None:
-        """The next safe records; None when there are none in this epoch."""
+        """The next safe records; None if no record is safe in this epoch."""
         for index, feed in enumerate(self._feeds):
             if self._held[index] is None:
                 self._held[index] = feed.pull()
@@ -105,11 +119,11 @@ class PrefixMerge:
 
     @property
     def left(self) -> bool:
-        """Whether there are records that are held, as they are not safe."""
+        """Whether records are held back because they are not safe."""
         return any(chunk is not None for chunk in self._held)
 
     def holding(self) -> list[int]:
-        """Once `pull` has yielded nothing: the feeds for whose records all the held ones wait."""
+        """The indexes of the feeds that hold back the first held record. Call it after `pull` has returned None."""
         held = zip(self._held, self._feeds, strict=True)
         first = min(((int(chunk.keys[0]), feed.rank) for chunk, feed in held if chunk is not None), default=None)
         return [
@@ -119,11 +133,11 @@ class PrefixMerge:
         ]
 
     def _safe(self, index: int, chunk: Chunk, limits: list[tuple[int, int, int]]) -> int:
-        """How many of the chunk's records sort before all records that the other inputs may still yield."""
-        # The two least bounds are enough: one of them is not this input's own.
+        """The number of leading records that sort before all later records of other inputs. `limits`: sorted bounds."""
+        # The two smallest bounds are enough: at least one of them is of another input.
         for bound, rank, other in limits[:2]:
             if other != index:
-                # At an equal key the lower rank goes first, so these records are safe only for it.
+                # At an equal key the lower rank goes first, so only its records are safe at the bound itself.
                 side = "right" if self._feeds[index].rank < rank else "left"
                 return int(np.searchsorted(chunk.keys, bound, side=side))  # type: ignore[call-overload]
         return len(chunk)
@@ -132,12 +146,12 @@ class PrefixMerge:
         if len(runs) == 1:
             return None
         ranks = np.concatenate([np.full(len(chunk), self._feeds[index].rank) for index, chunk in runs])
-        # `lexsort` takes its last key first, and is stable: the place in the input decides last.
+        # `lexsort` sorts by its last argument first, and is stable: the index in the input decides last.
         return np.lexsort((ranks, np.concatenate([chunk.keys for _, chunk in runs])))
 
 
 class RunningMaximum:
-    """A feed keyed by the running maximum of its records' timestamps: heads hold back older records behind them."""
+    """A feed of one partition. Keys are the running maximum of timestamps: an older record follows those before it."""
 
     def __init__(self, rank: int, merge: PrefixMerge, waits: bool) -> None:
         self.rank = rank
@@ -160,5 +174,5 @@ class RunningMaximum:
         return replace(chunk, keys=keys)
 
     def bound(self) -> int | None:
-        """The running maximum. None if the partition has run out and none of its writers may still write."""
+        """The running maximum. None if the partition is exhausted and no writer may still write."""
         return None if self._run_out and not self._waits else self._maximum
