@@ -1,1 +1,1 @@
-"""What a Python stage does with the rows of a task's epoch: the array code of the operators."""
+"""The array code of operators: runs a Python stage on the rows of a task's epoch."""

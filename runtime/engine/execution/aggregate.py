@@ -1,4 +1,4 @@
-"""Aggregations, also in windows."""
+"""Aggregation by key, or by key and time window."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from .keyed.stored_rows import (
 from .node import Edges, EpochStore, RowFailedError, TaskEpoch, step_name
 from .rows import Rows, is_old
 
-# The rows of a table that keys of records mean, however its store lays them out.
+# Lookups of rows by key, for all layouts of stores.
 
 _NO_KEY = bytes(17)
-"""In place of a null key, which has no bytes, while stores have no empty key. It is as long as one with two times."""
+"""Stands for a null key, because stores have no empty key. It is as long as a key with two times."""
 
 
 def row_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """Bytes that say which row a key means; null for a null key."""
+    """Bytes that identify the row of each key, in any layout; null for a null key."""
     if store.type != "session":
         return store_keys(store, key)
     plain, starts, ends = session_keys(key)
@@ -52,7 +52,7 @@ def row_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 
 def look_up(store: Store, opened: EpochStore, keys: pa.BinaryArray) -> StoredRows:
-    """The rows of keys (`row_keys`). What a null key gets has no meaning."""
+    """The rows of keys (`row_keys`). The row of a null key is meaningless."""
     known = [key or _NO_KEY for key in keys.to_pylist()]
     types = stored_columns(store)
     match store.window:
@@ -66,34 +66,35 @@ def look_up(store: Store, opened: EpochStore, keys: pa.BinaryArray) -> StoredRow
     return StoredRows.of(types, SessionStore(opened, segment_length(store.window)).rows(plain, starts, ends))
 
 
-# The hidden state of aggregates on its way from the operator that computes it to the one that stores it.
+# The state of aggregates, where `Materialize` stores it instead of the aggregation.
 #
-# Where expressions over aggregates follow an aggregate, `Materialize` stores both. Until then the state of a row
-# travels with its last change, encoded, in `Rows.state`.
+# Users see results of aggregates, for example an average. The store has their state, for example a sum and a count.
+# If expressions over aggregates follow an aggregation, `Materialize` stores their results with the state. Until then
+# the encoded state of a row travels with its last change, in `Rows.state`.
 
 STATE = "_state"
-"""The column with encoded hidden state on its way to `Rows.state`."""
+"""The column of encoded state, before `hide_state` moves it to `Rows.state`."""
 
 
 def travels(store: Store) -> bool:
-    """Whether expressions over aggregates follow, so that `Materialize` writes the store."""
+    """Whether expressions over aggregates follow, so that `Materialize` writes the store instead of the aggregation."""
     return len(stored_columns(store)) > len(hidden_columns(store))
 
 
 def encoded_state(store: Store, states: Mapping[str, pa.Array], timestamps: Int64s) -> pa.Array:
-    """The states as bytes."""
+    """The states as one binary column. `states`: the columns of `hidden_columns`. `timestamps`: ms."""
     types = hidden_columns(store)
     return pa.array(RowCodec(types).encode([states[name] for name in types], timestamps), pa.binary())
 
 
 def decoded_state(store: Store, encoded: Sequence[bytes | None]) -> dict[str, pa.Array]:
-    """The states that were encoded; null where there is none."""
+    """The state columns of encoded states; null for None."""
     codec = RowCodec(hidden_columns(store))
     return dict(zip(codec.types, codec.decode(encoded)[0], strict=True))
 
 
 def hide_state(rows: Rows) -> Rows:
-    """Move encoded state out of the columns, as SQL does not need it."""
+    """Move the column STATE to `Rows.state`, because SQL does not need it."""
     values = rows.values
     if STATE not in values:
         return rows
@@ -101,7 +102,7 @@ def hide_state(rows: Rows) -> Rows:
     return replace(rows.with_columns(None, values), state=state)
 
 
-# The operator of the `aggregate` step: the rows of one key (and window) become one row of a table.
+# The operator of the `aggregate` step: folds the rows of one key (and window) into one row of a table.
 
 
 def aggregate_by_key(node: Aggregate, edges: Edges, epoch: TaskEpoch) -> None:
@@ -128,7 +129,7 @@ def aggregate_by_key(node: Aggregate, edges: Edges, epoch: TaskEpoch) -> None:
 
 
 def _fold(node: Aggregate, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Versions, dict[str, pa.Array]]:
-    """The groups' rows at the points, and their hidden state at the end."""
+    """(The rows of the groups at the points, their state after the last row of each group)."""
     values: dict[str, pa.Array] = {}
     ends: dict[str, pa.Array] = {}
     for agg in kept_aggregates(node.store.aggregates):
@@ -149,7 +150,7 @@ def _with_state(node: Aggregate, groups: Groups, versions: Versions, ends: Mappi
     times = groups.ends(versions.timestamp)
     state = encoded_state(node.store, ends, times)
     if groups.each:
-        # Only the last point of a group is stored, so the other points carry no state through the pipe.
+        # Only the last point of a group is stored, so other points carry no state.
         index = np.zeros(groups.points, np.int64)
         index[groups.last] = np.arange(groups.count)
         absent = np.ones(groups.points, np.bool_)
@@ -159,8 +160,8 @@ def _with_state(node: Aggregate, groups: Groups, versions: Versions, ends: Mappi
 
 
 def _times(node: Aggregate, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
-    """Timestamp and existence of the groups' rows at the points."""
-    # A missing row has the timestamp -1, which must not win against a record's.
+    """(Timestamp in ms, existence) of the groups' rows at the points. A row of a table ends when its count is 0."""
+    # A missing row has the timestamp -1, which must not win against that of a record.
     start = np.where(stored.exists, stored.timestamp, LOWEST)
     counter = row_count(node.store.aggregates)
     if groups.sign is None or counter is None:
@@ -169,7 +170,7 @@ def _times(node: Aggregate, groups: Groups, rows: Rows, stored: StoredRows) -> t
     before = stored_counts(own_state(counter, stored.columns))
     counts = by_row.counts(before, np.ones(len(rows), np.bool_))
     gone = (counts == 0) & (rows.kind != Kind.OLD_SAME_GROUP)
-    # A group that was deleted starts again: its next row does not depend on earlier timestamps.
+    # A deleted group starts anew: its next row does not depend on earlier timestamps.
     life, lives = by_row.split_after(gone)
     starts = np.concatenate([start, np.full(lives - groups.count, LOWEST)])
     times = Groups(life, lives, True, groups.exists).maxima(starts, rows.timestamp)

@@ -1,4 +1,4 @@
-"""Aggregations in session windows."""
+"""Aggregation in session windows."""
 
 from __future__ import annotations
 
@@ -29,17 +29,18 @@ from .node import Edges, RowFailedError, TaskEpoch, step_name
 from .rows import Rows, null_keys
 from .session_merging import Merged, Records, Sessions, merge
 
-# Aggregates sessions: folds records into them, and joins the states of sessions that a record brings together.
+# Folds records into sessions, and merges the states of sessions that a record joins.
 
 Columns = Mapping[str, pa.Array]
 
 
 @dataclass(frozen=True)
 class FoldedSessions:
-    """`values`: results, by aggregate. `point`: where that of a row's session is in them; -1 for a late row.
+    """The results of a fold. For chains see `Merged`.
 
-    `states`: hidden columns, first those of the stored sessions, then those at the ends of the chains. `chain_end`:
-    where that of a chain is in them.
+    `values`: result columns, by aggregate. `point`: for each row, the index of its session's result in `values`; -1 for
+    a late row. `states`: state columns: of the stored sessions, then at the ends of the chains. `chain_end`: for each
+    chain, the index of its state in `states`.
     """
 
     values: dict[str, pa.Array]
@@ -51,10 +52,10 @@ class FoldedSessions:
 def fold_sessions(
     aggs: Sequence[Agg], rows: Rows, merged: Merged, stored: Columns, order: Int64s, each: bool
 ) -> FoldedSessions:
-    """Fold the rows into their sessions, level by level: a chain begins when those that it is made of have ended.
+    """Fold rows into their sessions, level by level: a chain needs the end states of the chains on lower levels.
 
-    `stored`: hidden columns of the stored sessions. `order`: a number of each row that grows from epoch to epoch.
-    `each`: with a value for each row, otherwise for the last row of each chain only. Raises RowFailedError.
+    `stored`: state columns of the stored sessions. `order`: a number for each row, which ascends over all epochs.
+    `each`: True for a result at each row, False for one at the last row of each chain. Raises RowFailedError.
     """
     kept = kept_aggregates(aggs)
     fold = _Fold(rows, merged, order, each)
@@ -70,9 +71,10 @@ def fold_sessions(
 
 @dataclass(frozen=True)
 class _Level:
-    """The chains of one level, their rows in order, and the place of each row's chain among them.
+    """The chains of one level. `rows`: their rows, in order. `place`: for each row, the index of its chain in `chains`.
 
-    `one`, `several`: (place, version) of what chains are made of, of one session or of several.
+    `one`: (index in `chains`, version) of chains that continue one session. `several`: the same of chains that merge
+    more than one session, with an entry for each session.
     """
 
     chains: Int64s
@@ -107,7 +109,7 @@ class _Fold:
             self.levels.append(_Level(chains, rows, place[merged.chain[rows]], pairs[0], pairs[1]))
 
     def chain_ends(self, stored: int) -> Int64s:
-        """Where the state of each chain's end is, behind the stored ones."""
+        """For each chain, the index of its end state, behind the states of the `stored` sessions (a count)."""
         chain_end = np.full(len(self.merged.level), -1)
         begun = stored + np.cumsum([0, *(len(level.chains) for level in self.levels)])
         for level, start in zip(self.levels, begun, strict=False):
@@ -115,7 +117,7 @@ class _Fold:
         return chain_end
 
     def points(self) -> Int64s:
-        """Where the value of each row's session is among the values; -1 for a late row."""
+        """For each row, the index of its session's result in the values; -1 for a late row."""
         point = np.full(len(self.rows), -1)
         done = 0
         for level in self.levels:
@@ -124,7 +126,7 @@ class _Fold:
         return point
 
     def aggregate(self, agg: Agg, stored: Columns, chain_end: Int64s) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """(The values of one aggregate, its states.)"""
+        """(The results of one aggregate, its state columns). `stored`: its state columns of the stored sessions."""
         function = mergeable(agg)
         argument = None if agg.column is None else self.rows.columns[agg.column]
         if argument is not None and function.by_order:
@@ -171,7 +173,7 @@ class _Fold:
         return start, index >= 0
 
     def _state_of(self, version: Int64s, chain_end: Int64s) -> Int64s:
-        """Where the states of versions are. The version that goes into another chain is the last one of its own."""
+        """The indexes of the states of versions. A version that goes into another chain is the end of its own chain."""
         stored = version < 0
         return np.where(stored, -1 - version, chain_end[self.merged.chain[np.where(stored, 0, version)]])
 
@@ -179,17 +181,17 @@ class _Fold:
         return error if error.row is None else RowFailedError(int(self.rows.order[rows[error.row]]), error)
 
 
-# A table of sessions: the records of one session become one row, whichever way they are folded.
+# A table of sessions: one row for each session, with any kind of fold.
 #
-# A record that extends a session moves its row: the row of the old bounds is deleted, and one with the new bounds is
-# there. The rules are Kafka Streams' (`KStreamSessionWindowAggregate`).
+# A record that extends a session deletes the row with the old bounds, and inserts a row with the new bounds. The rules
+# are Kafka Streams' (`KStreamSessionWindowAggregate`).
 
 _ROWS_BITS = 26
-"""A row's order is the place in the store's changelog when the epoch began, then its number in these bits."""
+"""The low bits of a row's order hold its index; the high bits the length of the changelog before the epoch."""
 
 
 class SessionFold(Protocol):
-    """How the records of sessions become rows. `travels`: whether another operator stores them, see `hidden_state`."""
+    """Folds the records of sessions into rows. `travels`: whether `Materialize` stores them, see `aggregate.py`."""
 
     @property
     def travels(self) -> bool: ...  # noqa: D102
@@ -197,9 +199,7 @@ class SessionFold(Protocol):
     def fold(
         self, rows: Rows, merged: Merged, stored: Mapping[str, pa.Array], order: Int64s, each: bool
     ) -> FoldedSessions:
-        """Fold the rows into their sessions. `stored`: the columns of the stored sessions; `order`: a number of each
-        row that grows from epoch to epoch; `each`: with a value for each row. Raises RowFailedError.
-        """
+        """Fold rows into their sessions. For the arguments see `fold_sessions`. Raises RowFailedError."""
 
     def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
         """The value columns of stored sessions."""
@@ -207,10 +207,10 @@ class SessionFold(Protocol):
 
 @dataclass(frozen=True)
 class SessionTable:
-    """Folds by key and session. `emit`, `old`: see `Aggregate`. `headers`: whether changes have those of their records.
+    """Folds by key and session. `emit`, `old`: see `Aggregate`. `headers`: whether changes keep those of their records.
 
-    Null keys are dropped and counted, by `step`, and records for a session that is closed. Null values are folded. A
-    row's timestamp is the end of its session.
+    Records with a null key, or of a closed session, are dropped and counted by `step`. Null values are folded. The
+    timestamp of a row is the end of its session.
     """
 
     store: Store
@@ -221,7 +221,7 @@ class SessionTable:
     headers: bool = False
 
     def run(self, came: Rows, epoch: TaskEpoch) -> Rows:
-        """The changes that records make. Raises RowFailedError."""
+        """The changes of the table. `came`: the records. Raises RowFailedError."""
         window, kept = self.store.window, self.store.kept_ms
         assert isinstance(window, SessionWindow)
         assert kept is not None
@@ -263,12 +263,12 @@ class SessionTable:
         folded: FoldedSessions,
         stored: Mapping[str, pa.Array],
     ) -> Rows:
-        """The deletions of sessions that were joined or extended, and the rows in their place."""
+        """The changes of the table: deletions of merged or extended sessions, and the rows that replace them."""
         row, place, version, exists = _events(merged)
         start, end = (
             _of_versions(version, *bounds) for bounds in ((merged.start, found.start), (merged.end, found.end))
         )
-        # The stored sessions are among the groups, to know which of them have a row.
+        # A group is a key and the bounds of a session. Stored sessions are numbered with them, to find the row before.
         of_key = np.concatenate([found.code, code[row]])
         bounds = [np.concatenate([found.start, start]), np.concatenate([found.end, end])]
         every, _ = group_by([pa.array(each) for each in (of_key, *bounds)])
@@ -305,7 +305,7 @@ class SessionTable:
         return _versions(values, before, times, exists)
 
     def _states(self, merged: Merged, folded: FoldedSessions) -> pa.Array:
-        """The state at the end of each chain, at the points of values; null at others."""
+        """The encoded state at the end of each chain, at its index in the values; null at the others."""
         last = np.full(len(merged.level), -1)
         accepted = np.flatnonzero(~merged.late)
         last[merged.chain[accepted]] = accepted
@@ -318,7 +318,7 @@ class SessionTable:
 
 
 def _first_ends(records: Records, gap: int, hidden: int) -> Int64s:
-    """The earliest end (ms) of sessions that matter to the records of each key. Those up to `hidden` have expired."""
+    """For each key, the earliest end (ms) of sessions that its records can touch. Ends up to `hidden` have expired."""
     earliest = np.full(records.keys, np.iinfo(np.int64).max)
     np.minimum.at(earliest, records.code, records.timestamp)
     ends: Int64s = np.maximum(np.maximum(earliest - gap, hidden), 0)
@@ -326,7 +326,17 @@ def _first_ends(records: Records, gap: int, hidden: int) -> Int64s:
 
 
 def _events(merged: Merged) -> tuple[Int64s, Int64s, Int64s, Bools]:
-    """(row, place within what the row does, version, whether it is there then) of all changes, in order."""
+    """All changes of sessions, in order: (row, index in the row's changes, version, whether it exists then).
+
+    Example: row 0 extends the stored session (version -1), row 1 begins a session, and row 2 merges both.
+
+        removed         rows [0, 2, 2], versions [-1, 0, 1]
+        _events(merged)
+            row         [0, 0, 1, 2, 2, 2]
+            index       [0, 1, 0, 0, 1, 2]
+            version     [-1, 0, 1, 0, 1, 2]
+            exists      [False, True, True, False, False, True]
+    """
     by_row, version = merged.removed
     accepted = np.flatnonzero(~merged.late)
     removed = np.bincount(by_row, minlength=len(merged.late))
@@ -339,7 +349,10 @@ def _events(merged: Merged) -> tuple[Int64s, Int64s, Int64s, Bools]:
 
 
 def _of_versions(version: Int64s, of_rows: Int64s, of_stored: Int64s) -> Int64s:
-    """A property of versions: that of the stored sessions, or that of the rows that made them."""
+    """A property of versions. `of_rows`: by row. `of_stored`: by stored session.
+
+    Example: _of_versions([-1, 0, 1, -2], of_rows=[50, 51], of_stored=[7, 8]) is [7, 50, 51, 8].
+    """
     return np.concatenate([of_stored[::-1], of_rows])[version + len(of_stored)]
 
 
@@ -351,7 +364,7 @@ def _versions(values: Mapping[str, pa.Array], points: Int64s, times: Int64s, exi
 def _changed(
     code: Int64s, found: FoundSessions, merged: Merged, folded: FoldedSessions, codec: RowCodec
 ) -> ChangedSessions:
-    """The stored sessions that are gone, then those that are there at the end of the epoch."""
+    """The changes of the store: deletions of stored sessions, then the sessions at the end of the epoch."""
     gone = -1 - merged.replaced[merged.replaced < 0]
     there = ~merged.late
     there[merged.replaced[merged.replaced >= 0]] = False
@@ -366,7 +379,7 @@ def _changed(
     )
 
 
-# The operator of the `aggregate` step behind a session window.
+# The operator of the `aggregate` step in session windows.
 
 
 def aggregate_sessions(node: AggregateSessions, edges: Edges, epoch: TaskEpoch) -> None:
@@ -378,7 +391,7 @@ def aggregate_sessions(node: AggregateSessions, edges: Edges, epoch: TaskEpoch) 
 
 @dataclass(frozen=True)
 class _Aggregates:
-    """A SessionFold by the aggregates of a store."""
+    """A SessionFold with the aggregates of a store."""
 
     store: Store
 

@@ -1,4 +1,4 @@
-"""Aggregations by Python functions, also in windows."""
+"""Aggregation with Python functions of the project: `reduce`, and `aggregate` with a class."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from .session_merging import Merged
 from .sliding.aggregate_sliding import FoldedWindows, SlidingTable, changed_windows
 from .sliding.one_by_one import Updates
 
-# Folds records into the rows of sessions, one after another.
+# Folds records into the rows of sessions, record by record.
 
 
 @dataclass(frozen=True)
 class AggregatedSessions:
-    """A SessionFold by Python of the project. The state of a session is its row."""
+    """A SessionFold with Python of the project. The state of a session is its row."""
 
     calls: Fold
 
@@ -67,7 +67,7 @@ class AggregatedSessions:
         return FoldedSessions(values, point, states, count + np.arange(len(merged.level)))
 
     def _rows(self, rows: Rows, merged: Merged, before: Sequence[Row]) -> tuple[dict[int, Row], list[Row]]:
-        """The session's row after each record, and at the end of each chain."""
+        """(Row -> state after it, states at the ends of chains). `before`: the states of the stored sessions."""
         values = values_of(rows, rows.value, self.calls)
         keys = keys_of(rows)
         parts: defaultdict[int, list[int]] = defaultdict(list)
@@ -90,7 +90,7 @@ class AggregatedSessions:
         return at_row, [current[chain] for chain in range(len(merged.level))]
 
     def _merged(self, found: Sequence[Row]) -> Row | None:
-        """One state of those that are joined, in the order of their ends; None of none."""
+        """One state merged from `found`, in the order of session ends; None if `found` is empty."""
         state = found[0] if found else None
         for each in found[1:]:
             state = self._kept(self.calls.merge(state, each))
@@ -100,12 +100,12 @@ class AggregatedSessions:
         return kept(self.calls, state, "session")
 
 
-# Folds records into the rows of sliding windows, one after another.
+# Folds records into the rows of sliding windows, record by record.
 
 
 @dataclass(frozen=True)
 class AggregatedSlides:
-    """A SlidingFold by Python of the project. The state of a window is its row."""
+    """A SlidingFold with Python of the project. The state of a window is its row."""
 
     calls: Fold
 
@@ -132,9 +132,10 @@ class AggregatedSlides:
 
 @dataclass
 class _Run:
-    """One fold. What windows hold has a number in `states`: the stored windows first, then one for each record that is
-    added to what one of them holds. A window that is made from another one goes on from there: `added` has the number
-    of what is held once a row is added, so that nothing is called twice.
+    """One fold. `states`: the states of the stored windows, then one for each call of the aggregator.
+
+    Windows share states: a window made from another one continues with its state. `added`: (index of a state, row) ->
+    index of the state with this row, so that no call is made twice.
     """
 
     calls: Fold
@@ -143,12 +144,12 @@ class _Run:
     added: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def after_updates(self, found: Updates) -> Iterator[Row]:
-        """The row of the window that each update leaves."""
+        """The row of the window after each update."""
         values = values_of(self.rows, self.rows.value, self.calls)
         keys = keys_of(self.rows)
         contents, begin = found.contents.tolist(), (found.ends - np.diff(found.ends, prepend=0)).tolist()
         base = found.base.tolist()
-        # Of each window what it holds, and how many of its contents are in that.
+        # Window -> (index of its state, the number of its contents in this state).
         held: dict[int, tuple[int, int]] = {}
         for window, size in zip(found.window.tolist(), found.size.tolist(), strict=True):
             state, have = held.get(window, (base[window], 0))
@@ -158,7 +159,7 @@ class _Run:
             yield self.states[state]
 
     def _with(self, state: int, row: int, key: Row, value: Row) -> int:
-        """The number of what is held with one more row. `state`: -1 for nothing. Raises RowFailedError."""
+        """The index of a state with one more row. `state`: the index without it, or -1. Raises RowFailedError."""
         number = self.added.get((state, row))
         if number is None:
             try:
@@ -171,7 +172,7 @@ class _Run:
         return number
 
 
-# Which way records are folded: by key and window, into sessions, or into sliding windows.
+# Chooses the kind of fold: by key and window, by session, or by sliding window.
 
 
 def folded(
@@ -182,7 +183,7 @@ def folded(
     rows: Rows,
     epoch: TaskEpoch,
 ) -> Rows:
-    """The changes that records make of a node's rows. `step`: its name. Raises RowFailedError."""
+    """The changes of an operator's table. `step`: its name. Raises RowFailedError."""
     if node.store.type == "session":
         return SessionTable(node.store, AggregatedSessions(fold), node.emit, node.old, step, node.headers).run(
             rows, epoch
@@ -192,7 +193,7 @@ def folded(
     return Folding(fold, node.store, node.emit, node.old, of, step).run(rows, epoch)
 
 
-# The operator of the `aggregate` step with a class of the project.
+# The operator of the `aggregate` step with a class.
 
 
 def aggregate_with(node: AggregateWith, edges: Edges, epoch: TaskEpoch) -> None:

@@ -1,4 +1,4 @@
-"""Calls of the Python functions of aggregations."""
+"""Calls of Python reducers and aggregators of the project."""
 
 from __future__ import annotations
 
@@ -31,42 +31,45 @@ from .keyed.stored_rows import RowStore, StoredRows, Versions, at_points, change
 from .node import RowFailedError, TaskEpoch
 from .rows import Rows, is_old
 
-# Calls of a project's reducers and aggregators: what they are given, return and raise.
+# Calls of a project's reducers and aggregators: arguments, results and errors.
 
 
 class Fold(Protocol):
-    """How the records of a group become one row. `state`: the row so far, None if there is none.
+    """Folds the records of a group into one row. `state`: the row so far, None without one.
 
-    `key`, `value`: of a record. All raise FunctionError.
+    `key`, `value`: of a record. All methods raise FunctionError.
     """
 
     @property
     def function(self) -> PythonFunction:
-        """Whose code is called."""
+        """The function or class of the project."""
 
     @property
     def states(self) -> RowType:
-        """The rows that are stored."""
+        """The type of the stored rows."""
 
     def add(self, state: Row | None, key: Row, value: Row) -> Row | None:
         """The row with one more record; None deletes it."""
 
     def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
-        """The row without a record that it has; None deletes it."""
+        """The row without one of its records; None deletes it."""
 
     def merge(self, first: Row, second: Row) -> Row | None:
-        """One row of two, of sessions that are joined."""
+        """One row from the rows of two merged sessions."""
 
 
 @dataclass(frozen=True)
 class Called:
-    """A function's results as rows. `states`: the rows; `what`: which method of a class is meant, for errors."""
+    """Converts results of a function to rows. `states`: their type."""
 
     function: PythonFunction
     states: RowType
 
     def row(self, call: Callable[..., Any], *arguments: Any, what: str = "") -> Row | None:
-        """What a call returns, as a row; None for None. Raises FunctionRaisedError, FunctionResultError."""
+        """The result of a call as a row; None for None. `what`: the method of a class, for errors.
+
+        Raises FunctionRaisedError, FunctionResultError.
+        """
         try:
             found = call(*arguments)
         except BaseException as error:
@@ -85,7 +88,7 @@ class Called:
 
 
 def kept(fold: Fold, state: Row | None, what: str) -> Row:
-    """The state, which must be there: a row of `what` stays until it expires. Raises FunctionResultError."""
+    """The state, which must not be None: a row of `what` stays until it expires. Raises FunctionResultError."""
     if state is None:
         name = fold.function.name
         message = f"{name} returned None, which deletes a row; that of a {what} stays until it expires"
@@ -95,7 +98,7 @@ def kept(fold: Fold, state: Row | None, what: str) -> Row:
 
 
 class ReduceFold:
-    """`reduce`: the first value is the row, and the function makes one of the row and of each later value."""
+    """`reduce`: the first value becomes the row. The function combines the row with each later value."""
 
     def __init__(self, function: PythonFunction, columns: Mapping[str, pa.DataType]) -> None:
         self.function = function
@@ -110,18 +113,18 @@ class ReduceFold:
         return self._called.row(self._reduce, self.states.copy(state), self.states.copy(value))
 
     def subtract(self, state: Row, key: Row, value: Row) -> Row | None:
-        """None: `reduce` is for streams."""
+        """Not implemented: `reduce` is for streams."""
         raise NotImplementedError
 
     def merge(self, first: Row, second: Row) -> Row | None:
-        """The function makes one row of two."""
+        """The function combines two rows."""
         return self._called.row(self._reduce, self.states.copy(first), self.states.copy(second))
 
 
 class AggregatorFold:
-    """`aggregate` with a class: `initial()`, `add(state, key, value)`; of tables `subtract`, in sessions `merge`.
+    """`aggregate` with a class: `initial()`, `add(state, key, value)`; for tables `subtract`, for sessions `merge`.
 
-    Each epoch has an object of its own. Raises FunctionRaisedError if it cannot be made.
+    Each epoch has a new object of the class. Raises FunctionRaisedError if the constructor raises.
     """
 
     def __init__(self, function: PythonFunction, columns: Mapping[str, pa.DataType]) -> None:
@@ -154,14 +157,14 @@ class AggregatorFold:
         return self._called.row(self._aggregator.merge, *given, what="merge")
 
 
-# Folds records into the rows of their keys, or keys and windows, one after another.
+# Folds records into the rows of their keys, or keys and windows, record by record.
 
 
 @dataclass(frozen=True)
 class Folding:
-    """An operator that folds by key, or by key and window: `store`, `emit`, `old`, `of` as of `Aggregate`.
+    """An operator that folds by key, or by key and window. `store`, `emit`, `old`, `of`: as in `Aggregate`.
 
-    `step`: the name under which it counts what it drops.
+    `step`: the name in counters of dropped records.
     """
 
     fold: Fold
@@ -172,7 +175,7 @@ class Folding:
     step: str
 
     def run(self, rows: Rows, epoch: TaskEpoch) -> Rows:
-        """The changes that records make. Raises RowFailedError."""
+        """The changes of the table. `rows`: the records. Raises RowFailedError."""
         value = rows.value
         by_group = grouped(usable(rows, self.store, self.step, epoch), self.store, value, self.step, epoch)
         keys = bytes_of(by_group.keys)
@@ -190,7 +193,7 @@ class Folding:
         return changes(groups, context, before, after, self.old)
 
     def _folded(self, groups: Groups, by_group: Grouped, value: Sequence[str], stored: StoredRows) -> Versions:
-        """The rows of the groups at the points."""
+        """The rows of the groups at the points. `value`: names of the value columns."""
         rows = by_group.rows
         values = values_of(rows, value, self.fold)
         keys = RowType(parse_columns(self.store.key)).rows(by_group.columns, np.ones(groups.count, np.bool_))
@@ -210,7 +213,7 @@ class Folding:
                     states[group] = self.fold.subtract(state, keys[group], new)
             except FunctionError as error:
                 raise RowFailedError(int(rows.order[number]), error) from error
-            # A row that begins anew does not depend on earlier times; one that is only half done does.
+            # A new row does not depend on earlier times. A row between the halves of one change is not new.
             times[group] = time if state is None and not was_half else max(times[group], time)
             was_half = is_half and (state is not None or was_half)
             if groups.each:
@@ -219,7 +222,7 @@ class Folding:
 
 
 def values_of(rows: Rows, names: Sequence[str], fold: Fold) -> list[Row]:
-    """The values of rows as objects. One of a null value has nulls. Raises RowFailedError."""
+    """The values of rows as objects; all fields are None for a null value. Raises RowFailedError."""
     columns = {name: rows.columns[name] for name in names}
     kind = RowType({name: column.type for name, column in columns.items()})
     try:

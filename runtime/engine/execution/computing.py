@@ -1,7 +1,7 @@
-"""Operators that compute expressions: the SQL steps that can run in the task itself.
+"""Operators of SQL steps that run in the task itself, without Spark.
 
-Each does to rows what the function of its step in `cluster/spark/sql_steps.py` does to those of a DataFrame. A failure
-counts only for rows for which Spark would compute the expression: not for a null value, for example.
+They give the same results as the functions of `cluster/spark/sql_steps.py` give for a DataFrame. A failure counts only
+for rows for which Spark would compute the expression. For example, it does not count for a row with a null value.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .rows import Rows
 
 
 class OfStep(Node):
-    """What operators answer that do a step in SQL: the same as the step."""
+    """An operator of one SQL step. It takes location, edges and flow from the step."""
 
     step: SqlStep
 
@@ -39,7 +39,7 @@ class OfStep(Node):
 
     @property
     def flow(self) -> str:
-        """The edge that it reads."""
+        """The edge to read."""
         return self.step.flow
 
     @property
@@ -55,7 +55,7 @@ class OfStep(Node):
 
 @dataclass(frozen=True)
 class Where(OfStep):
-    """Keeps the rows for which a condition is true. Of a table a new row that does not pass becomes a deletion."""
+    """Keeps the rows for which a condition is true. In a table, a new row that does not pass becomes a deletion."""
 
     step: SqlStep
     condition: Expression
@@ -76,9 +76,9 @@ class Where(OfStep):
 
 @dataclass(frozen=True)
 class Compute(OfStep):
-    """Computes value columns, or the key; of the others those of the step's `keep` stay, with None all.
+    """Computes value columns, or the key. Of the other value columns, `keep` of the step stay (None: all).
 
-    A value column of a row without a value is null, unless the step has `null_values`.
+    A computed value column is null for a row without a value, unless the step has `null_values`.
     """
 
     step: SqlStep
@@ -106,9 +106,9 @@ class Compute(OfStep):
 
 @dataclass(frozen=True)
 class Explode(OfStep):
-    """Makes a row with a value for each element of an array, in order, and none of null or of an empty array.
+    """Emits a row for each element of an array, in order; no row for null or an empty array.
 
-    `column`: for the elements. A row without a value makes rows too, if the array does not depend on it.
+    `column`: the new column of elements. A row without a value emits rows too, if the array does not depend on it.
     """
 
     step: SqlStep
@@ -130,9 +130,10 @@ class Explode(OfStep):
 
 @dataclass(frozen=True)
 class Branch(OfStep):
-    """Sends each row to the first edge whose condition is true; None takes the rest. Rows of no edge are dropped.
+    """Sends each row to the first edge with a true condition. Rows without an edge are dropped.
 
-    Of `branches` only those of `into` are made.
+    `branches`: (edge, condition), in order; the condition None is always true. `into`: the edges to emit; rows of other
+    branches are dropped.
     """
 
     step: SqlStep
@@ -163,7 +164,7 @@ class Branch(OfStep):
 
 
 def kept_of(rows: Rows, keep: tuple[str, ...] | None) -> Rows:
-    """The rows with only these value columns; None: with all."""
+    """The rows with only these value columns; None keeps all."""
     if keep is None:
         return rows
     values = rows.values
@@ -172,7 +173,7 @@ def kept_of(rows: Rows, keep: tuple[str, ...] | None) -> Rows:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns that an expression may read: those of the rows, `_ts` and `_now`. Made only where it reads them."""
+    """The columns that an expression may read: those of the rows, `_ts` and `_now`. Created on access."""
 
     rows: Rows
     epoch: TaskEpoch

@@ -1,4 +1,4 @@
-"""Results of windows that have closed."""
+"""Final results: the rows of windows that close, each emitted once."""
 
 from __future__ import annotations
 
@@ -24,13 +24,22 @@ from .keyed.stored_rows import StoredRows, session_keys, stored_columns, visible
 from .node import Edges, EpochStore, TaskEpoch
 from .rows import Rows, concat
 
-# Rows of a table with windows that close as its clock moves, each at the place of the change that moves it.
+# Finds the rows of a windowed table that close in an epoch, and the change that closes each by moving the clock.
 
 
 @dataclass(frozen=True)
 class Closing:
-    """`places`: the changes, without columns, and where time passes without one. `clock`: of the table at each of them
-    (ms). `upto`: up to which end (ms) windows are closed then; `before`: up to which they were before all.
+    """The progress of closing in an epoch. The arrays have one entry for each place.
+
+    `places`: the changes without columns, then a row for time that passes without one. `clock`: of the table after each
+    place, ms. `upto`: windows with an end up to this (ms) are closed after the place. `before`: the same before the
+    epoch.
+
+    Example: changes at the times 5, 12, 9 and 25; a window closes 10 ms after its end.
+
+        clock       [5, 12, 12, 25]
+        upto        [-5, 2, 2, 15]
+        at([2, 15, 16])    [1, 3, 4]: the last window stays open
     """
 
     places: Rows
@@ -40,24 +49,24 @@ class Closing:
 
     @classmethod
     def of(cls, store: Store, rows: Rows, behind: int, epoch: TaskEpoch) -> Closing:
-        """Windows are closed so long behind their end (ms), by the clock of the table's store. `rows`: its changes."""
+        """Windows close `behind` ms after their end, by the clock of `store`. `rows`: the changes of its table."""
         before = epoch.clock_before(store.name)
         bare = replace(rows, columns={}, key=(), value=(), state=None, collapsed=False)
         places = concat([bare, *epoch.places_of_time()])
-        # A record that moves the clock is never late, and its window has the record's timestamp then.
+        # A record that moves the clock is never late, so the row of its window has the timestamp of the record.
         clock = np.maximum(np.maximum.accumulate(places.timestamp), before)
         return cls(places, clock, clock - behind, before - behind)
 
     def at(self, ends: Int64s) -> Int64s:
-        """The place at which windows with these ends are closed; the number of places for one that stays open."""
+        """The places that close windows with these `ends` (ms). For a window that stays open: the number of places."""
         place: Int64s = np.searchsorted(self.upto, ends)
         return place
 
 
 def closed_rows(store: Store, rows: Rows, closing: Closing, opened: EpochStore) -> tuple[Rows, Int64s]:
-    """The rows that close, by place, start (sessions: end, start) and key bytes; and the number of each one's place.
+    """(The rows that close, the place of each). Sorted by place, window start (sessions: end, start) and key bytes.
 
-    `rows`: the changes of the epoch, or those of them that count. `opened`: the table's store, with the rows before.
+    `rows`: the changes of the epoch, all or a part. `opened`: the store of the table, with the rows before the epoch.
     """
     found, changed = _updated(store, rows, closing)
     if len(closing.upto) and closing.upto[-1] > closing.before:
@@ -66,10 +75,10 @@ def closed_rows(store: Store, rows: Rows, closing: Closing, opened: EpochStore) 
 
 
 def _updated(store: Store, rows: Rows, closing: Closing) -> tuple[Rows, set[bytes]]:
-    """Of the rows of this epoch those that are there when they close, and the keys of all that had changed by then."""
+    """(Rows of this epoch that exist when they close, keys of all rows that changed before they closed)."""
     ends = _times(rows, WINDOW_COLUMNS[1])
     at = closing.at(ends)
-    # A session that came out already may still be joined with a later one, where its store keeps it for longer.
+    # A session that was emitted before may still be merged with a later one, if its store keeps it longer.
     until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(closing.upto)) & (ends > closing.before))
     some = rows.take(until)
     keys = _places(store, some)
@@ -80,7 +89,7 @@ def _updated(store: Store, rows: Rows, closing: Closing) -> tuple[Rows, set[byte
 
 
 def _unchanged(store: Store, rows: Rows, closing: Closing, opened: EpochStore, changed: set[bytes]) -> Rows:
-    """The rows of earlier epochs that close now, without those of `changed`."""
+    """The rows of earlier epochs that close in this one, without the keys in `changed`."""
     upto = int(closing.upto[-1])
     held = _held_in_segments if has_segments(store) else _held
     found = [(key, row) for key, row in held(store, opened, closing.before, upto) if key not in changed]
@@ -100,7 +109,7 @@ def _unchanged(store: Store, rows: Rows, closing: Closing, opened: EpochStore, c
 
 
 def _in_order(store: Store, found: Rows, closing: Closing) -> tuple[Rows, Int64s]:
-    """The rows at the places of the records that close them, and the numbers of these places."""
+    """(The rows with the paths of the places that close them, these places). A new path level numbers the rows."""
     order = last_in_order(_places(store, found))
     at = closing.at(_times(found, WINDOW_COLUMNS[1]))
     order = order[np.argsort(at[order], kind="stable")]
@@ -118,24 +127,24 @@ def _in_order(store: Store, found: Rows, closing: Closing) -> tuple[Rows, Int64s
 
 
 def _places(store: Store, rows: Rows) -> pa.BinaryArray:
-    """Bytes in whose order rows come that close together: start, then key; of sessions end, start, then key."""
+    """Sort keys of rows that close at one place: start, then key; for sessions end, start, then key."""
     plain, start, end = session_keys(rows.keys)
     keys = window_keys(start, plain)
     return window_keys(end, keys) if store.type == "session" else keys
 
 
 def _held(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
-    """The stored rows whose windows end after `after` (ms) and at `upto` at the latest, by `_places`."""
+    """(Sort key, encoded row) of stored rows with `after` < window end <= `upto`, ms. Sort key: see `_places`."""
     assert isinstance(store.window, Window)
     length = store.window.length_ms
     return opened.range(first_window_key(after - length + 1), first_window_key(upto - length + 1))
 
 
 def _held_in_segments(store: Store, opened: EpochStore, after: int, upto: int) -> Iterator[tuple[bytes, bytes]]:
-    """The same of sessions and sliding windows: of segments that may have some."""
+    """The same for sessions and sliding windows, from the segments that may contain them."""
     first = max(after + 1, 0) // row_step(store) * row_step(store)
     for key, segment in opened.range(first_window_key(first), first_window_key(upto + 1)):
-        # The value of a segment begins with its greatest end.
+        # The first 8 bytes of a segment's value are its greatest end.
         if int.from_bytes(segment[:8], "little", signed=True) <= after:
             continue
         plain = without_window(key)
@@ -151,12 +160,12 @@ def _times(rows: Rows, name: str) -> Int64s:
     return times
 
 
-# The operator of `emit: on_close`: the rows of a windowed aggregate, each once, when its window closes.
+# The operator of `emit: on_close`: emits each row of a windowed aggregate once, when its window closes.
 #
-# A row is closed by the record that moves the step's clock so far. It comes out at that record's place, behind all that
-# the record has done before. Kafka Streams looks for closed rows after it has put the record into its store, where they
-# may have expired by then; here they come out first. Up to where rows have come out follows from the committed clock,
-# so an epoch that is repeated gives the same rows, and none twice.
+# The record that moves the step's clock past the end (and grace) closes the row. The row is emitted behind the other
+# results of this record. Kafka Streams searches closed rows after the record is in its store, where they may have
+# expired already; here they are emitted first. The committed clock says which rows were emitted. So a repeated epoch
+# emits the same rows, and no row is emitted twice.
 
 
 def emit_closed(node: FinalResults, edges: Edges, epoch: TaskEpoch) -> None:

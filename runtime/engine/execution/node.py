@@ -1,4 +1,4 @@
-"""What an operator is, and what it is given for an epoch."""
+"""The context of operators in an epoch: stores, clocks, sinks, edges, and errors of rows."""
 
 from __future__ import annotations
 
@@ -19,28 +19,29 @@ from .order.origins import Origins
 from .order.partition_group import PassedTime
 from .rows import Rows
 
-# What an operator knows of its epoch: the task's clocks, stores and sinks, and the counters of dropped records.
+# The state of a task's epoch: clocks, stores, sinks, and counters of dropped records.
 
 
 class CommittedRows(Protocol):
-    """What an epoch asks of a store: see `StateStore`."""
+    """The reading side of a store, see `StateStore`."""
 
     @property
     def position(self) -> int:
-        """The place in the changelog."""
+        """The number of changelog records that the store contains."""
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The values of `keys`, in their order; None for a missing one."""
+        """The values of `keys`, in their order; None for a missing key."""
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end`, sorted by key, or in `reverse` of that; None leaves a side open."""
+        """(Key, value) with `start <= key < end`, by ascending key, or descending if `reverse`. None: no bound."""
 
 
 class EpochStore:
-    """A store during one epoch: its rows at the start, and the changes to make.
+    """A store during one epoch: its rows at the start, and the changes of the epoch.
 
-    Operators process an epoch's records at once, so none of them reads a change of the same epoch: a join gets a
-    table's changes from its edge, in order. Changes reach the store only through its committed changelog.
+    Reads never return a change of the same epoch, because operators process all records of an epoch at once. A join
+    gets the changes of a table from its edge, in path order. Changes reach the store only through its committed
+    changelog.
     """
 
     def __init__(self, committed: CommittedRows) -> None:
@@ -49,23 +50,23 @@ class EpochStore:
 
     @property
     def position(self) -> int:
-        """Changelog records that the store holds."""
+        """The number of changelog records that the store contains."""
         return self._committed.position
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """Values of the keys as they were when the epoch began, None where there is none."""
+        """The values of keys at the start of the epoch; None for a missing key."""
         return self._committed.get_many(keys)
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """Rows with `start <= key < end` as they were when the epoch began, sorted by key, or in `reverse` of that."""
+        """`CommittedRows.range` at the start of the epoch."""
         return self._committed.range(start, end, reverse=reverse)
 
     def put_many(self, keys: Sequence[bytes], values: Sequence[bytes | None], timestamps: Int64s) -> None:
-        """Change rows; None deletes. `timestamps`: of the rows, ms."""
+        """Write rows; the value None deletes. `timestamps`: ms."""
         self._written.append((keys, values, timestamps))
 
     def changes(self) -> pa.Table | None:
-        """This epoch's changelog records in order; None if there are none."""
+        """The changelog records of this epoch, in order; None without changes."""
         if not any(len(keys) for keys, _, _ in self._written):
             return None
         return pa.table(
@@ -79,7 +80,7 @@ class EpochStore:
 
 @dataclass(frozen=True)
 class Written:
-    """Records that a sink gives to a topic, with exactly the topic's columns, and the partition of each."""
+    """Records that a sink writes to a topic, with exactly its columns. `partitions`: int64, of each record."""
 
     rows: Rows
     partitions: Int64s
@@ -88,13 +89,14 @@ class Written:
 class TaskEpoch:
     """One task's epoch in one stage.
 
-    `partition`: the task's; `task`: how it is shown. `now`: the planned time of the epoch, ms. `clocks`: of window
-    stores, -1 before the first record; `began`: the same when the epoch began, where earlier stages have moved them.
-    `open_store` returns a store at its planned position. `stores`, `global_tables`: those that were opened. `origins`:
-    of the task's records. `scheduled`: the punctuations of its processors. `passed`: time that passes without a record.
-    `trial`: whether the epoch only looks for records that fail: the `_order` of rows is then a number of their record.
-    `more`: of an edge that has too many rows for memory, those behind the ones on it, in path order, some at a time;
-    the sink behind it takes them.
+    `partition`: of the task. `task`: its name for users. `now`: the planned time of the epoch, ms. `clocks`: of window
+    stores, ms; -1 before the first record. `began`: the same at the start of the epoch, if earlier stages moved them.
+    `open_store` returns a store at its planned position. `stores`, `global_tables`: the opened ones. `origins`: of the
+    task's records. `scheduled`: punctuations of its processors. `passed`: time that passes without a record.
+
+    `trial`: the epoch only searches for records that fail; `_order` of a row is then the number of its record.
+    `more`: edge -> further rows, in path order, piece by piece. Used where all rows of an edge may not fit into memory;
+    the sink of the edge takes them.
     """
 
     def __init__(
@@ -131,11 +133,11 @@ class TaskEpoch:
         self._open_global = open_global
 
     def clock(self, name: str) -> int:
-        """The stream time that a window store has observed, ms; -1 before its first record."""
+        """The stream time of a window store, ms; -1 before its first record."""
         return self.clocks.get(name, -1)
 
     def clock_before(self, name: str) -> int:
-        """The same when the epoch began: up to where all epochs before have come."""
+        """`clock` at the start of the epoch."""
         return self._began.get(name, -1)
 
     def advance(self, name: str, time: int) -> None:
@@ -143,12 +145,12 @@ class TaskEpoch:
         self.clocks[name] = max(self.clock(name), time)
 
     def let_pass(self, name: str, behind: int = 0) -> None:
-        """Move a clock to the time that passes without a record, if any does, or to so many ms `behind` it."""
+        """If time passes without a record, move a clock to this time minus `behind` (ms)."""
         if self.passed is not None:
             self.advance(name, self.passed.time - behind)
 
     def places_of_time(self) -> list[Rows]:
-        """Where comes out what a step gives up as time passes without a record: one row, or none if no time does."""
+        """If time passes without a record: one row without columns, with the path and time of emitted rows."""
         if self.passed is None:
             return []
         self._places += 1
@@ -166,32 +168,32 @@ class TaskEpoch:
         return self.stores[store.name]
 
     def schedule(self, processor: str, scheduled: Iterable[Scheduled]) -> None:
-        """Keep the punctuations of a processor, in place of those that it had."""
+        """Replace the punctuations of a processor."""
         others = (each for each in self.scheduled if each.processor != processor)
         self.scheduled = (*others, *scheduled)
 
     def global_table(self, table: GlobalTable) -> CommittedRows:
-        """A global table at the position that the epoch pins."""
+        """A global table at the position of the epoch's plan."""
         self.global_tables.add(table.name)
         return self._open_global(table)
 
     def write(self, topic: Topic, rows: Rows, partitions: Int64s) -> None:
-        """Append records to a topic when the epoch ends."""
+        """Write records to a topic at the end of the epoch. `partitions`: of each record."""
         self.sinks.setdefault(topic.name, (topic, []))[1].append(Written(rows, partitions))
 
     def write_later(self, topic: Topic, parts: Iterator[Written]) -> None:
-        """Append more, behind that, each part as it is made. No other sink writes the topic."""
+        """Write further records behind those of `write`, part by part. No other sink may write the topic."""
         self.later.append((topic, parts))
 
 
 Edges = dict[str, Rows]
-"""The rows of a task's epoch by edge. Edges are named by flow or table; a step on an edge rebinds it."""
+"""The rows of a task's epoch by edge. An edge has the name of a flow or table; an operator on it replaces its rows."""
 
 
 class RowFailedError(HeadwaterError):
-    """An operator cannot process a row: the first one, in the order of processing. `order`: its `_order`.
+    """An operator cannot process a row. It is the first such row in path order. `order`: its `_order`.
 
-    `cause`: what it raised. `at`: the place of the step; empty for that of the operator.
+    `cause`: the error of the row. `at`: the location of the step; empty for the operator's own.
     """
 
     def __init__(self, order: int, cause: HeadwaterError, at: Place = "") -> None:
@@ -202,9 +204,9 @@ class RowFailedError(HeadwaterError):
 
 
 class EachFailedError(HeadwaterError):
-    """An operator cannot process some rows, for a reason of each. `rows`: their `_order`, and what it raised for them.
+    """An operator cannot process some rows, each with an error of its own. `rows`: (`_order`, error).
 
-    `by_itself`: whether it fails for each of them whichever others there are.
+    `by_itself`: whether each row fails regardless of the other rows.
     """
 
     def __init__(self, rows: Sequence[tuple[int, HeadwaterError]], by_itself: bool) -> None:
@@ -215,9 +217,9 @@ class EachFailedError(HeadwaterError):
 
 
 class RowsFailedError(HeadwaterError):
-    """An expression fails for rows. `records`: the first level of their paths; `orders`: their `_order`.
+    """An expression fails for rows. `records`: the first level of their paths. `orders`: their `_order`.
 
-    Which error it is, only Spark tells: it computes the expression for these records alone.
+    Spark determines the exact error: it computes the expression for these records alone.
     """
 
     def __init__(self, records: Int64s, orders: Int64s) -> None:
@@ -230,5 +232,5 @@ class RowsFailedError(HeadwaterError):
 
 
 def step_name(node: Node) -> str:
-    """The name under which drops are counted: the step's place."""
+    """The name of a step in counters of dropped records: its location."""
     return str(node.at) or type(node).__name__

@@ -1,4 +1,4 @@
-"""Rows of a stage."""
+"""The rows on an edge: columns, kinds, and path order."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ...records.keys import normal_key
 from ...records.types import Kind, parse_columns
 from ..operators.operator import Flow
 
-# The columns of the batches on an edge, by their physical names. They follow from the columns of the edge alone.
+# The columns of the batches on an edge, by physical names. They depend only on the columns of the edge.
 
 
 def physical_columns(flow: Flow) -> dict[str, pa.DataType]:
@@ -31,34 +31,39 @@ def physical_key(name: str, value: dict[str, pa.DataType]) -> str:
 
 
 def key_name(physical: str, value: Sequence[str]) -> str:
-    """A key column's own name, from its physical name in a batch with the value columns `value`."""
+    """The own name of a key column, from its physical name in a batch with the value columns `value`."""
     name = physical.removeprefix("key.")
     return name if name in value else physical
 
 
-# The rows on one edge of the topology, in columns and in order.
+# The rows on one edge of the topology. Operators take and return `Rows`.
 #
-# This module defines the meaning of the kinds of rows and of their order. Operators take and return `Rows`. Stores,
-# topics and Spark are unknown here.
+# This module defines the kinds of rows and their order. It does not know stores, topics or Spark.
 #
-# A *change* of a table is one row or two adjacent ones: the replaced row (`Kind.OLD`, only if a later step needs it),
-# then the new row (`Kind.VALUE`) or its deletion (`Kind.TOMBSTONE`). A stream has only `VALUE` and `TOMBSTONE` (null
-# value). An OLD row has its own timestamp, that of the record that once made it.
+# A *change* of a table is one row, or two adjacent rows: the replaced row (`Kind.OLD`, only if a later step needs it),
+# then the new row (`Kind.VALUE`) or its deletion (`Kind.TOMBSTONE`). An OLD
+# row has the timestamp of the record that made it. A stream has only `VALUE` and `TOMBSTONE` (null value).
 
 _MANY, _MOST = 4096, 0.75
-"""Of so many rows, of which such a share stays, Arrow copies runs: a third of the time of taking row by row."""
+"""`filter` uses Arrow's filter from this many rows and this share of kept rows: a third of the time of `take`."""
 
 
 @dataclass(frozen=True)
 class Rows:
     """Records of one task and epoch on one edge, in the order in which the task takes them.
 
-    `path`: int64 arrays, the most significant first. Their lexicographic order is Kafka Streams' depth-first order over
-    all edges of the task. A fork, or a step that emits several rows, appends a level. Rows of one change share a path.
-    `timestamp`: ms. `order`: the task's stream time when the source record was taken, in ms; it never falls along the
-    path. `headers`: JSON strings or nulls; None if no row has any. `key`, `value`: names of the columns, by role.
-    `state`: bytes that travel with the rows from one operator to another (`Materialize`), or None. `collapsed`: whether
-    they are known to be changes of a table, one for each key, without replaced rows.
+    `path`: int64 arrays, one for each level, the most significant first. Their lexicographic order is Kafka Streams'
+    depth-first order over all edges of the task. A fork, or a step that emits several rows, appends a level. Rows of
+    one change share a path. `timestamp`: ms. `order`: the task's stream time when the source record was taken, ms; it
+    never falls along the path. `headers`: JSON strings or nulls; None if no row has any. `columns`: by physical name.
+    `key`, `value`: the physical names of key and value columns. `state`: bytes that travel with rows from an aggregate
+    to `Materialize`, or None. `collapsed`: True if the rows are changes of a table, one for each key, without replaced
+    rows.
+
+    Example: a task takes two records. A step emits two rows for the first one, and one row for the second.
+
+        path before    ([0, 1],)
+        path after     ([0, 0, 1], [0, 1, 0])
     """
 
     path: tuple[Int64s, ...]
@@ -101,7 +106,7 @@ class Rows:
         )
 
     def filter(self, mask: Bools) -> Rows:
-        """The rows where `mask` is true."""
+        """The rows where `mask` (bool, one entry for each row) is True."""
         if mask.all():
             return self
         if len(mask) < _MANY or np.count_nonzero(mask) < _MOST * len(mask):
@@ -125,39 +130,39 @@ class Rows:
     def with_columns(
         self, key: Mapping[str, pa.Array] | None = None, value: Mapping[str, pa.Array] | None = None
     ) -> Rows:
-        """The same rows with other key or value columns, by their own names. None keeps those they have."""
+        """The same rows with other key or value columns, by their own names. None keeps the present ones."""
         columns, names = arrange(self.keys if key is None else key, self.values if value is None else value)
         collapsed = self.collapsed and key is None
         return replace(self, columns=columns, key=names, value=tuple(columns)[len(names) :], collapsed=collapsed)
 
     def deeper(self, level: Int64s) -> Rows:
-        """The same rows with one more level of the path."""
+        """The same rows with one more path level, int64."""
         return replace(self, path=(*self.path, level))
 
 
 def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
-    """Columns under their physical names, key first, and the physical names of the key.
+    """(Columns by physical name, key columns first; physical names of the key columns).
 
-    All keys pass through here and are normalised, so that equal keys are the same value (`normal_key`).
+    Key columns are normalised here, so that equal keys have identical values (`normal_key`).
     """
     keys = {f"key.{name}" if name in value else name: normal_key(column) for name, column in key.items()}
     return {**keys, **value}, tuple(keys)
 
 
 def is_old(kind: Int8s) -> Bools:
-    """Where a row is one that another row replaces."""
+    """Whether each row is a replaced row (OLD or OLD_SAME_GROUP)."""
     return kind >= Kind.OLD
 
 
 def after_old(kind: Int8s) -> Bools:
-    """Where a row follows the row that it replaces."""
+    """Whether each row directly follows the row that it replaces. Kinds [OLD, VALUE, VALUE]: [False, True, False]."""
     follows = np.zeros(len(kind), np.bool_)
     follows[1:] = is_old(kind[:-1])
     return follows
 
 
 def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
-    """Where a key is null, which means that all its columns are. A key without columns is null everywhere."""
+    """Whether each key is null: all of its columns are null. A key without columns is always null. `rows`: a count."""
     null = np.ones(rows, np.bool_)
     for column in columns:
         if column.null_count == 0:
@@ -167,7 +172,14 @@ def null_keys(columns: Sequence[pa.Array], rows: int) -> Bools:
 
 
 def path_order(parts: Sequence[Rows]) -> Int64s:
-    """The permutation that sorts the rows of all `parts`, taken one after another, in path order. Stable."""
+    """The permutation that sorts the rows of all `parts`, concatenated, by path. Stable.
+
+    A missing level counts as -1, so a row comes before the rows made of it.
+
+    Example: the paths (0) and (2) in the first part, (0, 0), (0, 1) and (1, 0) in the second.
+
+        path_order([first, second])    [0, 2, 3, 4, 1]: (0), (0, 0), (0, 1), (1, 0), (2)
+    """
     depth = max((len(part.path) for part in parts), default=0)
     levels = []
     for level in range(depth):
@@ -179,7 +191,7 @@ def path_order(parts: Sequence[Rows]) -> Int64s:
 
 
 def concat(parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts (at least one; equal columns), one part after another."""
+    """Concatenate rows. `parts`: at least one, with equal columns. Missing path levels become -1."""
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
@@ -201,5 +213,5 @@ def concat(parts: Sequence[Rows]) -> Rows:
 
 
 def interleave(parts: Sequence[Rows]) -> Rows:
-    """The rows of all parts (at least one; equal columns) in path order."""
+    """Merge rows in path order. `parts`: at least one, with equal columns."""
     return parts[0] if len(parts) == 1 else concat(parts).take(path_order(parts))

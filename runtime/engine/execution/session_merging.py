@@ -1,10 +1,25 @@
-"""Finds the sessions of records: which sessions each record extends or joins, and which records come too late.
+"""Assigns records to sessions: finds the sessions that each record extends or merges, and late records.
 
-A record takes all sessions of its key that are at most a gap away, and becomes one session with them. The rules are
-Kafka Streams' (`KStreamSessionWindowAggregate`). Nothing is aggregated here: the result says what is to be combined.
+A record and all sessions of its key that are at most a gap away become one session. The rules are Kafka Streams'
+(`KStreamSessionWindowAggregate`). This module aggregates nothing: the result says what to combine.
 
-Records of a key that come in the order of time are the usual case, and are done for all keys at once. Where a key has
-another record among them, its records are taken one by one.
+Usually the records of a key come in the order of time. Array code handles all these keys at once. A key with any other
+record is handled record by record.
+
+Example: a gap of 5 ms; one key has a stored session from 2 to 6 ms; records come at 10, 20 and 15 ms.
+
+    records = Records.of(code=[0, 0, 0], keys=1, timestamp=[10, 20, 15], clock=0)
+    merge(records, Sessions(code=[0], start=[2], end=[6]), SessionWindow(gap_ms=5, grace_ms=100), retention=1000)
+        late        [False, False, False]
+        start       [2, 20, 2]                         of the session that each record leaves
+        end         [10, 20, 20]                       the third record merges both sessions
+        chain       [0, 1, 2]
+        level       [0, 0, 1]                          chain 2 needs the results of the chains 0 and 1
+        made_of     chains [0, 2, 2], versions [-1, 0, 1]
+        removed     rows [0, 2, 2], versions [-1, 0, 1]
+        replaced    [-1, 0, 1]
+
+Version -1 is the stored session; the versions 0 and 1 are the sessions after the records 0 and 1.
 """
 
 from __future__ import annotations
@@ -22,7 +37,7 @@ NO_ROW = np.iinfo(np.int64).min
 
 @dataclass(frozen=True)
 class Sessions:
-    """Sessions of several keys, sorted by key, end and start. `code`: the number of the key. Times in ms."""
+    """Sessions, one entry for each, sorted by key, end and start. `code`: number of the key. Times in ms."""
 
     code: Int64s
     start: Int64s
@@ -34,17 +49,17 @@ class Sessions:
 
 @dataclass(frozen=True)
 class Merged:
-    """What records make of the sessions of their keys.
+    """The assignment of records to sessions. For an example see the module.
 
-    A *version* is a session as one record left it: it has the number of that record's row. A stored session is a
-    version too: number -1 - its place among those that were given. A *chain* is a run of records that extend one
-    session after another, without another one that joins it.
+    A *version* is a session after one record. Its number is the row of the record. A stored session is a version too:
+    its number is -1 - its index in the stored sessions. A *chain* is a run of records that extend the same session, one
+    after another, without merging another session.
 
-    `late`: rows that came too late. `start`, `end`: of the session that a row has made. `chain`: of each row, -1 for a
-    late one. `level`: of each chain; those it was made of have lower ones. `made_of`: (chain, version) for all sessions
-    of which a chain begins, by chain, then in the order in which they are combined. `removed`: (row, version) for all
-    sessions that a row has taken away, by row and end. `replaced`: the versions that do not exist any more, which also
-    has those that a row has only updated.
+    `late`: whether each row is late. `start`, `end`: of the session after each row, ms. `chain`: of each row; -1 for a
+    late row. `level`: of each chain, above the levels of the chains that it is made of. `made_of`: (chain, version) of
+    all sessions from which a chain begins, sorted by chain, then by the order of merging. `removed`: (row, version) of
+    all sessions that a row deletes, sorted by row and end. `replaced`: the versions that no longer exist: the removed
+    ones, and those that a row updates without a change of bounds.
     """
 
     late: Bools
@@ -59,9 +74,9 @@ class Merged:
 
 @dataclass(frozen=True)
 class Records:
-    """Records with a key, in the order of processing. `code`: the number of the key, 0 to `keys` - 1.
+    """Records with a key, in path order. `code`: number of the key, 0 to `keys` - 1. `timestamp`: ms.
 
-    `before`, `clock`: the step's clock in ms when a record comes, and with it.
+    `before`, `clock`: the step's clock before and after each record, ms.
     """
 
     code: Int64s
@@ -72,13 +87,13 @@ class Records:
 
     @classmethod
     def of(cls, code: Int64s, keys: int, timestamp: Int64s, clock: int) -> Records:
-        """With the step's clock before all of them."""
+        """Compute the clocks. `clock`: the step's clock before the first record, ms."""
         running = np.maximum.accumulate(np.concatenate([[clock], timestamp]))
         return cls(code, keys, timestamp, running[:-1], running[1:])
 
 
 def merge(records: Records, stored: Sessions, window: SessionWindow, retention: int) -> Merged:
-    """What the records make of the stored sessions. `retention`: how long a session is found, ms after its end."""
+    """Assign records to sessions. `retention`: the time after its end during which a session can be found, ms."""
     rules = _Rules(window.gap_ms, window.grace_ms, retention)
     count = len(records.code)
     found = _Found(np.zeros(count, np.bool_), np.empty(count, np.int64), np.empty(count, np.int64), np.full(count, -1))
@@ -102,7 +117,7 @@ class _Rules:
 
 @dataclass
 class _Found:
-    """What is known so far. Pairs are kept as arrays, which are put together at the end."""
+    """The result so far, in pieces. `merged` concatenates them. `chains`: the number of chains so far."""
 
     late: Bools
     start: Int64s
@@ -136,11 +151,17 @@ def _pairs(parts: list[tuple[Int64s, Int64s]]) -> tuple[Int64s, Int64s]:
 
 
 def _in_order_of_time(records: Records, stored: Sessions, order: Int64s, rules: _Rules, found: _Found) -> Bools:
-    """Do all keys whose records come in the order of time, after all stored sessions. Returns the other keys."""
+    """Handle all keys with records in the order of time, behind their stored sessions.
+
+    `order`: the permutation that sorts records by key, stable. Returns whether each key is left for `_one_by_one`.
+
+    A record extends the session of the record before it, or for the first record of a key the last stored session, if
+    it is at most a gap away. Otherwise it begins a session. `previous` has that version, `ends` the end of its session.
+    """
     code, time = records.code[order], records.timestamp[order]
     first = np.ones(len(order), np.bool_)
     first[1:] = code[1:] != code[:-1]
-    # What a record may extend: the record before it or, for the first one of a key, the last stored session.
+    # The session that a record may extend: of the record before it or, for the first of a key, the last stored one.
     last_stored = np.searchsorted(stored.code, code[first], side="right") - 1
     has_stored = last_stored >= 0
     has_stored[has_stored] = stored.code[last_stored[has_stored]] == code[first][has_stored]
@@ -170,7 +191,7 @@ def _in_order_of_time(records: Records, stored: Sessions, order: Int64s, rules: 
     found.levels.append(np.zeros(len(heads), np.int64))
     found.made_of.append((found.chains + np.flatnonzero(of_stored), previous[heads][of_stored]))
     found.chains += len(heads)
-    # A session of one moment is updated where it is; any other one is removed, even if its bounds stay.
+    # A session of one moment is updated in place. Any other session is removed, even if its bounds stay the same.
     stays = start[number] == time
     removes = extends & ~stays
     found.removed.append((order[removes], previous[removes]))
@@ -179,7 +200,7 @@ def _in_order_of_time(records: Records, stored: Sessions, order: Int64s, rules: 
 
 
 def _one_by_one(records: Records, rows: Int64s, stored: Sessions, held: range, rules: _Rules, found: _Found) -> None:
-    """The records of one key, `rows`. `held`: its stored sessions."""
+    """Handle the records of one key, in path order. `rows`: their rows. `held`: indexes of its stored sessions."""
     sessions = [(int(stored.end[place]), int(stored.start[place]), -1 - place) for place in held]
     levels: list[int] = []
     made_of: list[tuple[int, int]] = []
@@ -187,7 +208,7 @@ def _one_by_one(records: Records, rows: Int64s, stored: Sessions, held: range, r
     for row in rows.tolist():
         time = int(records.timestamp[row])
         hidden = int(records.before[row]) - rules.retention
-        # Sessions lie one behind the other, so those that are near are neighbours.
+        # Sessions do not overlap, so those within a gap of the record are adjacent.
         first = last = bisect_left(sessions, (max(time - rules.gap, hidden + 1),))
         while last < len(sessions) and sessions[last][1] <= time + rules.gap:
             last += 1

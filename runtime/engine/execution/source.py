@@ -1,4 +1,4 @@
-"""Operators that read and write topics."""
+"""Operators that read topics (sources) and write topics (sinks)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from .node import Edges, TaskEpoch, Written, step_name
 from .order.partition_group import Reading, TakenRecords, read_task
 from .rows import Rows, is_old
 
-# Reads a topic into edges. `order.partition_group.read_task` decides the order among all sources of a task.
+# Sources. `order.partition_group.read_task` decides the order over all sources of a task.
 
 
 def take(
     plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_times: bool = True
 ) -> tuple[TakenRecords, Edges]:
-    """Read a task's records of an epoch onto the sources' edges, but for those that the plan leaves out."""
+    """Read a task's records of an epoch onto the edges of the sources, without records that the plan skips."""
     readings = [Reading(source.topic, _flow(source), rank) for rank, source in enumerate(sources)]
     taken = read_task(plan, readings, log, refuse_times=refuse_times)
     edges: Edges = {}
@@ -44,13 +44,13 @@ def _flow(source: Source) -> Flow:
 
 
 def take_bare(plan: TaskPlan, sources: Sequence[Source], log: Log, count: int) -> TakenRecords:
-    """The `count` records that `take` has taken, without columns."""
+    """Read the same `count` records as `take` did, without columns."""
     readings = [Reading(source.topic, Flow("", ""), rank) for rank, source in enumerate(sources)]
-    # Without columns records are smaller, so their bytes would end the epoch elsewhere.
+    # Records without columns are smaller, so a limit of bytes would end the epoch elsewhere.
     return read_task(replace(plan, max_records=count, max_bytes=None), readings, log, refuse_times=False)
 
 
-# Writes a topic: which rows become records, with which timestamp and in which partition.
+# Sinks: choose the rows to write, their timestamps and partitions.
 
 
 def write(sink: Sink, edges: Edges, epoch: TaskEpoch) -> None:
@@ -67,7 +67,7 @@ def _written(sink: Sink, found: Rows, epoch: TaskEpoch) -> Written:
         keys = _partition_keys(rows, sink.topic)
         rows, keys = _regrouped(sink, rows, keys, epoch)
     else:
-        # Old rows serve the steps inside the topology. A topic of a table has only new rows and deletions.
+        # A topic of a table has only new rows and deletions. Replaced rows serve steps inside the topology.
         if sink.mode == "per_epoch" and not found.collapsed:
             rows = rows.take(_last_changes(rows))
         elif sink.mode != "per_epoch":
@@ -78,7 +78,10 @@ def _written(sink: Sink, found: Rows, epoch: TaskEpoch) -> Written:
 
 
 def _regrouped(sink: Sink, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -> tuple[Rows, pa.BinaryArray]:
-    """The rows that go to a repartition topic, and their keys."""
+    """(Rows to write to a repartition topic, their keys). `keys`: encoded, of each row.
+
+    A replaced row gets the timestamp of its change. Its kind says whether both rows of the change go to one group.
+    """
     old = is_old(rows.kind)
     kept = (rows.kind != Kind.TOMBSTONE) if sink.of == "table" else np.ones(len(rows), np.bool_)
     if not sink.keep_null_keys and keys.null_count:
@@ -89,9 +92,9 @@ def _regrouped(sink: Sink, rows: Rows, keys: pa.BinaryArray, epoch: TaskEpoch) -
     if old.any():
         replaced = np.flatnonzero(old)
         kind, timestamp = rows.kind.copy(), rows.timestamp.copy()
-        # The new row, or the deletion, follows its old row directly.
+        # The new row, or the deletion, directly follows the replaced row.
         timestamp[replaced] = timestamp[replaced + 1]
-        # Null keys compare as null: they are dropped, or kept as groups of their own.
+        # A null key equals no key. Rows with null keys are dropped, or kept as groups of their own.
         same = pc.equal(keys.take(pa.array(replaced)), keys.take(pa.array(replaced + 1))).fill_null(False)
         same_group = to_numpy(same) & (kind[replaced + 1] == Kind.VALUE)
         kind[replaced] = np.where(same_group, Kind.OLD_SAME_GROUP, Kind.OLD)
@@ -109,19 +112,20 @@ def _conform(rows: Rows, topic: Topic) -> Rows:
 
 
 def _partition_keys(rows: Rows, topic: Topic) -> pa.BinaryArray:
-    """The encoded keys by which rows are partitioned; null for all in a topic without key columns."""
+    """The encoded keys for partitioning, without window columns. All null in a topic without key columns."""
     columns = [column for name, column in rows.keys.items() if not (topic.windowed and name in WINDOW_COLUMNS)]
     return encode_keys(columns) if columns else pa.nulls(len(rows), pa.binary())
 
 
 def _last_changes(rows: Rows) -> Int64s:
-    """The last change of each key, in order, without rows that came and went."""
+    """Indexes of the last change of each key, ascending, without rows that were inserted and deleted in this epoch."""
     old = is_old(rows.kind)
     code, first = group_by(list(rows.keys.values()))
     new = np.flatnonzero(~old)
     last = new[last_rows(code[new], len(first))]
     has_old = np.zeros(len(first), np.bool_)
     has_old[code[old]] = True
-    # If old rows are sent along, a first change without one means that the row did not exist before.
+    # A key with replaced rows, but not before its first change, had no row before the epoch. If its last change is a
+    # deletion, nothing is left to write.
     came_and_went = has_old & ~old[first] & (rows.kind[last] == Kind.TOMBSTONE)
     return np.sort(last[~came_and_went])

@@ -1,4 +1,4 @@
-"""Updates held until a time limit or a window's close."""
+"""The operator of `suppress`: holds changes of a table back, for a time or until their window closes."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from .node import Edges, RowFailedError, TaskEpoch
 from .rows import Rows, concat
 from .suppress_buffer import Arriving, Buffer, Pool, Waiting, pooled
 
-# When changes that wait go on: which of the changes of a key become one, and at which of them it goes on.
+# The schedule of a buffer: the changes of a key that become one entry, and the change that releases an entry.
 #
-# The rules are those of Kafka Streams' `KTableSuppressProcessor`, which looks at one change after another: the change
-# is put into the buffer, where it takes the place of one of the same key, and then those go on that have waited long
-# enough, the oldest first.
+# The rules are those of Kafka Streams' `KTableSuppressProcessor`. It handles one change after another. The change goes
+# into the buffer, and replaces the entry of its key. Then the entries that have waited long enough are released, the
+# oldest first. Changes that are released go on to the next step.
 
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Changes in the order in which they arrive. The first `waiting` ones have waited since before.
+    """Changes in the order of arrival. The first `waiting` ones wait since an earlier epoch.
 
-    `code`: the number of the key; numbers are in the order of keys. `time`: by which a change waits if it is the first
-    of its key, ms. `passed`: changes of this time and earlier ones go on when this one has come; it may have one more,
-    as time may pass without a change behind all of them.
+    `code`: number of the key, in the order of keys. `keys`: the number of keys. `time`: for the first change of an
+    entry, the time by which the entry waits, ms. `passed`: each change releases the entries with a time up to this, ms.
+    `passed` may have one entry more than changes: time that passes without a change, behind all of them.
     """
 
     code: Int64s
@@ -45,9 +45,10 @@ class Arrivals:
 
 @dataclass(frozen=True)
 class Schedule:
-    """What waits, or has waited: for each entry its `first` and `last` change, and the change at which it goes on.
+    """The entries of a buffer in an epoch. `first`, `last`: the first and last change of each entry.
 
-    `released` may be the number of changes, where time passes behind them. `stays`: which entries still wait.
+    `released`: the change that releases each entry; it is an index of `Arrivals.passed`, or their number. `stays`:
+    whether each entry still waits after the epoch.
     """
 
     first: Int64s
@@ -56,7 +57,7 @@ class Schedule:
     stays: Bools
 
     def counts(self, arrivals: Arrivals, before: int) -> Int64s:
-        """How many wait after each change. `before`: how many have waited before the first one that is new."""
+        """The number of waiting entries after each change. `before`: the number before the epoch."""
         events = len(arrivals.passed)
         begun = np.bincount(self.first[self.first >= arrivals.waiting], minlength=events)
         gone = np.bincount(self.released[~self.stays], minlength=events)
@@ -64,14 +65,28 @@ class Schedule:
 
 
 def unlimited(arrivals: Arrivals) -> Schedule:
-    """The schedule of a buffer that holds any number of changes."""
+    """The schedule of a buffer without a limit of entries.
+
+    Example: four changes of the keys 0, 1, 0, 0.
+
+        arrivals = Arrivals(code=[0, 1, 0, 0], keys=2, time=[10, 20, 30, 50], passed=[0, 5, 15, 40], waiting=0)
+        unlimited(arrivals)
+            first       [0, 3, 1]
+            last        [2, 3, 1]
+            released    [2, 4, 3]
+            stays       [False, True, False]
+        unlimited(arrivals).counts(arrivals, before=0)    [1, 2, 1, 1]
+
+    Changes 0 and 2 become one entry. Change 2 passes 15 ms, so it releases this entry, which waits by 10 ms. Change 3
+    begins the next entry of key 0, and releases that of change 1.
+    """
     total, events = len(arrivals), len(arrivals.passed)
     order = in_groups(arrivals.code, arrivals.keys)
     place = arrivals.code[order] * (events + 1)
-    # A change that waits alone goes on with the first one that is late enough, and not before it has come itself.
+    # The first change that passes the time of an entry releases it, but not before the entry exists.
     late_enough = np.maximum(np.searchsorted(arrivals.passed, arrivals.time), arrivals.waiting)
     released = np.maximum(late_enough, np.arange(total))
-    # In the order of keys, the entry that begins with a change has all up to the next entry's first one.
+    # Sorted by key: `until` is where the entry that would begin at each place ends.
     until = np.searchsorted(place + order, place + released[order], side="right")
     begins = np.searchsorted(arrivals.code[order], np.arange(arrivals.keys))
     ends = np.append(begins[1:], total)
@@ -81,7 +96,12 @@ def unlimited(arrivals: Arrivals) -> Schedule:
 
 
 def _chained(begins: Int64s, ends: Int64s, until: Int64s) -> Int64s:
-    """The places at which entries begin: that of each key's first change, then where the entry before has ended."""
+    """The places where entries begin: at the first change of each key, then wherever the entry before ends.
+
+    Example: one key has the places 0 to 4; entries that begin at 0, 2 and 3 end at 2, 3 and 5.
+
+        _chained(begins=[0], ends=[5], until=[2, 3, 3, 5, 5])    [0, 2, 3]
+    """
     following = until.tolist()
     found: list[int] = []
     for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
@@ -93,9 +113,16 @@ def _chained(begins: Int64s, ends: Int64s, until: Int64s) -> Int64s:
 
 
 def limited(arrivals: Arrivals, most: int, before: int) -> Schedule:
-    """The schedule of a buffer from which the oldest change goes on where more than `most` wait.
+    """The schedule of a buffer with at most `most` entries: a change beyond this releases the oldest entry.
 
-    `before`: how many have waited so far. Those that are not among `arrivals` are younger than any that goes on.
+    `before`: the number of entries before the epoch. Those not in `arrivals` are younger than any released one.
+
+    Example: the arrivals of `unlimited`, with at most one entry. Change 1 releases the entry of change 0, and so on.
+
+        limited(arrivals, most=1, before=0)
+            first       [0, 1, 2]
+            last        [0, 1, 3]
+            released    [1, 2, 3]
     """
     total, waiting, count = len(arrivals), arrivals.waiting, before
     code, time, passed = arrivals.code.tolist(), arrivals.time.tolist(), arrivals.passed.tolist()
@@ -129,19 +156,19 @@ def limited(arrivals: Arrivals, most: int, before: int) -> Schedule:
 
 
 def first_above(counts: Int64s, most: int) -> int | None:
-    """The first change after which more than `most` wait; None if there is none."""
+    """The first change after which more than `most` entries wait, or None. `counts`: see `Schedule.counts`."""
     above: Bools = counts > most
     return int(np.argmax(above)) if above.any() else None
 
 
-# The operator of the `suppress` step: changes of a table wait in a buffer, and later ones take their place.
+# The operator of the `suppress` step: changes of a table wait in a buffer, and later changes of a key replace them.
 #
-# The rules are Kafka Streams' (`KTableSuppressProcessorSupplier`), but for the old row that goes on with a change: it
-# is the one that went on last, where Kafka sends the one before the last change.
+# The rules are Kafka Streams' (`KTableSuppressProcessorSupplier`), with one difference: the replaced row of a released
+# change is the row that was released last. Kafka sends the row before the last change.
 
 
 class BufferFullError(HeadwaterError):
-    """More changes would wait than `max_records`, and `when_full` is `fail`."""
+    """More entries would wait than `max_records`, and `when_full` is `fail`."""
 
     def __init__(self, store: Store, most: int) -> None:
         shorter = "a shorter `grace`" if store.type == "window_changes" else "a shorter `for`, `when_full: emit`"
@@ -172,8 +199,8 @@ def suppress(node: Suppress, edges: Edges, epoch: TaskEpoch) -> None:
 
 
 def _scheduled(node: Suppress, buffer: Buffer, arriving: Arriving, places: Rows, passed: Int64s) -> _Scheduled:
-    """What becomes of changes that wait and that arrive. `passed`: by the `places` where they go on."""
-    # Final results replace what waits without looking at it, unless they are counted.
+    """Schedule waiting and arriving changes. `passed`: of each of `places`, see `Arrivals`."""
+    # Final results replace entries without reading them, unless the number of entries is limited.
     looked_up = len(arriving.first) if node.store.type == "changes" or node.max_records is not None else 0
     keys, times = arriving.keys.slice(0, looked_up), arriving.time[arriving.first[:looked_up]]
 
@@ -194,7 +221,7 @@ def _scheduled(node: Suppress, buffer: Buffer, arriving: Arriving, places: Rows,
         if node.when_full == "fail":
             order = int(rows.order[full - pool.waiting])
             raise RowFailedError(order, BufferFullError(node.store, node.max_records))
-        # So many of the oldest may go on before their time, and no others.
+        # At most this many of the oldest entries can be released before their time. Read them too.
         pool, found = arrivals(before + len(rows) - node.max_records)
         schedule = limited(found, node.max_records, before)
     buffer.note_count(int(schedule.counts(found, before)[-1]))
@@ -203,14 +230,14 @@ def _scheduled(node: Suppress, buffer: Buffer, arriving: Arriving, places: Rows,
 
 @dataclass(frozen=True)
 class _Scheduled:
-    """What becomes of the changes of a pool. `places`: of those that arrive, and where time passes without one."""
+    """A pool of changes with its schedule. `places`: the arriving changes, then time that passes without one."""
 
     pool: Pool
     schedule: Schedule
     places: Rows
 
     def store(self, buffer: Buffer) -> None:
-        """Bring the buffer to where it is after the epoch."""
+        """Write the changes of the buffer: delete released entries, put new and changed ones."""
         first, last, pool = self.schedule.first, self.schedule.last, self.pool
         stays = self.schedule.stays
         gone = first[~stays & (first < pool.waiting)]
@@ -221,9 +248,9 @@ class _Scheduled:
         buffer.keep(kept, np.flatnonzero(first[put] >= pool.waiting))
 
     def going_on(self, final: bool, old: bool) -> Rows:
-        """The changes that go on, behind the change with which they do, oldest first, with the rows they replace.
+        """The released changes, each behind the change that releases it, oldest first.
 
-        `final`: without deletions.
+        `final`: skip deletions. `old`: with replaced rows.
         """
         schedule, pool = self.schedule, self.pool
         chosen = ~schedule.stays

@@ -1,4 +1,4 @@
-"""The buffer of `suppress`."""
+"""The buffer of `suppress`: its store rows, reading, and writing."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from .keyed.groups import by_key, group_by, group_codes
 from .node import EpochStore
 from .rows import Rows, after_old, is_old
 
-# What waits in a buffer, as bytes: the keys of its rows, which are in the order in which changes go on, and the rows.
+# The store of a buffer. Its keys are sorted in the order in which changes are released.
 #
-# A store of type `window_changes` has one row for each change that waits, found by its *place*:
+# A store of type `window_changes` has one row for each waiting change. Its key is the *place* of the change:
 #
 #     0x02, time (8 bytes), key -> row
 #
-# A store of type `changes` has two, as the time of a change does not follow from its key:
+# A store of type `changes` has two rows, because the time of a change does not follow from its key:
 #
 #     0x01, key                 -> row
 #     0x02, time (8 bytes), key -> 8 bytes without meaning
 #
-# The time is the end of the window, or that of the first change of the key that waits: ms, written as the start of a
-# window is in `records.window_keys`. The key is encoded as any key, with the window's end and start as its last
-# columns. So changes that wait are in the order of time and, of one time, in that of keys, and the oldest are found
-# without looking at others. Where the number of changes is limited, the row 0x00 has how many wait.
+# The time is the end of the window, or the time of the first waiting change of the key. It is in ms, encoded like a
+# window start in `records.window_keys`. The key is encoded like any key, with window end and start as its last columns.
+# So places are sorted by time, then by key, and the oldest changes are the first rows of a scan. If the number of
+# changes is limited, the row 0x00 has the number of waiting changes.
 
 COUNT = b"\x00"
 _ROW = b"\x01"
@@ -46,10 +46,11 @@ _NO_HEADERS = bytes(_LENGTH)
 
 @dataclass(frozen=True)
 class Changes:
-    """Changes of a table, each with the row that it replaces where that is known.
+    """Changes of a table, one entry for each in all arrays and columns.
 
     `exists`: False for a deletion. `timestamp`: ms. `headers`: JSON strings or nulls; None if no change has any.
-    `time`: by which it waits, ms. `old`: None in a store of type `window_changes`, behind which no row is replaced.
+    `time`: the time by which a change waits, ms. `old`: the replaced rows; None in a store of type `window_changes`,
+    because final results replace no rows.
     """
 
     values: Mapping[str, pa.Array]
@@ -63,7 +64,7 @@ class Changes:
         return len(self.timestamp)
 
     def take(self, index: Int64s) -> Changes:
-        """The changes at `index`, in its order."""
+        """The changes at these indexes, in this order."""
         places = pa.array(index)
         return Changes(
             {name: column.take(places) for name, column in self.values.items()},
@@ -75,7 +76,7 @@ class Changes:
         )
 
     def then(self, others: Changes) -> Changes:
-        """These, then the others, of the same buffer."""
+        """These changes, then the others. Both are of the same buffer."""
         return Changes(
             {name: pa.concat_arrays([column, others.values[name]]) for name, column in self.values.items()},
             np.concatenate([self.exists, others.exists]),
@@ -88,20 +89,20 @@ class Changes:
 
 @dataclass(frozen=True)
 class Replaced:
-    """The rows that changes replace. Where one does not exist, its columns are null."""
+    """The rows that changes replace, one for each change. A missing row has null columns."""
 
     values: Mapping[str, pa.Array]
     exists: Bools
     timestamp: Int64s
 
     def take(self, index: Int64s) -> Replaced:
-        """Those at `index`, in its order."""
+        """The rows at these indexes, in this order."""
         places = pa.array(index)
         values = {name: column.take(places) for name, column in self.values.items()}
         return Replaced(values, self.exists[index], self.timestamp[index])
 
     def then(self, others: Replaced) -> Replaced:
-        """These, then the others."""
+        """These rows, then the others."""
         return Replaced(
             {name: pa.concat_arrays([column, others.values[name]]) for name, column in self.values.items()},
             np.concatenate([self.exists, others.exists]),
@@ -116,7 +117,7 @@ def key_order(store: Store) -> list[str]:
 
 
 def encoded_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """The keys of changes."""
+    """The encoded keys of changes. `key`: key columns, by name."""
     return encode_keys([key[name] for name in key_order(store)])
 
 
@@ -129,40 +130,40 @@ def decoded_keys(store: Store, keys: pa.BinaryArray) -> dict[str, pa.Array]:
 
 
 def window_ends(key: Mapping[str, pa.Array]) -> Int64s:
-    """The ends of the windows of keys, ms."""
+    """The window ends of keys, int64, ms."""
     ends: Int64s = to_numpy(key[WINDOW_COLUMNS[1]].cast(pa.int64())) // 1000
     return ends
 
 
 def row_keys(keys: pa.BinaryArray) -> pa.BinaryArray:
-    """Where the rows of a store of type `changes` are."""
+    """The store keys of rows in a store of type `changes`. `keys`: encoded."""
     return pc.binary_join_element_wise(_ROW, keys, b"")
 
 
 def place_keys(times: Int64s, keys: pa.BinaryArray) -> pa.BinaryArray:
-    """The places of changes."""
+    """The places of changes. `times`: ms. `keys`: encoded."""
     return pc.binary_join_element_wise(_PLACE, window_keys(times, keys), b"")
 
 
 def first_place(after: int | None = None) -> bytes:
-    """The key before all places, or before those of later times than `after` (ms)."""
+    """The lower bound of all places, or of places with times later than `after` (ms)."""
     return _PLACE if after is None else _PLACE + first_window_key(after + 1)
 
 
 def split_places(places: Sequence[bytes]) -> tuple[Int64s, list[bytes]]:
-    """The times (ms) and keys of the changes that have places."""
+    """(Times in ms, encoded keys) of places."""
     return split_window_keys([place[1:] for place in places])
 
 
 def waiting_key(store: Store, row: bytes) -> bytes | None:
-    """The key of the change that a row of the store holds; None for rows that hold none."""
+    """The encoded key of the change in a store row; None for a row without a change. `row`: its store key."""
     if store.type == "window_changes":
         return without_window(row[1:]) if row.startswith(_PLACE) else None
     return row[1:] if row.startswith(_ROW) else None
 
 
 class ChangeCodec:
-    """Encodes changes as rows of a buffer: the columns (`RowCodec`), then the headers and their length."""
+    """Encodes changes as rows of a buffer: columns (`RowCodec`), then headers (text), then their length (4 bytes)."""
 
     def __init__(self, store: Store) -> None:
         self._value = parse_columns(store.value)
@@ -174,7 +175,7 @@ class ChangeCodec:
         self._codec = RowCodec(types)
 
     def encode(self, changes: Changes) -> list[bytes]:
-        """A row for each change."""
+        """One encoded row for each change."""
         columns = {f"new.{name}": changes.values[name] for name in self._value}
         columns["exists"] = pa.array(changes.exists)
         if changes.old is not None:
@@ -189,7 +190,7 @@ class ChangeCodec:
         return [row + text + len(text).to_bytes(_LENGTH, "little") for row, text in zip(rows, texts, strict=True)]
 
     def decode(self, rows: Sequence[bytes], times: Int64s | None = None) -> Changes:
-        """The changes of rows. `times`: those by which they wait, ms, where the rows have none."""
+        """Decode changes. `times`: the times by which they wait, ms, for a store of type `window_changes`."""
         headers: pa.Array | None = None
         if all(row.endswith(_NO_HEADERS) for row in rows):
             bodies = [row[:-_LENGTH] for row in rows]
@@ -219,21 +220,21 @@ def _flags(column: pa.BooleanArray) -> Bools:
     return found
 
 
-# A buffer during one epoch: reads the changes that go on or are replaced, and writes those that are new.
+# A buffer during one epoch: reads the changes that are released or replaced, and writes new ones.
 
 _WIDTH = 8
 
 
 @dataclass(frozen=True)
 class Waiting:
-    """Changes that wait, and their encoded keys."""
+    """Waiting changes and their encoded keys."""
 
     keys: pa.BinaryArray
     changes: Changes
 
 
 class Buffer:
-    """The changes that wait in an epoch's store. Changes that stay as they are, are neither read nor written."""
+    """The waiting changes of a store during an epoch. Changes that stay the same are neither read nor written."""
 
     def __init__(self, store: Store, opened: EpochStore) -> None:
         self._opened = opened
@@ -241,9 +242,9 @@ class Buffer:
         self._by_key = store.type == "changes"
 
     def read(self, keys: pa.BinaryArray, times: Int64s, passed: int, oldest: int) -> Waiting:
-        """Those of times up to `passed` (ms), at least so many of the `oldest`, and those of `keys`.
+        """The waiting changes with times up to `passed` (ms), or the first `oldest` (a count) if more; and those of `keys`.
 
-        `times`: of the windows of these keys; without meaning in a store of type `changes`.
+        `keys`: encoded. `times`: window ends of these keys, ms; unused in a store of type `changes`.
         """
         due = [*self._opened.range(first_place(), first_place(passed))]
         if len(due) < oldest:
@@ -262,13 +263,13 @@ class Buffer:
         return Waiting(pa.array(rows, pa.binary()), self._codec.decode([row for _, row in rows.values()], stored))
 
     def take_away(self, keys: pa.BinaryArray, times: Int64s) -> None:
-        """Take away changes that went on. `times`: by which they waited."""
+        """Delete released changes. `keys`: encoded. `times`: the times by which they waited, ms."""
         self._put(place_keys(times, keys), [None] * len(keys), times)
         if self._by_key:
             self._put(row_keys(keys), [None] * len(keys), times)
 
     def keep(self, waiting: Waiting, begun: Int64s) -> None:
-        """Keep changes, those of keys that wait already in their place. `begun`: the numbers of the others."""
+        """Write waiting changes. `begun`: the indexes of those without an entry so far, which get a new place."""
         places, changes = place_keys(waiting.changes.time, waiting.keys), waiting.changes
         rows: list[bytes | None] = [*self._codec.encode(changes)]
         self._put(row_keys(waiting.keys) if self._by_key else places, rows, changes.timestamp)
@@ -276,14 +277,14 @@ class Buffer:
             self._put(places.take(pa.array(begun)), [bytes(_WIDTH)] * len(begun), changes.time[begun])
 
     def count(self) -> int:
-        """How many wait: as it was noted, or else all places are counted."""
+        """The number of waiting changes: the stored number, or else a count of all places."""
         (noted,) = self._opened.get_many([COUNT])
         if noted is not None:
             return int.from_bytes(noted[_WIDTH:], "little")
         return sum(1 for _ in self._opened.range(first_place(), None))
 
     def note_count(self, count: int | None) -> None:
-        """Note how many wait; None where nobody asks, so that no count is noted that is outdated later."""
+        """Store the number of waiting changes; None deletes it: without a limit it would become outdated."""
         (noted,) = self._opened.get_many([COUNT])
         value = None if count is None else bytes(_WIDTH) + count.to_bytes(_WIDTH, "little")
         if noted != value:
@@ -294,14 +295,15 @@ class Buffer:
             self._opened.put_many(keys.to_pylist(), rows, times)
 
 
-# The changes that an epoch looks at: those that have waited, then those that arrive.
+# The changes of an epoch: waiting ones, then arriving ones.
 
 
 @dataclass(frozen=True)
 class Pool:
-    """The first `waiting` of the `changes` have waited since before.
+    """Waiting and arriving changes. The first `waiting` ones wait since an earlier epoch.
 
-    `code`: the number of each one's key, in the order of the `keys`, which are encoded. `columns`: each one's key.
+    `code`: for each change, the index of its key in `keys`. `keys`: encoded, ascending. `columns`: the key columns of
+    each change.
     """
 
     code: Int64s
@@ -311,17 +313,23 @@ class Pool:
     waiting: int
 
     def keys_of(self, index: Int64s) -> pa.BinaryArray:
-        """The encoded keys of the changes at `index`."""
+        """The encoded keys of the changes at these indexes."""
         return self.keys.take(pa.array(self.code[index]))
 
     def entries(self, first: Int64s, last: Int64s) -> Changes:
-        """Changes that became one each: its place and the row that it replaces are the `first` one's."""
+        """Entries: each is the `last` of some changes of a key, with the time and the replaced row of the `first` one.
+
+        `first`, `last`: indexes of changes, one for each entry.
+        """
         found = self.changes.take(last)
         old = None if self.changes.old is None else self.changes.old.take(first)
         return replace(found, time=self.changes.time[first], old=old)
 
     def changed(self, at: Rows, first: Int64s, last: Int64s, old: bool) -> Rows:
-        """Entries as rows, with the rows that they replace if `old`. `at`: the records with which they go on."""
+        """Entries as rows. `at`: rows that give path and order, one for each entry. `old`: with replaced rows.
+
+        Example: two entries, of which only the first replaces a row, give OLD and VALUE of entry 0, VALUE of entry 1.
+        """
         entries = self.entries(first, last)
         count = len(last)
         entry, is_new = np.arange(count), np.ones(count, np.bool_)
@@ -349,10 +357,10 @@ class Pool:
 
 @dataclass(frozen=True)
 class Arriving:
-    """The changes of an epoch. `rows`: without those that they replace, which `everything` has.
+    """The arriving changes of an epoch. `everything`: with replaced rows. `rows`: without them.
 
-    `code`: the number of each one's key. `first`: the first change of each key. `keys`: encoded, of each key. `time`:
-    by which they wait, ms.
+    `code`: key number of each of `rows`. `first`: the first of `rows` for each key. `keys`: the encoded key of each
+    number. `time`: the time by which each of `rows` waits, ms.
     """
 
     everything: Rows
@@ -364,7 +372,7 @@ class Arriving:
 
     @classmethod
     def of(cls, store: Store, everything: Rows) -> Arriving:
-        """The changes that arrive at a buffer."""
+        """Group the changes on an edge by key."""
         rows = everything.filter(~is_old(everything.kind))
         code, first = group_by([*rows.keys.values()])
         distinct = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
@@ -373,7 +381,7 @@ class Arriving:
 
 
 def pooled(store: Store, waiting: Waiting, arriving: Arriving) -> Pool:
-    """Those that wait, and those that arrive."""
+    """Waiting changes, then arriving ones, with a common numbering of keys."""
     count, rows = len(waiting.keys), arriving.rows
     both = pa.concat_arrays([waiting.keys, arriving.keys])
     of_both, first = group_codes(both)

@@ -1,4 +1,4 @@
-"""Operators that read or write a table's store."""
+"""Operators that store the rows of a table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .keyed.stored_rows import RowStore, Versions, at_points, changes, session_k
 from .node import Edges, TaskEpoch, step_name
 from .rows import Rows, null_keys
 
-# The operator of a table: the last row of each key, kept in a store.
+# The operator of a table: stores the last row of each key.
 
 
 def keep_rows(table: Table, edges: Edges, epoch: TaskEpoch) -> None:
@@ -53,7 +53,7 @@ def keep_rows(table: Table, edges: Edges, epoch: TaskEpoch) -> None:
     edges[table.flow] = changes(groups, at_points(groups, rows, columns), before, after, table.old)
 
 
-# Stores the rows of a table that SQL has computed: expressions over aggregates, filtered or projected tables.
+# Stores the rows of a table computed by SQL: expressions over aggregates, filtered or projected tables.
 
 
 def materialize(node: Materialize, edges: Edges, epoch: TaskEpoch) -> None:
@@ -90,6 +90,6 @@ def _put_in_segments(
 
 
 def _last_changes(store: Store, rows: Rows) -> Int64s:
-    """The last change of each key, or key and window."""
+    """The index of the last change of each key, or key and window."""
     code, first = group_codes(row_keys(store, rows.keys))
     return last_rows(code, len(first))

@@ -1,1 +1,1 @@
-"""The operators that join: a stream with tables, and what else has the same key."""
+"""Operators of joins: stream-table, stream-stream, table-table, and by a foreign key."""

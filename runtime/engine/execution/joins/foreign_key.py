@@ -23,10 +23,14 @@ from ..node import Edges, TaskEpoch, step_name
 from ..rows import Rows, interleave, is_old, path_order
 from .foreign_key_stores import Asked, RowsAt, Subscribers, Subscriptions, expiring, unexpired
 
-# The middle part of a join by a foreign key: subscriptions are kept beside the rows that they mean, and answered.
+# Part 2 of a foreign-key join, in the tasks of the right table: stores subscriptions and sends responses.
+#
+# The three parts are those of Kafka Streams. Part 1 (`subscribe`) sends a subscription for each change of a left row.
+# Part 2 (`respond`) sends a response for each subscription, and for each change of a right row to all its subscribers.
+# Part 3 (`join_by_foreign_key`) joins a response with the left row, if this row has not changed meanwhile.
 
 MOST_TOGETHER = 65_536
-"""About the most answers that are in memory at once, beside those to subscriptions of the epoch."""
+"""Approximate limit of responses to changes that are in memory at once."""
 
 
 def respond(node: Answer, edges: Edges, epoch: TaskEpoch) -> None:
@@ -54,13 +58,13 @@ def respond(node: Answer, edges: Edges, epoch: TaskEpoch) -> None:
     answered = _answered(node, asked.filter(waits), table, epoch)
     changes = _Changes(changed, bytes_of(keys), places[len(asked) :], [column.type for column in subscribers])
     pieces = _pieces(node, answered, places[: len(asked)][waits], changes, kept)
-    # The first ones go on now, and the rest as they are written: a row may have millions of subscribers.
+    # A row may have millions of subscribers: the sink computes all pieces but the first while it writes.
     edges[node.flow] = next(pieces)
     epoch.more[node.flow] = pieces
 
 
 def _pieces(node: Answer, answered: Rows, places: Int64s, changes: _Changes, kept: Subscriptions) -> Iterator[Rows]:
-    """All answers in path order, some at a time; perhaps none. `places`: of those to subscriptions."""
+    """All responses in path order, piece by piece; a piece may be empty. `places`: of `answered`, see `Asked`."""
     done, told, size = 0, [], 0
     for number, (key, place) in enumerate(zip(changes.keys, changes.places.tolist(), strict=True)):
         order = 0
@@ -76,7 +80,7 @@ def _pieces(node: Answer, answered: Rows, places: Int64s, changes: _Changes, kep
 
 
 def _answered(node: Answer, asked: Rows, table: Rows, epoch: TaskEpoch) -> Rows:
-    """The answers to subscriptions, and to ends of subscriptions that want one: there, no row."""
+    """Responses to the subscriptions in `asked`. The response to an end of a subscription has no row."""
     names = dict.fromkeys(node.values.values())
     found = RowsAt.of(node.rows, table, asked, names, epoch)
     times = np.where(found.exists, np.maximum(asked.timestamp, found.timestamp[found.index]), asked.timestamp)
@@ -92,7 +96,7 @@ def _answered(node: Answer, asked: Rows, table: Rows, epoch: TaskEpoch) -> Rows:
 
 
 def _told(node: Answer, changes: _Changes, parts: Sequence[_Told]) -> Rows:
-    """The answers to the subscribers of rows that change."""
+    """Responses to the subscribers of changed rows. `parts`: some subscribers each, in order."""
     counts = [len(part.some) for part in parts]
     told = changes.rows.take(np.repeat(np.array([part.number for part in parts], np.int64), counts))
     nobody = pa.array([], pa.binary())
@@ -110,7 +114,7 @@ def _told(node: Answer, changes: _Changes, parts: Sequence[_Told]) -> Rows:
 
 @dataclass(frozen=True)
 class _Changes:
-    """The changes of rows. `keys`: encoded. `places`: see `Asked`. `types`: of the columns of subscribers' keys."""
+    """Changes of right rows. `keys`: encoded. `places`: see `Asked`. `types`: of the key columns of subscribers."""
 
     rows: Rows
     keys: Sequence[bytes]
@@ -120,7 +124,7 @@ class _Changes:
 
 @dataclass(frozen=True)
 class _Told:
-    """Some subscribers who are told of a change. `number`: of the change; `order`: how many come before them."""
+    """Some subscribers of a changed row. `number`: of the change. `order`: the count of subscribers before these."""
 
     number: int
     order: int
@@ -130,12 +134,12 @@ class _Told:
 def _answers(
     rows: Rows, key: Mapping[str, pa.Array], hashes: pa.Array, found: Bools, values: Mapping[str, pa.Array]
 ) -> Rows:
-    """Answers for whoever has the `key`, at the time and place of `rows`."""
+    """Responses to the left rows with this `key`, with the time and path of `rows`. `hashes`, `found`: of each."""
     made = replace(rows, kind=np.full(len(rows), Kind.VALUE, np.int8))
     return made.with_columns(key, {HASH: hashes, FOUND: pa.array(found), **values})
 
 
-# Rows that leave the result of a join by a foreign key without a change of it.
+# Expired left rows leave the join without a change of the result.
 
 
 def forget(store: Store, rows: Rows, epoch: TaskEpoch) -> None:
@@ -144,22 +148,22 @@ def forget(store: Store, rows: Rows, epoch: TaskEpoch) -> None:
     epoch.store(store).put_many(keys, [None] * len(keys), rows.timestamp)
 
 
-# The hash of a row's values: an answer is for the row that has asked, and the row may be another one by then.
+# The hash of a left row. A response carries the hash of the row that subscribed, so an outdated response is found.
 
 _BYTES = 16
 _TIME = 8
-"""A stored row begins with its timestamp, which the hash leaves out."""
+"""Bytes of the timestamp at the start of an encoded row. It is not hashed."""
 
 
 def row_hashes(store: Store, columns: Mapping[str, pa.Array], rows: int) -> list[bytes]:
-    """The hash of each row of a table. `store`: the table's, which says the order of its value columns."""
+    """The hash of each row, 16 bytes. `store`: its value columns give the order. `rows`: the number of rows."""
     types = parse_columns(store.value)
     values = [columns[name].cast(kind) if columns[name].type != kind else columns[name] for name, kind in types.items()]
     encoded = RowCodec(types).encode(values, np.zeros(rows, np.int64))
     return [blake2b(row[_TIME:], digest_size=_BYTES).digest() for row in encoded]
 
 
-# The first part of a join by a foreign key: changes of the left table become subscriptions to rows of the other.
+# Part 1 of a foreign-key join: changes of the left table become subscriptions to rows of the right table.
 
 
 def subscribe(node: Subscribe, edges: Edges, epoch: TaskEpoch) -> None:
@@ -175,7 +179,16 @@ def subscribe(node: Subscribe, edges: Edges, epoch: TaskEpoch) -> None:
 
 
 def _asked(node: Subscribe, rows: Rows, epoch: TaskEpoch) -> Rows:
-    """What changes ask."""
+    """The subscriptions that changes of the left table send, and the ends of subscriptions.
+
+    A change that moves a row from one foreign key to another sends an end to the old key, then a subscription to the
+    new one. Example, for a left join: a row changes its foreign key from x to y.
+
+        rows                        OLD with x, VALUE with y
+        new, replaced               [1], [0]: row 1 replaces row 0
+        sent                        x: end, no response; y: subscription, with a response
+        new path level              [0, 1]
+    """
     foreign = [rows.columns[column] for column in node.key.values()]
     keys = encode_keys(foreign)
     new = np.flatnonzero(~is_old(rows.kind))
@@ -201,7 +214,7 @@ def _asked(node: Subscribe, rows: Rows, epoch: TaskEpoch) -> Rows:
     order = np.lexsort((second, sent))
     sent, second = sent[order], second[order].astype(np.bool_)
     source = np.where(second, new[sent], replaced[sent])
-    # Who only leaves is answered by the one that it leaves.
+    # A row that only ends a subscription (inner join: a deleted row) gets its response from the old foreign key.
     answer = second | (~asks[sent] & (node.expired is None))
     null = second & ~has_key[sent]
     made = replace(rows.take(new[sent]), kind=np.full(len(sent), Kind.VALUE, np.int8)).deeper(second.astype(int))
@@ -211,7 +224,7 @@ def _asked(node: Subscribe, rows: Rows, epoch: TaskEpoch) -> Rows:
 
 
 def _last(node: Subscribe, gone: Rows) -> Rows:
-    """What rows ask that expire. It comes behind what the change asks that moves the clock."""
+    """The last subscription records of expired rows. They come behind those of the change that moves the clock."""
     number = gone.path[-1] + 2
     made = replace(gone, path=(*gone.path[:-1], number))
     foreign = [gone.columns[column] for column in node.key.values()]
@@ -235,7 +248,7 @@ def _records(
 
 
 def _hashes(node: Subscribe, rows: Rows, new: Int64s, there: Bools) -> pa.BinaryArray:
-    """The hash of each new row; null for a deletion."""
+    """The hash of each new row; null for a deletion. `new`: indexes of `rows`. `there`: whether each has a value."""
     chosen = rows.take(new[there])
     hashes = pa.array(row_hashes(node.store, chosen.values, len(chosen)), pa.binary())
     return hashes.take(pa.array(np.cumsum(there) - 1, mask=~there))
@@ -248,12 +261,12 @@ def _keep(store: Store, rows: Rows, epoch: TaskEpoch) -> None:
 
 
 def _replaced(rows: Rows, new: Int64s) -> Int64s:
-    """The row that each new row replaces; -1 for none."""
+    """The index of the row that each new row replaces; -1 without one. An old row directly precedes its new row."""
     old = is_old(rows.kind)
     return np.where((new > 0) & old[new - 1], new - 1, -1)
 
 
-# The last part of a join by a foreign key: answers meet the rows that have asked.
+# Part 3 of a foreign-key join: responses meet the left rows that subscribed.
 
 
 def join_by_foreign_key(join: ForeignKeyJoin, edges: Edges, epoch: TaskEpoch) -> None:
@@ -271,11 +284,11 @@ def join_by_foreign_key(join: ForeignKeyJoin, edges: Edges, epoch: TaskEpoch) ->
 
 
 def _joined(join: ForeignKeyJoin, answers: Rows, table: Rows, epoch: TaskEpoch) -> Rows:
-    """What answers make of the rows that have asked."""
+    """The results of responses: left rows with columns of right rows, or deletions. Drops outdated responses."""
     names = list(parse_columns(join.store.value))
     left = RowsAt.of(join.store, table, answers, names, epoch, join.expired)
     rows = left.taken(left.exists)
-    # Only rows that are there: each answer to one of the others has no hash.
+    # Hashes of existing left rows. A response to a deleted row has a null hash.
     there = pa.array(np.flatnonzero(left.exists))
     hashes = row_hashes(join.store, {name: column.take(there) for name, column in rows.items()}, len(there))
     current: list[bytes | None] = [None] * len(answers)
@@ -294,10 +307,10 @@ def _joined(join: ForeignKeyJoin, answers: Rows, table: Rows, epoch: TaskEpoch) 
 
 
 def _at_once(join: ForeignKeyJoin, table: Rows, joined: Rows) -> Rows:
-    """What rows make of which nobody is asked: those without a foreign key, and those that are deleted.
+    """The results of left changes that send no subscription: rows without a foreign key, and deletions.
 
-    An answer to a deletion might come when the row is there again, and has expired: nothing would tell it then from
-    one that counts. `joined`: rows with the same columns.
+    A response to a deletion might arrive after the row was inserted again and expired. It would look like a valid one.
+    So deletions give their result at once. `joined`: rows with the columns of the result.
     """
     new = table.filter(table.kind <= Kind.VALUE)
     nobody = to_numpy(encode_keys([new.columns[column] for column in join.asks_by.values()]).is_null())

@@ -1,4 +1,4 @@
-"""Stores of foreign-key joins."""
+"""Stores of foreign-key joins: subscriptions, and rows at the moment of a record."""
 
 from __future__ import annotations
 
@@ -25,25 +25,27 @@ from ..keyed.stored_rows import expired as has_expired
 from ..node import EpochStore, TaskEpoch
 from ..rows import Rows, is_old, path_order
 
-# Who subscribes to a row: the store of subscriptions, and those that come and go during an epoch.
+# The store of subscriptions, and the changes of subscriptions during an epoch.
 #
-# A row of the store is found by the foreign key and then the subscriber's key, and has the hash of the row that has
-# asked. So the subscriptions to one row lie together, in the order of the subscribers' keys.
+# The key of a subscription is the foreign key, then the key of the left row (the subscriber). Its value is the hash of
+# the left row. So the subscriptions to one right row are adjacent, in the order of the subscribers' keys.
 
 _CODEC = RowCodec({HASH: pa.binary()})
 
 _BEHIND = b"\x02"
-"""Sorts after every marker with which a column of a key begins."""
+"""Sorts behind every marker byte with which a key column begins."""
 
 _TOGETHER = 16_384
-"""Subscribers that are read at once: of a row that millions refer to, never all are in memory."""
+"""The number of subscribers to read at once. A row may have millions, which memory does not hold."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """Subscriptions of an epoch, in order. `keys`: encoded foreign keys, null for null ones; `subscribers`: encoded
-    keys of those who have sent them. `stays`: which are to be kept; the others end one. `places`: in the order of
-    processing, in which changes have places, too.
+    """Subscriptions and ends of subscriptions of an epoch, in order. All arrays have one entry for each.
+
+    `keys`: encoded foreign keys, null for a null key. `subscribers`: encoded keys of the left rows. `hashes`: of the
+    left rows. `stays`: True for a subscription, False for an end. `timestamps`: ms. `places`: indexes in the path order
+    of subscriptions and changes of right rows together.
     """
 
     keys: pa.BinaryArray
@@ -56,7 +58,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Subscribers:
-    """Some subscribers of a row, by key bytes. `keys`: encoded; `hashes`: of the rows that have asked."""
+    """Some subscribers of a right row, by key bytes. `keys`: encoded. `hashes`: of the left rows."""
 
     keys: pa.BinaryArray
     hashes: pa.BinaryArray
@@ -67,9 +69,9 @@ class Subscribers:
 
 @dataclass
 class _New:
-    """What an epoch has asked of a row, up to a place. `waiting`: numbers of what comes later, the next one last.
+    """The subscriptions to one right row in this epoch, up to a place.
 
-    `there`: subscriber -> the hash, or None of one whose subscription has ended.
+    `waiting`: indexes of later entries of `Asked`, the next one last. `there`: subscriber -> hash; None after an end.
     """
 
     waiting: list[int] = field(default_factory=list)
@@ -77,7 +79,7 @@ class _New:
 
 
 class Subscriptions:
-    """The subscriptions to the rows of one task, during an epoch. `changed`: the encoded keys of rows that change."""
+    """The subscriptions of one task during an epoch. `changed`: the encoded keys of changed right rows."""
 
     def __init__(self, store: EpochStore, asked: Asked, changed: pa.BinaryArray) -> None:
         self._store = store
@@ -87,7 +89,10 @@ class Subscriptions:
             self._new[asked.keys[number].as_py()].waiting.append(number)
 
     def at(self, key: bytes, place: int) -> Iterator[Subscribers]:
-        """Who subscribes to a row that changes at a place, some at a time. Changes come in the order of places."""
+        """The subscribers of a right row at a place, piece by piece. Calls for one key must come in ascending places.
+
+        Merges two sorted inputs: the stored subscriptions, and those of this epoch before the place. The latter win.
+        """
         new = self._new[key]
         while new.waiting and self._asked.places[new.waiting[-1]] < place:
             number = new.waiting.pop()
@@ -109,7 +114,7 @@ class Subscriptions:
         yield _there({subscriber: new.there[subscriber] for subscriber in ahead})
 
     def put(self) -> None:
-        """Keep the subscriptions of the epoch, and remove those that end."""
+        """Store the subscriptions of the epoch, and delete ended ones. The last entry for a key counts."""
         asked = self._asked
         rows = np.flatnonzero(to_numpy(asked.keys.is_valid()))
         keys = pc.binary_join_element_wise(asked.keys, asked.subscribers, b"").take(pa.array(rows))
@@ -123,19 +128,21 @@ class Subscriptions:
 
 
 def _there(found: Mapping[bytes, bytes | None]) -> Subscribers:
-    """Those who are there, by key bytes."""
+    """The subscribers with a hash, by key bytes."""
     there = sorted((subscriber, row) for subscriber, row in found.items() if row is not None)
     keys, hashes = zip(*there, strict=True) if there else ((), ())
     return Subscribers(pa.array(keys, pa.binary()), pa.array(hashes, pa.binary()))
 
 
-# The rows of a table as they are when a record is processed, for records of the same task.
+# The rows of a table at the moment of a record of the same task.
 
 
 @dataclass(frozen=True)
 class RowsAt:
-    """`columns`, `timestamp` (ms): of all versions of the rows that are looked up. `index`: for each record the version
-    at that moment, which has no meaning where not `exists`.
+    """The row that each record finds. `columns`, `timestamp` (ms): of all versions of these rows.
+
+    Versions are the stored rows, one for each distinct key, then the changes of the epoch. `index`: for each record,
+    the version at its moment; meaningless where `exists` is False.
     """
 
     columns: dict[str, pa.Array]
@@ -153,10 +160,10 @@ class RowsAt:
         epoch: TaskEpoch,
         expired: Store | None = None,
     ) -> RowsAt:
-        """Look up the keys of records; a null key has no row.
+        """Look up the keys of `records`. A null key has no row.
 
-        `store`: as it was when the epoch began. `table`: the changes of the epoch. `names`: the value columns wanted.
-        `expired`: where the rows are that the store had forgotten by then.
+        `store`: of the table, as of the start of the epoch. `table`: changes of the epoch. `names`: the value columns
+        to return. `expired`: the store of rows that had expired before the epoch.
         """
         changed = table.filter(table.kind <= Kind.VALUE)
         keys = row_keys(expired or store, records.keys)
@@ -184,7 +191,7 @@ class RowsAt:
 
 
 def _also_expired(store: Store, expired: Store, keys: pa.BinaryArray, epoch: TaskEpoch) -> StoredRows:
-    """The rows of the keys (`row_keys` of `expired`) when the epoch began, with the columns that users see."""
+    """The rows of keys (`row_keys` of `expired`) at the start of the epoch, from both stores, with visible columns."""
     types = parse_columns(expired.key)
     key = dict(zip(types, decode_keys(keys, list(types.values())), strict=True))
     inside = look_up(store, epoch.store(store), row_keys(store, key))
@@ -203,13 +210,14 @@ def _also_expired(store: Store, expired: Store, keys: pa.BinaryArray, epoch: Tas
 
 
 def last_before(code: Int64s, order: Int64s, changes: int) -> Int64s:
-    """For each record the last change of its key before it; -1 if there is none.
+    """For each record, the index of the last change of its key before it; -1 without one.
 
-    `code`: keys of all changes and then all records. `order`: the permutation that sorts them by path.
+    `code`: the key numbers of all changes, then of all records. `order`: the permutation that sorts these by path.
+    For an example see `_latest` in `lookups.py`, the same function.
     """
     if not changes:
         return np.full(len(code) - changes, -1)
-    # Stable, so that within a key changes and records keep their order by path.
+    # Stable: inside a key, changes and records keep their path order.
     by_key = order[np.argsort(code[order], kind="stable")]
     starts = np.ones(len(by_key), np.bool_)
     starts[1:] = code[by_key][1:] != code[by_key][:-1]
@@ -217,36 +225,36 @@ def last_before(code: Int64s, order: Int64s, changes: int) -> Int64s:
     last_start = np.maximum.accumulate(np.where(starts, places, 0))
     last_change = np.maximum.accumulate(np.where(by_key < changes, places, -1))
     latest = np.full(len(code), -1)
-    # A last change before the start of the key is one of another key.
+    # A change before the start of the key is of another key.
     latest[by_key] = np.where(last_change >= last_start, by_key[last_change], -1)
     return latest[changes:]
 
 
-# The left rows of a join whose table has windows: which of them count, and which expire as its clock moves.
+# Expiry of left rows, for a left table with windows.
 #
-# A row expires for the join once lookups do not find it any more: at the change that moves the table's clock so far.
-# From then on it neither changes nor asks, and it is in the store of expired rows until the last answer to it has come.
+# A row expires once lookups no longer find it: at the change that moves the clock of the table past its retention. From
+# then on it sends no changes and no subscriptions. It stays in the store of expired rows until its last response came.
 
 
 def unexpired(store: Store, rows: Rows, epoch: TaskEpoch) -> Rows:
-    """The changes of rows that the table has not forgotten at that moment, with the rows that they replace.
+    """The changes of rows that have not expired at their moment, with the rows that they replace.
 
-    `store`: the table's. `rows`: all of its changes.
+    `store`: of the table. `rows`: all of its changes, in path order.
     """
     old = is_old(rows.kind)
     times = np.where(old, -1, rows.timestamp)
     clock = np.maximum(np.maximum.accumulate(times), epoch.clock_before(store.name))
     gone = expired(store, rows.keys, clock)
-    # A row that is replaced goes the way of its change, which is the next row.
+    # A replaced row is kept or dropped with its change, the next row.
     replaced = np.flatnonzero(old)
     gone[replaced] = gone[replaced + 1]
     return rows.filter(~gone)
 
 
 def expiring(store: Store, rows: Rows, counting: Rows, epoch: TaskEpoch) -> Rows:
-    """The rows that expire, as they are then, each at the place and the time of the change that moves the clock so far.
+    """The rows that expire in this epoch, with the path and time of the change that moves the clock past them.
 
-    `rows`: all changes of the table; `counting`: the `unexpired` ones. The clock of the store moves with them.
+    `rows`: all changes of the table. `counting`: the `unexpired` ones. Moves the clock of the store.
     """
     assert store.kept_ms is not None
     assert not isinstance(store.window, JoinWindow | None)
@@ -254,7 +262,7 @@ def expiring(store: Store, rows: Rows, counting: Rows, epoch: TaskEpoch) -> Rows
     closing = Closing.of(store, _new(rows), store.kept_ms - length, epoch)
     gone, at = closed_rows(store, _new(counting), closing, epoch.store(store))
     if len(closing.clock):
-        # Also where time passes without a record: what has expired then must not do so again.
+        # Time without a record moves the clock too: a row must not expire twice.
         epoch.advance(store.name, int(closing.clock[-1]))
     return replace(gone, timestamp=closing.clock[at])
 

@@ -1,4 +1,4 @@
-"""Joins of a stream with a table."""
+"""Stream-table joins, and joins with global tables."""
 
 from __future__ import annotations
 
@@ -19,17 +19,22 @@ from ..keyed.stored_rows import clock_at, expired, visible_columns
 from ..node import Edges, TaskEpoch, step_name
 from ..rows import Rows, null_keys, path_order
 
-# When a join sees what a change of a table has come to behind other steps.
+# The moment at which a join sees a change of a derived table.
 #
-# Kafka Streams keeps rows where they are stored, and looks through filters, selects and joins of tables: what these
-# have made of a row is another one as soon as the stored row is. Here each side of a join has a store of its own, which
-# changes on the way. So what a change comes to is seen from the moment of the change on.
+# In Kafka Streams a lookup reads the stored base table, and applies filters, selects and joins of tables to its rows.
+# So a derived row changes at the same moment as its base row. Here each side of a join has a store of its own, and the
+# change reaches it later, through other operators. `as_of` gives a derived change the path of its base change.
 
 
 def as_of(rows: Rows, bases: Iterable[Rows]) -> Rows:
-    """The same rows, those that come from a change of one of `bases` with the path of that change.
+    """The same rows; those made of a change of one of `bases` get the path of that change.
 
-    `bases`: changes of tables, on edges that come before all others that are made of the table (the first of a fork).
+    `bases`: changes of the stored base tables, on the first edge of each fork.
+
+    Example: `base` has changes with the paths (1, 0) and (4, 0). The rows of a later edge of the fork have the paths
+    (1, 1, 0), (4, 1, 1) and (6, 1, 0).
+
+        as_of(rows, [base])    paths (1, 0, -1), (4, 0, -1), (6, 1, 0): the first level decides, and -1 fills levels
     """
     for base in bases:
         rows = _as_of(rows, base)
@@ -39,7 +44,7 @@ def as_of(rows: Rows, bases: Iterable[Rows]) -> Rows:
 def _as_of(rows: Rows, base: Rows) -> Rows:
     if not len(rows) or not len(base):
         return rows
-    # All that a change becomes has the path of the change before it was forked, and comes behind the first copy.
+    # A fork appends a level. Rows made of a change share the levels before that with it, and come behind it.
     forked = len(base.path) - 1
     order = path_order([base, rows])
     latest = np.maximum.accumulate(np.where(order < len(base), order, -1))
@@ -56,9 +61,7 @@ def _as_of(rows: Rows, base: Rows) -> Rows:
     return replace(rows, path=tuple(path))
 
 
-# Joins of a stream's records with rows of tables.
-#
-# Only the stream's records trigger output; key and time are theirs.
+# Joins of stream records with rows of tables. Only stream records emit results, with their own key and time.
 
 
 def join_table(join: StreamTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
@@ -66,16 +69,16 @@ def join_table(join: StreamTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     null = null_keys(list(edges[join.flow].keys.values()), len(edges[join.flow]))
     rows, null = _with_values(edges[join.flow], null, join, epoch)
     changed = edges[join.table]
-    # Old rows of a table's changes say what was replaced. A lookup needs only the new ones and deletions.
+    # A lookup needs new rows and deletions, not the replaced rows.
     changed = as_of(changed.filter(changed.kind <= Kind.VALUE), [edges[name] for name in join.made_of])
     key = dict(zip(changed.keys, rows.keys.values(), strict=True))
     keys = pa.concat_arrays([row_keys(join.store, changed.keys), row_keys(join.store, key)])
     code, first = group_codes(keys)
     order = path_order([changed, rows])
-    # `null` masks what is found for a null key.
+    # A null key finds nothing: `null` masks it below.
     stored = look_up(join.store, epoch.store(join.store), keys.take(pa.array(first)))
     change = _latest(code, order, len(changed))
-    # An index into the stored rows, one for each distinct key, followed by the changes of this epoch.
+    # Index into the stored rows (one for each distinct key), followed by the changes of this epoch.
     index = np.where(change >= 0, change + len(first), code[len(changed) :])
     found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
     if join.store.is_windowed:
@@ -112,20 +115,27 @@ def join_global_table(join: GlobalJoin, edges: Edges, epoch: TaskEpoch) -> None:
 
 
 def _with_values(rows: Rows, null: Bools, node: StreamTableJoin | GlobalJoin, epoch: TaskEpoch) -> tuple[Rows, Bools]:
-    """The records that have a value, and which of them have a null key."""
+    """(The records with a value, whether each has a null key). Counts the others as dropped."""
     here = rows.kind == Kind.VALUE
     epoch.drop(step_name(node), "null_value", int((~here).sum()))
     return rows.filter(here), null[here]
 
 
 def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
-    """For each record the last change of its key before it; -1 if there is none.
+    """For each record, the index of the last change of its key before it; -1 without one.
 
-    `code`: keys of all changes and then all records. `order`: the permutation that sorts them by path.
+    `code`: the key numbers of all changes, then of all records. `order`: the permutation that sorts these by path.
+    `changes`: their number.
+
+    Example: three changes of the keys 0, 1, 0, then three records of the keys 0, 0, 1. In path order: change 0,
+    record 0, change 1, change 2, record 1, record 2. Records are numbered behind changes: record 0 is index 3.
+
+        _latest(code=[0, 1, 0, 0, 0, 1], order=[0, 3, 1, 2, 4, 5], changes=3)
+            [0, 2, 1]: record 0 sees change 0, record 1 sees change 2, record 2 sees change 1
     """
     if not changes:
         return np.full(len(code) - changes, -1)
-    # Stable, so that within a key changes and records keep their order by path.
+    # Stable: inside a key, changes and records keep their path order.
     by_key = order[np.argsort(code[order], kind="stable")]
     is_change = by_key < changes
     starts = np.ones(len(by_key), np.bool_)
@@ -134,7 +144,7 @@ def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
     last_start = np.maximum.accumulate(np.where(starts, places, 0))
     last_change = np.maximum.accumulate(np.where(is_change, places, -1))
     latest = np.full(len(code), -1)
-    # A last change before the start of the key is one of another key.
+    # A change before the start of the key is of another key.
     latest[by_key] = np.where(last_change >= last_start, by_key[last_change], -1)
     return latest[changes:]
 
@@ -148,7 +158,7 @@ def _joined(
     node: StreamTableJoin | GlobalJoin,
     epoch: TaskEpoch,
 ) -> Rows:
-    """The records with the looked-up columns: the rows at `index` of `values` where `found`."""
+    """The records with looked-up columns: rows `index` of `values` where `found`, else nulls or (inner) dropped."""
     if node.how == "inner":
         epoch.drop(step_name(node), "null_key", int(null.sum()))
         rows, index, found = rows.filter(found), index[found], found[found]

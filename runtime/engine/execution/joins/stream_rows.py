@@ -1,4 +1,4 @@
-"""Rows of a stream-stream join: stored, matched, waiting, put out."""
+"""Parts of a stream-stream join: matching, stores of both sides, unmatched records, and result rows."""
 
 from __future__ import annotations
 
@@ -29,20 +29,19 @@ from ..keyed.groups import bytes_of
 from ..node import EpochStore
 from ..rows import Rows, concat, null_keys, path_order
 
-# Finds the pairs of records of two streams: of equal keys, within a range of times.
+# Matches records of two streams by key and time range.
 #
-# Plain arrays, without stores and rows: keys are numbers, times are ms.
+# This part works on plain arrays: keys are numbers (int64), times are ms.
 
 _MOST = 2**62
-"""Keys and times together have to be below."""
+"""Upper limit of the number that combines a key and a time."""
 
 
 @dataclass(frozen=True)
 class Targets:
-    """The records of one side that can be found: the stored ones, then the new ones.
+    """The records that a search may find: stored ones, then new ones. Of one key and time, the older record is first.
 
-    `key`: the number of each key. `event`: the place of the record among those of this epoch, -1 for a stored one; of
-    equal times those that came first are first.
+    `key`: number of the key. `time`: ms. `event`: index of a new record in `Events`; -1 for a stored one.
     """
 
     key: Int64s
@@ -52,7 +51,10 @@ class Targets:
 
 @dataclass(frozen=True)
 class Seekers:
-    """The records that look for others: their places among those of this epoch, and the times that fit, inclusive."""
+    """The records that search. `event`: index in `Events`. `key`: number of the key.
+
+    `first`, `last`: the range of times that match, ms, both inclusive.
+    """
 
     event: Int64s
     key: Int64s
@@ -62,28 +64,48 @@ class Seekers:
 
 @dataclass(frozen=True)
 class Pairs:
-    """Which record (`event`) has found which `target`, by event, then by the target's time and by when it came."""
+    """Matches, as two int64 arrays of one length: the searching record, and the index of the found one in `Targets`.
+
+    Sorted by event, then by the target's time, then by its index.
+    """
 
     event: Int64s
     target: Int64s
 
     def first_event(self, targets: int, never: int) -> Int64s:
-        """For each target the first event that finds it; `never` for one that none finds."""
+        """For each target, the first event that finds it, or `never`. `targets`: their number."""
         found = np.full(targets, never)
-        # Of several assignments to one index, numpy keeps the last.
+        # NumPy keeps the last assignment to an index, so the arrays are reversed.
         found[self.target[::-1]] = self.event[::-1]
         return found
 
 
 def pairs(seekers: Seekers, targets: Targets) -> Pairs:
-    """The targets that came before each seeker, have its key, and a time that fits. Seekers are in order."""
+    """Match each seeker with the targets of its key and time range that came before it. Seekers are sorted by event.
+
+    Key and time become one number, so one sort of the targets and two binary searches find a range of targets for each
+    seeker. Targets that came later than their seeker are removed at the end.
+
+    Example: key 0 has stored targets at 10 and 30 ms, and event 1 is a new target at 20 ms. Key 1 has a stored target
+    at 20 ms. The events 0 and 2 seek key 0, the event 3 seeks key 1.
+
+        targets = Targets(key=[0, 0, 1, 0], time=[10, 30, 20, 20], event=[-1, -1, -1, 1])
+        seekers = Seekers(event=[0, 2, 3], key=[0, 0, 1], first=[5, 15, 25], last=[25, 35, 45])
+        pairs(seekers, targets)
+            event     [0, 2, 2]
+            target    [0, 3, 1]: event 0 finds 10; event 2 finds 20, then 30; event 3 finds nothing
+        pairs(seekers, targets).first_event(4, never=99)
+            [0, 2, 99, 2]
+
+    Event 0 does not find target 3: its time of 20 ms fits, but it is event 1, so it comes later.
+    """
     if not len(seekers.event) or not len(targets.key):
         return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
     time, first, last = targets.time, seekers.first, seekers.last
     least, most = int(time.min()), int(time.max())
     keys = int(max(targets.key.max(), seekers.key.max())) + 1
     if (most - least + 2) * keys > _MOST:
-        # Times that lie so far apart are numbered.
+        # Key and time would not fit into 63 bits: replace times by their ranks.
         distinct, time = np.unique(time, return_inverse=True)
         first, last = np.searchsorted(distinct, first), np.searchsorted(distinct, last, "right") - 1
         least, most = 0, len(distinct) - 1
@@ -93,6 +115,7 @@ def pairs(seekers: Seekers, targets: Targets) -> Pairs:
     place = place[order]
     start = np.searchsorted(place, seekers.key * width + (np.clip(first, least, most + 1) - least))
     end = np.searchsorted(place, seekers.key * width + (np.clip(last, least - 1, most) - least), "right")
+    # Expand the ranges [start, end) of the sorted targets: one pair for each place in a range.
     count = np.maximum(end - start, 0)
     of = np.repeat(np.arange(len(count)), count)
     found = order[np.arange(len(of)) - np.repeat(np.cumsum(count) - count - start, count)]
@@ -101,19 +124,26 @@ def pairs(seekers: Seekers, targets: Targets) -> Pairs:
     return Pairs(event[before], found[before])
 
 
-# The records of both sides of a join in the order in which they come, and the clocks that they move.
+# The records of both sides of a join in path order, and the clocks that they move.
 
 _LOWEST = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
 class Events:
-    """The epoch's records of both sides in order.
+    """The records of both sides of an epoch, in path order. Each is an event, and so is time that passes without one.
 
-    `row`: of each event its place in `rows`, which has the records of this side, then those of the other, without
-    columns; `key`: their key columns, under the names of this side. `of_this`: which are of this side. `no_value`,
-    `no_key`: which lack it. `clock`: stream time with this record, which records that are dropped move too. `bare`: the
-    events at which time passes without a record; they are of neither side.
+    `rows`: records of this side, then of the other side, then rows for time that passes; without columns. `key`: key
+    columns of `rows`, under the names of this side. The arrays have one entry for each event. `row`: its index in
+    `rows`. `of_this`: whether it is a record of this side. `time`: ms. `no_value`, `no_key`: whether its value or key
+    is null. `clock`: stream time after it, ms; dropped records move it too. `bare`: whether time passes without a
+    record.
+
+    Example: this side has records with the paths 0 and 3, the other side has the paths 1 and 2.
+
+        rows       paths [0, 3, 1, 2]
+        row        [0, 2, 3, 1]
+        of_this    [True, False, False, True]
     """
 
     rows: Rows
@@ -128,7 +158,7 @@ class Events:
 
     @classmethod
     def of(cls, this: Rows, other: Rows, clock: int, passing: Sequence[Rows] = ()) -> Events:
-        """`clock`: stream time before. `passing`: where time passes without a record."""
+        """Merge both sides. `clock`: stream time before the epoch, ms. `passing`: rows for time without a record."""
         sides = [replace(each, columns={}, key=(), value=(), state=None, collapsed=False) for each in (this, other)]
         parts = [*sides, *passing]
         rows, row = concat(parts), path_order(parts)
@@ -153,34 +183,37 @@ class Events:
 
     @property
     def joins(self) -> Bools:
-        """The records that can be joined."""
+        """Whether each event is a record with a key and a value."""
         return ~self.no_value & ~self.no_key & ~self.bare
 
     @property
     def encoded(self) -> pa.BinaryArray:
-        """The encoded key of each event; null for one without a key."""
+        """The encoded key of each event; null for a null key."""
         return encode_keys([column.take(pa.array(self.row)) for column in self.key.values()])
 
     def clock_of(self, puts: Bools, clock: int) -> Int64s:
-        """The clock of a store before each event, and after the last. `puts`: the records that go into the store."""
+        """The clock of a store before each event, then after the last one: int64, one entry more than events.
+
+        `puts`: which events go into the store. `clock`: before the epoch, ms.
+        """
         times = np.where(puts, self.time, _LOWEST)
         return np.maximum.accumulate(np.concatenate([np.array([clock], np.int64), times]))
 
 
-# What a join gives, put together: by the event at which it comes out, what waited first, then what is new.
+# Result rows: sorted by the event that emits them; at one event, records that had waited come first.
 
 NOBODY = -1
-"""The place of a record that there is not."""
+"""The index of the missing record in a result without a match."""
 
 WAITED, NEW = 0, 1
 
 
 @dataclass(frozen=True)
 class Results:
-    """Some results. `event`: at which each comes out; `turn`: WAITED or NEW.
+    """Some results. `turn`: WAITED or NEW, for all of them. The arrays have one entry for each result.
 
-    `this`, `other`: the places of the records in the columns of their sides, or NOBODY; `key`: the place of the key;
-    `time`: ms.
+    `event`: the event that emits it. `this`, `other`: indexes into the `Columns` of both sides, or NOBODY. `key`: index
+    into the key columns. `time`: ms.
     """
 
     turn: int
@@ -193,7 +226,7 @@ class Results:
 
 @dataclass(frozen=True)
 class Columns:
-    """The columns that results are taken from."""
+    """The columns that results are taken from, by name. `key`, `this`, `other`: see `Results`."""
 
     key: Mapping[str, pa.Array]
     this: Mapping[str, pa.Array]
@@ -201,10 +234,16 @@ class Columns:
 
 
 def rows_of(parts: Sequence[Results], columns: Columns, events: Events, trial: bool = False) -> Rows:
-    """The rows of all results. Those of one part and one event are in order.
+    """The rows of all results, sorted by event, then turn. Results of one part and event keep their order.
 
-    `trial`: the `_order` of events is a number of their record. A row that had waited comes out with a record that need
-    not be its own, so it has the number as `~number`, which is below zero: see `EpochPlan.numbered`.
+    A new path level numbers the rows of one event. Example: a part WAITED with the events [2], a part NEW with the
+    events [0, 2, 2].
+
+        events of the rows    [0, 2, 2, 2]: one new; one that had waited, two new
+        new path level        [0, 0, 1, 2]
+
+    `trial`: `_order` is the number of the record. A waiting row may be emitted by another record than its own, so it
+    gets `~number`, a negative number: see `EpochPlan.numbered`.
     """
     event, this, other, key, time = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("event", "this", "other", "key", "time")
@@ -229,25 +268,31 @@ def _taken(columns: Mapping[str, pa.Array], places: Int64s) -> dict[str, pa.Arra
 
 
 def stacked(parts: Sequence[pa.Array]) -> pa.Array:
-    """Columns one after another, of the type of the first."""
+    """Concatenate columns, cast to the type of the first one."""
     return pa.concat_arrays([cast_to(part, parts[0].type) for part in parts])
 
 
-# The records of a left or outer join that have found no match so far, and when they come out without one.
+# Unmatched records of a left or outer join, and when they are emitted without a match.
 #
-# A record waits until stream time has passed the last time that fits to it by more than the grace period. The next
-# record that moves stream time there has it come out: Kafka Streams looks at most once a second of the wall clock, on
-# which results must not depend.
+# A record waits until stream time is later than the last time that matches it plus the grace period. The record that
+# moves stream time there emits it. Kafka Streams checks at most once a second of wall-clock time; results here must not
+# depend on the wall clock.
 
 NEVER = np.iinfo(np.int64).max
-"""The number of an event that does not come in this epoch."""
+"""Stands for an event that does not come in this epoch."""
 
 
 @dataclass(frozen=True)
 class Deadlines:
-    """When waiting records come out: at the first event that moves stream time behind their last time and `grace`.
+    """Computes the event that emits a waiting record: the first with stream time > last matching time + `grace`.
 
-    `event`: those that move stream time; `clock`: stream time then.
+    `event`: events that move stream time, ascending. `clock`: stream time at these events, ms.
+
+    Example: the events 0, 2 and 3 move stream time to 100, 110 and 130 ms; the grace period is 5 ms.
+
+        deadlines = Deadlines(5, event=[0, 2, 3], clock=[100, 110, 130])
+        deadlines.events_of([90, 100, 104, 105, 124, 125])    [0, 2, 2, 3, 3, NEVER]
+        deadlines.end                                         125
     """
 
     grace: int
@@ -256,36 +301,52 @@ class Deadlines:
 
     @classmethod
     def of(cls, events: Events, grace: int) -> Deadlines:
-        """Records that are dropped, or go on without a key, move stream time too, but nothing comes out at them."""
+        """The deadlines of an epoch.
+
+        Records that are dropped, or pass without a key, move stream time too, but they emit no waiting record.
+        """
         moving = np.flatnonzero((events.joins | events.bare) & (events.time == events.clock))
         return cls(grace, moving, events.clock[moving])
 
     def events_of(self, last: Int64s) -> Int64s:
-        """The event at which each record would come out, by the last times that fit to them (ms), or NEVER."""
+        """The event that emits each record, or NEVER. `last`: the last times that match the records, ms."""
         return np.append(self.event, NEVER)[np.searchsorted(self.clock, last + self.grace + 1)]
 
     @property
     def end(self) -> int:
-        """Only records whose last time is before it come out in this epoch, ms."""
+        """Records with a last matching time before this (ms) are emitted in this epoch."""
         return int(self.clock[-1]) - self.grace if len(self.clock) else 0
 
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of waiting records. `out`: the event at which one comes out, or NEVER. `stays`: whether it waits."""
+    """The outcome of waiting records. `out`: the event that emits each, or NEVER. `stays`: whether it still waits.
+
+    Example: one record ripens first, one is matched first, one only ripens, and one does neither.
+
+        Fate.of(ripe=[2, 3, 3, NEVER], match=[3, 2, NEVER, NEVER])
+            out      [2, NEVER, 3, NEVER]
+            stays    [False, False, False, True]
+    """
 
     out: Int64s
     stays: Bools
 
     @classmethod
     def of(cls, ripe: Int64s, match: Int64s) -> Fate:
-        """By the events at which they would come out, and at which they find a match; if it is one, they come out."""
+        """`ripe`: the event that would emit each record. `match`: the event that first matches it. Both may be NEVER.
+
+        A record that ripens at the event that matches it is emitted.
+        """
         return cls(np.where(ripe <= match, ripe, NEVER), (ripe == NEVER) & (match == NEVER))
 
 
 @dataclass(frozen=True)
 class StoredWaiting:
-    """Stored records of one side. `at`: where they are in the store; `keys`: encoded; `value`: the encoded rows."""
+    """Stored unmatched records of one side, one entry for each. `at`: keys in the store. `keys`: encoded record keys.
+
+    `time`: ms. `number`: see `records.join_keys`. `value`: encoded rows.
+    """
 
     at: pa.BinaryArray
     keys: pa.BinaryArray
@@ -295,7 +356,7 @@ class StoredWaiting:
 
 
 class UnmatchedStore:
-    """The store of records without a match, during an epoch. Its columns are this side's, then the other's."""
+    """The store of unmatched records during an epoch. Its columns: those of this side, then those of the other."""
 
     def __init__(self, declared: Store, opened: EpochStore) -> None:
         self._opened = opened
@@ -303,39 +364,39 @@ class UnmatchedStore:
         self.types = list(self._codec.types.values())
 
     def before(self, time: int, of_this: bool) -> StoredWaiting:
-        """The records of one side with times before `time` (ms), in order."""
+        """The records of one side with times before `time` (ms), in the order of the store."""
         found = list(self._opened.range(*unmatched_before(time, of_this)))
         at = pa.array([key for key, _ in found], pa.binary())
         return StoredWaiting(at, *split_unmatched_keys(at), [value for _, value in found])
 
     def decode(self, values: Sequence[bytes], of_this: bool, columns: int) -> list[pa.Array]:
-        """The columns of encoded rows of one side, which has so many."""
+        """The columns of encoded rows of one side. `columns`: their number."""
         found = self._codec.decode(values)[0]
         return found[:columns] if of_this else found[len(found) - columns :]
 
     def remove(self, ended: Sequence[bytes], matched: Sequence[bytes]) -> None:
-        """Records that wait no more. Not all of those that are `matched` have waited."""
+        """Delete records. `ended`, `matched`: keys in the store. Those in `matched` need not exist."""
         found = zip(matched, self._opened.get_many(matched), strict=True)
         gone = sorted([*ended, *(key for key, value in found if value is not None)])
         self._opened.put_many(gone, [None] * len(gone), split_unmatched_keys(pa.array(gone, pa.binary()))[1])
 
     def put(self, at: pa.BinaryArray, columns: Sequence[pa.Array], times: Int64s) -> None:
-        """Records that wait from now on."""
+        """Store records that start to wait. `at`: their keys in the store. `times`: ms."""
         self._opened.put_many(bytes_of(at), self._codec.encode(columns, times), times)
 
 
-# The store of one side of a join during an epoch: finds the records of keys, and keeps new ones.
+# The store of one side of a join during an epoch: finds records by key and time, and stores new ones.
 
 _ROWS_OF_A_RANGE = 40
-"""To read a range of keys takes about as long as to read so many rows of a longer one."""
+"""Opening a range of keys costs about as much as reading this many rows of an open one."""
 
 _TOGETHER = 2**17
-"""Rows that are looked at at once, to limit memory."""
+"""The number of rows to filter at once, to limit memory."""
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """The times (ms, inclusive) between which records are looked for, for each key. `keys`: encoded, distinct."""
+    """A range of times for each key: `first` to `last`, ms, both inclusive. `keys`: encoded, distinct."""
 
     keys: pa.BinaryArray
     first: Int64s
@@ -344,7 +405,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class StoredRecords:
-    """Stored records. `key`: the number of each key. `value`: the encoded rows."""
+    """Stored records of one side, one entry for each. `key`: index of the key in `Wanted.keys`. `time`: ms.
+
+    `number`: ascends in the order of arrival. `value`: the encoded rows.
+    """
 
     key: Int64s
     time: Int64s
@@ -353,7 +417,7 @@ class StoredRecords:
 
     @classmethod
     def of(cls, parts: Sequence[StoredRecords]) -> StoredRecords:
-        """All of them, by key and time, equal ones as they came."""
+        """The records of all parts, sorted by key, time and number."""
         key, time, number = (
             np.concatenate([np.zeros(0, np.int64), *(getattr(part, name) for part in parts)])
             for name in ("key", "time", "number")
@@ -364,7 +428,7 @@ class StoredRecords:
 
 
 class SideStore:
-    """The records of one side. `declared.window` is a JoinWindow."""
+    """The stored records of one side during an epoch. `declared.window` is a JoinWindow."""
 
     def __init__(self, declared: Store, opened: EpochStore) -> None:
         assert isinstance(declared.window, JoinWindow)
@@ -374,11 +438,15 @@ class SideStore:
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The value columns."""
+        """The stored value columns."""
         return self._codec.types
 
     def find(self, wanted: Wanted) -> StoredRecords:
-        """The records of these keys at these times, by key and time, equal ones as they came."""
+        """The wanted records, sorted by key, time and number.
+
+        First it scans all keys from the earliest to the latest time. If this takes more rows than reading each key by
+        itself would cost, it reads each key by itself instead.
+        """
         length = segment_length(self._window)
         first, last = wanted.first // length, wanted.last // length
         counts = np.where(wanted.last < wanted.first, 0, last - first + 1)
@@ -397,7 +465,7 @@ class SideStore:
         return StoredRecords.of(found)
 
     def _read(self, wanted: Wanted, first: Int64s, counts: Int64s) -> Iterator[tuple[bytes, bytes]]:
-        """The records of one key after another."""
+        """(Store key, encoded row) of wanted records, key by key. `counts`: segments of each key, from `first`."""
         length, keys = segment_length(self._window), bytes_of(wanted.keys)
         for number in np.flatnonzero(counts).tolist():
             key, since, until = keys[number], int(wanted.first[number]), int(wanted.last[number])
@@ -411,13 +479,13 @@ class SideStore:
         return dict(zip(self._codec.types, self._codec.decode(values)[0], strict=True))
 
     def put(self, keys: pa.BinaryArray, values: Sequence[pa.Array], times: Int64s, numbers: Int64s) -> None:
-        """Keep records. `keys`: encoded; `values`: their columns."""
+        """Store records. `keys`: encoded. `values`: their columns. `times`: ms. `numbers`: see `StoredRecords`."""
         at = side_keys(self._window, keys, times, numbers)
         self._opened.put_many(bytes_of(at), self._codec.encode(values, times), times)
 
 
 def _of_those(wanted: Wanted, rows: Sequence[tuple[bytes, bytes]]) -> StoredRecords:
-    """The rows that are wanted."""
+    """The wanted ones among these (store key, encoded row)."""
     keys, times, numbers = split_side_keys(pa.array([at for at, _ in rows], pa.binary()))
     key = to_numpy(pc.index_in(keys, value_set=wanted.keys).fill_null(-1)).astype(np.int64)
     fits = np.flatnonzero((key >= 0) & (times >= wanted.first[key]) & (times <= wanted.last[key]))

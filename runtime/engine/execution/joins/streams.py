@@ -1,4 +1,4 @@
-"""Joins of two streams."""
+"""The operator of a stream-stream join."""
 
 from __future__ import annotations
 
@@ -41,16 +41,24 @@ from .stream_rows import (
     stacked,
 )
 
-# One side of a join in an epoch: its records, its store, and what the other side finds there.
+# One side of a join in an epoch: its records, its store, and the search of the other side in both.
 
 _SEGMENT = 60_000
-"""Kafka's stores drop records by segments of half the retention, at least of so many ms, and count what they drop."""
+"""Kafka's stores drop and count records by segments of half the retention, at least this many ms."""
 
 
 @dataclass(frozen=True)
 class Keys:
-    """The keys of an epoch's records. `encoded`: the distinct ones, in the order of their bytes. `number`: of each
-    event that of its key among these, -1 if it cannot be joined. `of_events`: the encoded key of each event.
+    """The keys of an epoch's events. `encoded`: the distinct keys that can be joined, in byte order.
+
+    `number`: for each event, the index of its key in `encoded`; -1 for an event that cannot be joined. `of_events`: the
+    encoded key of each event; null for a null key.
+
+    Example: events with the keys b, null, a, b.
+
+        encoded      [a, b]
+        number       [1, -1, 0, 1]
+        of_events    [b, null, a, b]
     """
 
     encoded: pa.BinaryArray
@@ -59,7 +67,7 @@ class Keys:
 
     @classmethod
     def of(cls, events: Events) -> Keys:
-        """Of the records that can be joined."""
+        """The keys of these events."""
         joins, of_events = events.joins, events.encoded
         encoded = of_events.filter(pa.array(joins))
         code, first = group_codes(encoded)
@@ -71,10 +79,11 @@ class Keys:
 
 @dataclass(frozen=True)
 class Side:
-    """One side. `rows`: its records, which begin at `start` in `events.rows`; `event`: those that can be joined.
+    """One side of the join. `rows`: its records, which begin at the index `start` of `events.rows`.
 
-    `back`, `ahead`: how far before and after its own time a record looks, ms. `clock`: that of the store before each
-    event, and at the end. `kept`: how long records can be found, ms.
+    `event`: its events that can be joined, ascending. `back`, `ahead`: how far before and after its own time a record
+    searches, ms. `clock`: of the store before each event, and after the last one, ms. `kept`: the retention of the
+    store, ms.
     """
 
     of_this: bool
@@ -89,7 +98,7 @@ class Side:
 
     @classmethod
     def of(cls, of_this: bool, rows: Rows, start: int, events: Events, declared: Store, epoch: TaskEpoch) -> Side:
-        """The side with these rows, whose records `declared` keeps."""
+        """The side with these rows. `declared`: its store."""
         window, kept = declared.window, declared.kept_ms
         assert isinstance(window, JoinWindow)
         assert kept is not None
@@ -108,26 +117,26 @@ class Side:
         )
 
     def expired(self, events: Events) -> int:
-        """How many of its records Kafka's store drops: those in a segment that has expired when they come."""
+        """The number of records that Kafka's store would drop: their segment has expired when they come."""
         segment = max(self.kept // 2, _SEGMENT)
         segments = events.time[self.event] // segment
         return int((segments < (self.clock[self.event + 1] - self.kept) // segment).sum())
 
     def keep(self, events: Events, keys: Keys, numbers: Int64s) -> None:
-        """Put its records into the store: those that a later record can find."""
+        """Store the records that a later record can still find. `numbers`: of all events, see `_numbers`."""
         event = self.event[events.time[self.event] > self.clock[-1] - self.kept]
         encoded = keys.of_events.take(pa.array(event))
         self.store.put(encoded, self.values(events, event), events.time[event], numbers[event])
 
     def values(self, events: Events, event: Int64s) -> list[pa.Array]:
-        """The columns that the store has of these records."""
+        """The stored columns of the records at these events."""
         at, columns = pa.array(events.row[event] - self.start), self.rows.values
         return [cast_to(columns[name].take(at), kind) for name, kind in self.store.types.items()]
 
 
 @dataclass(frozen=True)
 class Search:
-    """What the records of one side find in the other: `stored` records first, then new ones (`targets`)."""
+    """What the records of one side find in the other. `targets`: the `stored` records, then the new ones."""
 
     stored: StoredRecords
     targets: Targets
@@ -135,9 +144,9 @@ class Search:
 
 
 def search(seeking: Side, sought: Side, events: Events, keys: Keys) -> Search:
-    """Have the records of one side look for those of the other."""
+    """Match the records of the side `seeking` with those of the side `sought`."""
     time, number = events.time[seeking.event], keys.number[seeking.event]
-    # A store shows what its own clock has not passed by its retention, whatever is still on the disk.
+    # Visibility follows from the clock of the store and its retention, not from what is still on disk.
     visible = sought.clock[seeking.event] - sought.kept + 1
     seekers = Seekers(seeking.event, number, np.maximum(time - seeking.back, visible), time + seeking.ahead)
     stored = sought.store.find(_wanted(seekers, keys, int(sought.clock[0])))
@@ -150,7 +159,10 @@ def search(seeking: Side, sought: Side, events: Events, keys: Keys) -> Search:
 
 
 def _wanted(seekers: Seekers, keys: Keys, newest: int) -> Wanted:
-    """The times that any record of a key asks for. `newest`: the latest time in the store, ms."""
+    """For each key, the range of times that covers those of all its seekers. `newest`: latest time in the store, ms.
+
+    Example: two seekers of key 0 want 5 to 25 and 15 to 35, and `newest` is 30. The range of key 0 is 5 to 30.
+    """
     limits = np.iinfo(np.int64)
     first, last = (np.full(len(keys.encoded), limit) for limit in (limits.max, limits.min))
     np.minimum.at(first, seekers.key, np.maximum(seekers.first, 0))
@@ -160,24 +172,34 @@ def _wanted(seekers: Seekers, keys: Keys, newest: int) -> Wanted:
 
 @dataclass(frozen=True)
 class Matched:
-    """A side after both searches. `found`: what its records have found; `sought`: the search among its records."""
+    """A side after both searches. `found`: the search by its records. `sought`: the search among its records.
+
+    `columns` has the found stored records, then all new ones, then others. The two methods before it compute indexes
+    into these columns.
+
+    Example: two stored records of this side were found, and its new records are the events 0 and 3.
+
+        columns                       [stored 0, stored 1, event 0, event 3]
+        place(events, [3])            [3]
+        target_place(events, [1, 2])  [1, 2]
+    """
 
     side: Side
     found: Search
     sought: Search
 
     def place(self, events: Events, event: Int64s) -> Int64s:
-        """Where records of this side are in `columns`."""
+        """The indexes in `columns` of new records of this side."""
         return len(self.sought.stored.key) + events.row[event] - self.side.start
 
     def target_place(self, events: Events, target: Int64s) -> Int64s:
-        """The same of targets of the search."""
+        """The indexes in `columns` of targets of `sought`."""
         stored = len(self.sought.stored.key)
         new = self.place(events, self.side.event)
         return np.concatenate([np.arange(stored), new])[target]
 
     def columns(self, more: Sequence[pa.Array]) -> dict[str, pa.Array]:
-        """The stored records that were found, the new ones, and `more` (or nothing), one after another."""
+        """The value columns of the found stored records, the new records, and `more` (or nothing), in this order."""
         stored = self.side.store.decode(self.sought.stored.value)
         new = self.side.rows.values
         behind = more or [pa.nulls(0, kind) for kind in self.side.store.types.values()]
@@ -187,14 +209,16 @@ class Matched:
         }
 
 
-# Settles which records of a left or outer join come out alone, when, and which wait on.
+# Decides which unmatched records of a left or outer join are emitted, and when, and which still wait.
 
 
 @dataclass(frozen=True)
 class Lonely:
-    """The records of one side without a match. `at_once`: those for which none can come any more, as they come.
+    """The records of one side without a match so far. The arrays hold events.
 
-    `new`: the others, and what becomes of them. `stored`: those that waited already, and what becomes of these.
+    `at_once`: emitted as they come, because no match can come any more. `new`, `fate`: the other new records, and their
+    outcome. `stored`, `stored_fate`: the records that had waited before the epoch, and their outcome. `matched`: store
+    keys of further records that are matched now, and need not have waited.
     """
 
     of: Matched
@@ -207,7 +231,7 @@ class Lonely:
 
     @classmethod
     def find(cls, of: Matched, events: Events, keys: Keys, store: UnmatchedStore, deadlines: Deadlines) -> Lonely:
-        """Those of a side."""
+        """The unmatched records of a side."""
         side, sought = of.side, of.sought
         matched = np.zeros(len(events.time), np.bool_)
         matched[of.found.pairs.event] = True
@@ -223,7 +247,8 @@ class Lonely:
         waited = store.before(deadlines.end - side.ahead, side.of_this)
         found = np.flatnonzero(first[:stored] < NEVER)
         at = _waiting_places(of, keys, found)
-        # Of those that are matched some wait until now, others wait longer, others never did.
+        # A matched record may be among `waited`, or its deadline may be later, or it may never have waited. `place`
+        # leads to its first match, or behind all of them, to NEVER.
         place = to_numpy(pc.index_in(waited.at, value_set=at).fill_null(len(at)))
         then = np.append(first[found], NEVER)[place]
         return cls(
@@ -238,12 +263,12 @@ class Lonely:
 
     @property
     def ended(self) -> list[bytes]:
-        """Where the stored records are that wait no more."""
+        """The store keys of stored records that no longer wait."""
         return bytes_of(self.stored.at.filter(pa.array(~self.stored_fate.stays)))
 
 
 def _waiting_places(of: Matched, keys: Keys, records: Int64s) -> pa.BinaryArray:
-    """Where stored records of a side would wait."""
+    """The store keys under which found stored records of a side would wait. `records`: indexes of `sought.stored`."""
     stored = of.sought.stored
     encoded = keys.encoded.take(pa.array(stored.key[records]))
     return unmatched_keys(encoded, stored.time[records], of.side.of_this, stored.number[records])
@@ -251,10 +276,10 @@ def _waiting_places(of: Matched, keys: Keys, records: Int64s) -> pa.BinaryArray:
 
 @dataclass(frozen=True)
 class Settled:
-    """What comes out of those who waited (`results`), in order.
+    """The unmatched records that are emitted. `results`: those that had waited, in order.
 
-    `at_once`: what comes out alone as it comes, by side. Of the stored ones `columns` has those of their side, by side,
-    and `keys` the encoded keys; they follow those of the other records.
+    `at_once`: for each side, events that are emitted as they come. `columns`: for each side, the columns of stored
+    records. `keys`: their encoded keys, over all sides. Both are appended to the columns of the other records.
     """
 
     results: Results
@@ -264,9 +289,9 @@ class Settled:
 
 
 def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore) -> Settled:
-    """Put in order what comes out of all sides: by event, time, the other side first, key, and as they came.
+    """Merge the waiting records that are emitted, over all sides. Sorted by event, time, side, key, number.
 
-    `numbers`: of the events.
+    The other side comes before this side. `numbers`: of the events, see `_numbers`.
     """
     columns: list[list[Int64s]] = []
     encoded: list[pa.Array] = []
@@ -307,15 +332,15 @@ def _order(out: Int64s, time: Int64s, of_this: Int64s, key: pa.Array, number: In
     return np.asarray(pc.sort_indices(pa.table(columns), sort_keys=by), np.int64)
 
 
-# The operator of a join of two streams.
+# The operator of a stream-stream join.
 #
-# The rules are Kafka Streams' (`KStreamKStreamJoin`): a record looks for those of the other side that came before it,
-# and is put into the store of its own side then. What it finds comes out in the order of their times, with the later of
-# both times. In a left join a record of this side that finds none waits, in an outer join one of either side, until no
-# match can come any more; what waits comes out before the matches of the record that moves stream time there.
+# The rules are Kafka Streams' (`KStreamKStreamJoin`). A record searches the records of the other side that came before
+# it. Then it goes into the store of its own side. Its matches are emitted in the order of their times, with the later
+# time of both. In a left join an unmatched record of this side waits until no match can come any more; in an outer join
+# a record of either side does. Waiting records are emitted before the matches of the record that moves stream time.
 
 _EVENTS_BITS = 26
-"""A record's number is what the changelogs had when the epoch began, then its own place in these bits."""
+"""The low bits of a record's number hold its event; the high bits the length of the changelogs before the epoch."""
 
 
 def join_streams(join: StreamJoin, edges: Edges, epoch: TaskEpoch) -> None:
@@ -340,7 +365,7 @@ def join_streams(join: StreamJoin, edges: Edges, epoch: TaskEpoch) -> None:
 
 
 def _keeps(join: StreamJoin, of_this: Bools) -> Bools:
-    """Whether records come out without a match, by their side."""
+    """Whether the join emits unmatched records, by side. `of_this`: of each record."""
     return of_this & (join.how == "left") | (join.how == "outer")
 
 
@@ -351,7 +376,7 @@ def _drop(join: StreamJoin, events: Events, keyless: Bools, sides: Sequence[Side
 
 
 def _numbers(join: StreamJoin, events: Events, epoch: TaskEpoch) -> Int64s:
-    """A number for each event that is above those of all stored records."""
+    """Numbers of the events, ascending, and greater than those of all stored records."""
     written = sum(epoch.store(each).position for each in join.stores)
     return (written << _EVENTS_BITS) + np.arange(len(events.time))
 
@@ -359,7 +384,7 @@ def _numbers(join: StreamJoin, events: Events, epoch: TaskEpoch) -> Int64s:
 def _settled(
     join: StreamJoin, sides: Sequence[Matched], events: Events, keys: Keys, numbers: Int64s, epoch: TaskEpoch
 ) -> Settled | None:
-    """What waited or waits from now on; None in an inner join."""
+    """Update the store of unmatched records, and return the emitted ones; None in an inner join."""
     if join.unmatched is None:
         return None
     window = join.this_store.window
@@ -385,7 +410,7 @@ def _rows(
     *,
     trial: bool,
 ) -> Rows:
-    """What comes out, in order."""
+    """The result rows, in path order."""
     this, other = sides
     parts = [_pairs(this, other, events), _pairs(other, this, events)]
     alone = [np.flatnonzero(keyless & (events.of_this == side.side.of_this)) for side in sides]
@@ -410,7 +435,7 @@ def _rows(
 
 
 def _pairs(of: Matched, others: Matched, events: Events) -> Results:
-    """What the records of one side have found."""
+    """The matches of the records of one side."""
     event, target = of.found.pairs.event, of.found.pairs.target
     places = of.place(events, event), others.target_place(events, target)
     this, other = places if of.side.of_this else places[::-1]
@@ -419,14 +444,14 @@ def _pairs(of: Matched, others: Matched, events: Events) -> Results:
 
 
 def _alone(of: Matched, event: Int64s, events: Events) -> Results:
-    """Records of one side that come out alone as they come."""
+    """Records of one side that are emitted without a match as they come."""
     places = of.place(events, event), np.full(len(event), NOBODY)
     this, other = places if of.side.of_this else places[::-1]
     return Results(NEW, event, this, other, events.row[event], events.time[event])
 
 
 def _wait(lonely: Lonely, events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore) -> None:
-    """Store the new records that wait on."""
+    """Store the new records that still wait."""
     side, event = lonely.of.side, lonely.new[lonely.fate.stays]
     values = side.values(events, event)
     nulls = len(store.types) - len(values)

@@ -1,4 +1,4 @@
-"""The join of two tables with the same key: every change of either side changes the joined row."""
+"""The table-table join by the same key: a change of either side changes the joined row."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     # Stores are read fastest in the order of their keys.
     code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
     columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
-    # Rows in the same windows may be laid out in two ways, as those of a `to_table` have no windowed store.
+    # Both sides may encode the same windowed key in different ways: `to_table` has no windowed store.
     others = distinct if join.other_store.type == join.store.type else row_keys(join.other_store, columns)
     sides = _Sides(
         _versions(join.store, epoch.store(join.store), distinct, this, this.value),
@@ -71,9 +71,9 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
 def _without_expired(
     join: TableTableJoin, met: _Met, moments: Sequence[_Moments], columns: Mapping[str, pa.Array], epoch: TaskEpoch
 ) -> _Met:
-    """What was met, without the rows that their side has forgotten by then, as if they had never been.
+    """`met` with expired rows replaced by ABSENT. A row expires by the clock of its side at the moment of the change.
 
-    `columns`: the key columns of each key.
+    `columns`: the columns of the distinct keys.
     """
     if not (join.store.is_windowed or join.other_store.is_windowed):
         return met
@@ -99,17 +99,18 @@ def _without_expired(
 
 
 ABSENT = -1
-"""The number of the version of a row that is not there: the last one of `_versions`."""
+"""The index of the version of a missing row: the last one of `_versions`."""
 
 
 @dataclass(frozen=True)
 class _Met:
-    """The changes of both sides in path order, and the rows that met: numbers in `_versions` of the sides.
+    """The changes of both sides in path order, and the rows of both sides at each. All arrays have one entry a change.
 
-    `trigger`: the number of the change, of this side's and then the other's. `key`: the number of the key. `of_this`:
-    whether the change is one of this side. `this_before`, `other_before`: the rows that met at the change of the key
-    before, or at the start of the epoch. `replaced`: the row of its own side that the change replaces. `forgotten`: at
-    which changes this side, and the other one, have forgotten their rows of before; None of tables without windows.
+    `trigger`: index of the change, in those of this side, then the other. `key`: number of the key. `of_this`: whether
+    this side changed. `this`, `other`: the rows after the change, as indexes in `_versions` of their side.
+    `this_before`, `other_before`: the same after the previous change of the key, or at the start of the epoch.
+    `replaced`: the row that the change replaces, a version of its own side. `forgotten`: (whether the earlier rows of
+    this side have expired at the change, the same of the other side); None for tables without windows.
     """
 
     trigger: Int64s
@@ -125,9 +126,9 @@ class _Met:
 
 @dataclass(frozen=True)
 class _Moments:
-    """Changes of a side as they come on an edge. `code`: their keys.
+    """Changes of one side on an edge. `code`: the key number of each.
 
-    `triggers`: whether they give results. `sets`: whether the other side sees them from then on.
+    `triggers`: whether they emit results. `sets`: whether the other side sees them from then on.
     """
 
     rows: Rows
@@ -146,7 +147,7 @@ class _Sides:
     join: TableTableJoin
 
     def give(self, met: _Met) -> Bools:
-        """Which changes give one of the result."""
+        """Whether each change gives a change of the result, see the table in `TableTableJoin`."""
         this, other = self.this.exists[met.this], self.other.exists[met.other]
         replaced = np.where(
             met.of_this,
@@ -155,7 +156,7 @@ class _Sides:
         )
         match self.join.how:
             case "inner":
-                # A change that deletes the rows of both sides meets no row, and yet deletes one.
+                # If both sides lose their row at one moment, the joined row is deleted though neither side has a row.
                 before = self.this.exists[met.this_before] & self.other.exists[met.other_before]
                 return np.where(met.of_this, other, this) | (before & ~this & ~other)
             case "left":
@@ -164,7 +165,7 @@ class _Sides:
                 return this | other | replaced
 
     def joined(self, this: Int64s, other: Int64s) -> Versions:
-        """The joined rows of these rows of both sides, each with the greater time of the two."""
+        """The joined rows of these versions of both sides. The time is the greater one of both."""
         exists, theirs = self.this.exists[this], self.other.exists[other]
         values = _picked(self.this, {name: name for name in self.this.values}, this, exists)
         values |= _picked(self.other, self.join.values, other, theirs)
@@ -178,23 +179,23 @@ class _Sides:
                 return Versions(values, timestamp, exists | theirs)
 
     def times(self, met: _Met, own: Int64s) -> Int64s:
-        """The time of each result. `own`: those of the changes. What a side has deleted before has no time."""
+        """The time of each result, ms: the greater one of the change (`own`) and of the other row, if it exists."""
         met_row = np.where(met.of_this, self.other.exists[met.other], self.this.exists[met.this])
         its_time = np.where(met.of_this, self.other.timestamp[met.other], self.this.timestamp[met.this])
         return np.where(met_row, np.maximum(own, its_time), own)
 
 
 def _replaced(groups: Groups, first: Int64s, given: Int64s, gone: Bools) -> Int64s:
-    """The version of a side in the row that each change replaces, none where it is forgotten by then (`gone`).
+    """One side's version in the joined row that each change replaces; ABSENT where it has expired (`gone`).
 
-    `first`: that of each group when the epoch began. `given`: those in the results.
+    `first`: the version of each group at the start of the epoch. `given`: the version in each result.
     """
     previous = groups.previous
     return np.where(gone, ABSENT, np.where(previous < 0, first[groups.code], given[previous]))
 
 
 def _new_rows(rows: Rows) -> Rows:
-    """The changes without the rows that they replace: what was there before is known from the store."""
+    """The changes without replaced rows, which are read from the store."""
     return rows.filter(rows.kind <= Kind.VALUE)
 
 
@@ -203,7 +204,7 @@ def _bare(rows: Rows) -> Rows:
 
 
 def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows, names: Iterable[str]) -> Versions:
-    """The rows of all keys at the start of the epoch, then those after each change, then one that is not there."""
+    """The stored rows of all keys, then the row after each change, then a missing row. `names`: the value columns."""
     stored = look_up(store, opened, keys)
     before, after = visible_columns(store, stored), rows.values
     types = {name: before[name].type for name in names}
@@ -218,13 +219,27 @@ def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows
 
 
 def _picked(versions: Versions, names: Mapping[str, str], index: Int64s, there: Bools) -> dict[str, pa.Array]:
-    """The columns (new -> name) of the versions at `index`; null where the row is not there."""
+    """The columns `names` (new -> name) of the versions at `index`; null where `there` is False."""
     places = pa.array(index, mask=~there)
     return {new: versions.values[name].take(places) for new, name in names.items()}
 
 
 def _met(moments: Sequence[_Moments], keys: int) -> _Met:
-    """Which rows meet at each change. `moments`: those that trigger come last. `keys`: the number of keys."""
+    """The rows of both sides at each change. `moments`: triggering ones come last. `keys`: the number of keys.
+
+    In `_versions` of a side, version k is the stored row of key k, and version `keys` + n the row after its change n.
+
+    Example: two keys. This side changes key 0 at the paths 0 and 3, the other side key 0 at 1 and key 1 at 2.
+
+        path            0     1      2      3
+        trigger         0     2      3      1       changes of this side are 0 and 1, of the other 2 and 3
+        key             0     0      1      0
+        this            2     2      1      3       2 and 3: its changes; 1: the stored row of key 1
+        other           0     2      3      2
+        this_before     0     2      1      2
+        other_before    0     0      1      2
+        replaced        0     0      1      2       the first three replace stored rows
+    """
     order = path_order([each.rows for each in moments])
     code = np.concatenate([each.code for each in moments])[order]
     sort = np.argsort(code, kind="stable")
@@ -238,7 +253,7 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
     start = np.maximum.accumulate(np.where(_starts(key), places, 0))
 
     def latest(which: Bools) -> tuple[Int64s, Int64s]:
-        """The version of a side at each change that triggers, and at the one before it."""
+        """(Version of a side at each triggering change, the same at the one before). `which`: rows that set it."""
         last = np.maximum.accumulate(np.where(which, places, -1))
         now = np.where(last >= start, version[last], key)[triggers]
         of = key[triggers]
@@ -249,7 +264,7 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
     replaced = key.copy()
     for own in (np.flatnonzero(triggers & of_this), np.flatnonzero(triggers & ~of_this)):
         replaced[own[1:]] = np.where(_starts(key[own])[1:], key[own[1:]], version[own[:-1]])
-    # Back from the order by key to that of the paths.
+    # Restore path order from the order by key.
     place = np.full(len(key), -1)
     place[sort[triggers]] = np.arange(np.count_nonzero(triggers))
     back = place[place >= 0]
@@ -266,14 +281,14 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
 
 
 def _starts(key: Int64s) -> Bools:
-    """Where a key begins, in rows that are sorted by key."""
+    """Whether a key begins at each row. `key`: sorted."""
     starts = np.ones(len(key), np.bool_)
     starts[1:] = key[1:] != key[:-1]
     return starts
 
 
 def _present(code: Int64s, keys: int) -> tuple[Int64s, Int64s]:
-    """(The keys that are there, in ascending order; the place of each row's key among them)."""
+    """(Distinct keys, ascending; index of each row's key among them). Codes [4, 1, 4]: ([1, 4], [1, 0, 1])."""
     there = np.zeros(keys, np.bool_)
     there[code] = True
     return np.flatnonzero(there), (np.cumsum(there) - 1)[code]

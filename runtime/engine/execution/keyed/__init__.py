@@ -1,1 +1,1 @@
-"""Works on rows by key: groups them, looks them up in stores, and turns them into changes of a table."""
+"""Rows by key: grouping, reading and writing of stores, and changes of tables."""

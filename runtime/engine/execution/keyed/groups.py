@@ -1,4 +1,4 @@
-"""Rows grouped by key and window."""
+"""Groups rows by key and window, and computes running values in groups. Array code without Python loops."""
 
 from __future__ import annotations
 
@@ -22,24 +22,26 @@ from ....timed_parts import timed
 from ..node import TaskEpoch
 from ..rows import Rows, null_keys
 
-# Numbers the distinct keys, and windows, of rows.
+# Numbers the distinct keys and windows of rows. The number of a row's group is its *code*.
 
 _TABLE = 8
-"""Up to so many times as many cells as rows, a table of all numbers is made."""
+"""`_distinct` makes a table of all numbers, unless the table has more than this many cells for each row."""
 
 
 def last_rows(code: Int64s, count: int) -> Int64s:
-    """The last row of each of `count` groups."""
+    """The last row of each of `count` groups. Codes [0, 1, 0, 2, 1]: [2, 4, 3]."""
     last = np.empty(count, np.int64)
-    # Of several assignments to one index, numpy keeps the last.
+    # NumPy keeps the last assignment to an index.
     last[code] = np.arange(len(code))
     return last
 
 
 def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
-    """(The group of each row, the first row of each group).
+    """(The group of each row, the first row of each group). Both int64.
 
-    Groups are numbered as they first appear. Null is a value.
+    Groups are numbered in the order of their first rows. Null is a value.
+
+    Example: group_codes(["b", "a", "b", None, "a"]) is ([0, 1, 0, 2, 1], [0, 1, 3]).
     """
     with timed("group"):
         numbers = as_numbers(keys) if _is_bytes(keys.type) and not keys.null_count else None
@@ -48,13 +50,15 @@ def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
         encoded = keys.dictionary_encode(null_encoding="encode")
         code = to_numpy(encoded.indices).astype(np.int64)
         first = np.empty(len(encoded.dictionary), np.int64)
-        # From the end, because of several assignments to one index numpy keeps the last.
+        # Reversed, because NumPy keeps the last assignment to an index.
         first[code[::-1]] = np.arange(len(code) - 1, -1, -1)
         return code, first
 
 
 def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
-    """`group_codes` for keys of several columns (at least one). Keys are equal if their encoded bytes are.
+    """`group_codes` for keys of one or more columns. Keys are equal if their encoded bytes are equal.
+
+    Example: the columns ["a", "a", "b", "a"] and [1, 2, 1, 1] give ([0, 1, 2, 0], [0, 1, 2]).
 
     Raises KeyTypeError.
     """
@@ -63,13 +67,20 @@ def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
     code, first = group_codes(columns[0])
     for column in columns[1:]:
         more, distinct = group_codes(column)
-        # Renumbered after each column: the product of all columns' counts could exceed 64 bits.
+        # Renumber after each column: the product of the counts of all columns may exceed 64 bits.
         code, first = group_codes(pa.array(code * len(distinct) + more))
     return code, first
 
 
 def by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, Int64s, pa.BinaryArray]:
-    """Groups numbered in ascending order of their keys, and the keys. Stores are fastest in that order."""
+    """Renumber groups in ascending order of their keys. Stores are fastest in that order.
+
+    `code`, `first`: from `group_codes`. `keys`: the key of each group. Returns the same three in the new numbering.
+
+    Example: the rows have the keys b, a, b.
+
+        by_key(code=[0, 1, 0], first=[0, 1], keys=[b, a])    ([1, 0, 1], [1, 0], [a, b])
+    """
     with timed("sort keys"):
         place = last_in_order(keys)
         number = np.empty(len(place), np.int64)
@@ -78,15 +89,15 @@ def by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, I
 
 
 def bytes_of(keys: pa.BinaryArray) -> list[bytes]:
-    """Keys as stores take them."""
-    # Numpy makes a list of bytes faster than `to_pylist`.
+    """Keys as a list of bytes, as stores take them."""
+    # Faster than `to_pylist`.
     found: list[bytes] = keys.to_numpy(zero_copy_only=False).tolist()
     return found
 
 
 @dataclass(frozen=True)
 class Windows:
-    """Groups of a key and a window each. `code`: the group of each row. `key`, `window`: the number of each group's."""
+    """Groups by key and window. `code`: the group of each row. `key`, `window`: of each group, their numbers."""
 
     code: Int64s
     key: Int64s
@@ -94,9 +105,16 @@ class Windows:
 
 
 def by_window(code: Int64s, count: int, window: Int64s) -> Windows:
-    """Groups by key and window, in the order of the windows and then of the keys.
+    """Group rows by key and window. Groups are in the order of windows, then keys.
 
-    `code`: the key of each row, 0 to `count` - 1. `window`: the number of each row's window.
+    `code`: key number of each row, 0 to `count` - 1. `window`: window number of each row.
+
+    Example: the keys 0 and 1 in window 5, key 0 in window 6, key 1 in window 5 again.
+
+        by_window(code=[0, 1, 0, 1], count=2, window=[5, 5, 6, 5])
+            code      [0, 1, 2, 1]
+            key       [0, 1, 0]
+            window    [5, 5, 6]
     """
     with timed("group"):
         if not len(code):
@@ -107,10 +125,12 @@ def by_window(code: Int64s, count: int, window: Int64s) -> Windows:
 
 
 def _distinct(numbers: Int64s, least: int, end: int) -> tuple[Int64s, Int64s]:
-    """(The distinct numbers in ascending order, the place of each row's number among them).
+    """(The distinct numbers, ascending; the index of each row's number among them).
 
-    All numbers are at least `least` and below `end`. A table of all numbers in between is several times as fast as
-    sorting, if it is not much larger than there are rows.
+    All numbers are at least `least` and below `end`. A table of all numbers in this range is several times faster than
+    sorting, if the range is not much larger than the number of rows.
+
+    Example: _distinct([7, 3, 7, 4], 3, 8) is ([3, 4, 7], [2, 0, 2, 1]).
     """
     if end - least > _TABLE * len(numbers):
         distinct, place = np.unique(numbers, return_inverse=True)
@@ -125,7 +145,7 @@ def _distinct(numbers: Int64s, least: int, end: int) -> tuple[Int64s, Int64s]:
 
 
 def _plain(data_type: pa.DataType) -> bool:
-    """Whether Arrow and encoded keys agree on which values are equal. For floating point numbers they do not."""
+    """Whether Arrow and encoded keys have the same equality. They differ for floating point numbers."""
     return not (pa.types.is_floating(data_type) or pa.types.is_nested(data_type))
 
 
@@ -133,19 +153,19 @@ def _is_bytes(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_string(data_type) or pa.types.is_binary(data_type))
 
 
-# Groups rows, and folds them in two ways: to one value for each group, or to a running value at each row.
+# Folds grouped rows: to one value for each group, or to a running value at each row.
 #
-# An aggregate is written once for both ways. It asks for totals, maxima or picks "at the points". The points are the
-# groups if changes are collapsed, and the rows if each update counts. Everything is vectorised over rows.
+# An aggregate is written once for both. It computes totals, maxima or picks "at the points". The points are the groups
+# if the step emits one change for each key and epoch, and the rows if it emits every update.
 
 LOWEST = np.iinfo(np.int64).min
 _LIFTED = 2**62
-"""Running maxima are found in numbers below this, which do not overflow."""
+"""Limit of the numbers in which running maxima are computed, so that they do not overflow."""
 
 
 def in_groups(code: Int64s, count: int) -> Int64s:
-    """The rows of `count` groups group by group, in order within each. `code`: the group of each row."""
-    # numpy sorts 16-bit integers by radix, several times as fast as wider ones. Twice where groups are more.
+    """The rows sorted by group, stable. `code`: the group of each row. Codes [1, 0, 1, 0]: [1, 3, 0, 2]."""
+    # NumPy sorts 16-bit integers by radix, several times faster than wider ones. More groups need two sorts of 16 bits.
     if count > 2**32:
         return np.argsort(code, kind="stable")
     order = np.argsort(code.astype(np.uint16), kind="stable")
@@ -156,9 +176,21 @@ def in_groups(code: Int64s, count: int) -> Int64s:
 
 @dataclass(frozen=True)
 class Groups:
-    """`code`: the group of each row, 0 to `count` - 1. Every group has a row. `each`: whether the points are rows.
+    """Rows by group, and the points at which values are computed: rows if `each`, else groups.
 
-    `exists`: which groups have a row in the store. `sign`: 1 for a row that is added, -1 for one that is subtracted.
+    `code`: the group of each row, 0 to `count` - 1; every group has a row. `exists`: whether each group has a row in
+    the store. `sign`: 1 for each row to add, -1 for each row to subtract; None: all are added.
+
+    Example: rows 0, 2 and 3 are of group 0, rows 1 and 4 of group 1.
+
+        groups = Groups([0, 1, 0, 0, 1], 2, each, exists=[True, False])
+                                                              each=True              each=False
+        groups.last                                           [3, 4]                 [3, 4]
+        groups.previous                                       [-1, -1, 0, 2, 1]      [-1, -1, 0, 2, 1]
+        groups.point_code                                     [0, 1, 0, 0, 1]        [0, 1]
+        groups.totals(start=[10, 0], amounts=[1, 2, 3, 4, 5]) [11, 2, 14, 18, 7]     [18, 7]
+        groups.maxima(start=[3, 0], values=[1, 5, 4, 2, 7])   [3, 5, 4, 4, 7]        [4, 7]
+        groups.ends(totals)                                   [18, 7]                [18, 7]
     """
 
     code: Int64s
@@ -190,7 +222,7 @@ class Groups:
         return self.code if self.each else np.arange(self.count)
 
     def ends(self, at_points: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """From values at the points, those after each group's last row."""
+        """The value of each group after its last row. `at_points`: values at the points."""
         return at_points[self.last] if self.each else at_points
 
     def end_columns(self, at_points: pa.Array) -> pa.Array:
@@ -198,10 +230,13 @@ class Groups:
         return at_points.take(pa.array(self.last)) if self.each else at_points
 
     def totals(self, start: Int64s, amounts: Int64s) -> Int64s:
-        """The group's start plus its rows' amounts up to each point. The int64 may wrap; the last axis may be limbs."""
+        """The start of the group plus the amounts of its rows, up to each point.
+
+        The int64 may wrap around. Arrays may have a second axis: the limbs of wide numbers.
+        """
         if not self.each:
             total = start.copy()
-            # `total[code] += amounts` would add only one of the rows with the same code.
+            # `total[code] += amounts` would add only one amount for each group.
             np.add.at(total, self.code, amounts)
             return total
         ordered = amounts[self._sorted]
@@ -213,12 +248,12 @@ class Groups:
         return total + start[self.code]
 
     def counts(self, start: Int64s, counted: Bools) -> Int64s:
-        """The group's start plus the rows counted up to each point, minus the subtracted ones."""
+        """The start of the group plus its `counted` rows up to each point. Subtracted rows count -1."""
         amounts = counted.astype(np.int64)
         return self.totals(start, amounts if self.sign is None else amounts * self.sign)
 
     def maxima(self, start: Int64s, values: Int64s) -> Int64s:
-        """The greatest of the group's start and its rows' values up to each point."""
+        """The maximum of the group's start and its values up to each point."""
         if not self.each:
             greatest = start.copy()
             np.maximum.at(greatest, self.code, values)
@@ -236,10 +271,18 @@ class Groups:
         return np.maximum(greatest, start[self.code])
 
     def picks(self, priority: Int64s, valid: Bools, start: Int64s, has_start: Bools) -> Int64s:
-        """The value picked at each point: the one with the greatest priority, of equal ones the first.
+        """The row with the greatest priority up to each point; among equal ones the first.
 
-        `start`: the priority of the group's stored value, if `has_start`. Returns the number of a row, -1 for the
-        stored value, -2 for none.
+        `valid`: rows that may be picked. `start`: priority of the stored value of each group, where `has_start`.
+        Returns a row number, -1 for the stored value, or -2 without any value.
+
+        Example: the groups of the class docstring; group 0 has a stored value with the priority 3.
+
+            priority=[1, 5, 4, 4, 3], start=[3, 0], has_start=[True, False], all valid
+                each=True     [-1, 1, 2, 2, 1]: row 0 does not beat the stored value; row 3 only equals row 2
+                each=False    [2, 1]
+            none valid
+                each=False    [-1, -2]
         """
         floor = np.where(has_start, start, LOWEST)
         usable = valid & ((priority > floor[self.code]) | ~has_start[self.code])
@@ -247,7 +290,7 @@ class Groups:
             best = np.full(self.count, LOWEST)
             rows = np.flatnonzero(usable)
             np.maximum.at(best, self.code[rows], priority[rows])
-            # Reversed, so that of equal rows the first one is assigned last and stays.
+            # Reversed, because NumPy keeps the last assignment: the first of equal rows wins.
             winners = rows[priority[rows] == best[self.code[rows]]][::-1]
             picked = np.where(has_start, -1, -2)
             picked[self.code[winners]] = winners
@@ -255,7 +298,7 @@ class Groups:
         rows = np.flatnonzero(usable)
         rank = np.zeros(len(usable), np.int64)
         distinct, rank[rows] = np.unique(priority[rows], return_inverse=True)
-        # Rank 0 is that of rows which cannot win: null, or not above the stored value.
+        # Rank 0 means that a row cannot win: it is not valid, or does not beat the stored value.
         rank[rows] += 1
         running = self._running_rank(rank, len(distinct) + 1)
         raised = self._starts.copy()
@@ -266,9 +309,11 @@ class Groups:
         return picked
 
     def split_after(self, last: Bools) -> tuple[Int64s, int]:
-        """Split groups after the rows in `last`, for points at rows.
+        """Split groups behind the rows where `last` is True. Points must be rows.
 
-        Returns (the group of each row, the number of groups). The first part of each group keeps its number.
+        Returns (the group of each row, the number of groups). The first part of a group keeps its number.
+
+        Example: the groups [0, 1, 0, 0, 1], split behind row 0, become ([0, 1, 2, 2, 1], 3).
         """
         fresh = np.zeros(len(last), np.bool_)
         fresh[1:] = last[self._sorted[:-1]] & ~self._starts[1:]
@@ -280,34 +325,35 @@ class Groups:
 
     @cached_property
     def _sorted(self) -> Int64s:
-        """The rows by group, in order within each group."""
+        """The rows sorted by group, stable."""
         return in_groups(self.code, self.count)
 
     @cached_property
     def _starts(self) -> Bools:
-        """Where a group starts in `_sorted`."""
+        """Whether a group starts at each place of `_sorted`."""
         ordered = self.code[self._sorted]
         starts = np.ones(len(ordered), np.bool_)
         starts[1:] = ordered[1:] != ordered[:-1]
         return starts
 
     def _running_rank(self, rank: Int64s, ranks: int) -> Int64s:
-        """The greatest rank (0 to `ranks` - 1) in the group up to each row, in the order of `_sorted`."""
-        # The ranks of each group are lifted above those of the groups before, so one running maximum serves all.
+        """The maximum rank (0 to `ranks` - 1) in the group up to each row, in the order of `_sorted`."""
+        # The ranks of each group are lifted above those of the groups before, so one running maximum serves all groups.
+        # Groups [a, a, b] with the ranks [1, 0, 0] of 2 are lifted to [1, 0, 2]; maxima [1, 1, 2]; lowered [1, 1, 0].
         lift = (np.cumsum(self._starts) - 1) * ranks
         running: Int64s = np.maximum.accumulate(lift + rank[self._sorted]) - lift
         return running
 
 
-# Finds the windows of each record, and which of them are still open for it.
+# The windows of each record, and whether each is still open.
 
 
 @dataclass(frozen=True)
 class Windowed:
-    """Pairs of a record and one of its windows, sorted by record and start.
+    """Pairs of a record and one of its windows, sorted by record and window start. One array entry for each pair.
 
-    `number`: of the window; it starts at so many times the advance. `late`: the window is closed. `clock`: the step's
-    clock after the last record.
+    `record`: row of the record. `number`: of the window, which starts at `number` * advance. `late`: the window is
+    closed. `clock`: the step's clock after the last record, ms.
     """
 
     record: Int64s
@@ -317,9 +363,17 @@ class Windowed:
 
 
 def assign(timestamps: Int64s, window: Window, clock: int) -> Windowed:
-    """The windows of records, in order of processing. `clock`: the step's clock before them.
+    """The windows of records in path order. `timestamps`: ms. `clock`: the step's clock before the first record, ms.
 
-    A record first moves the clock and is then compared with it. A window takes it if and only if end > clock - grace.
+    A record first moves the clock. Then a window takes it if and only if window end > clock - grace.
+
+    Example: windows of 20 ms, every 10 ms, without grace.
+
+        assign([12, 27, 3], Window(size_ms=20, advance_ms=10, grace_ms=0), clock=0)
+            record    [0, 0, 1, 1, 2]
+            number    [0, 1, 1, 2, 0]: 12 is in [0, 20) and [10, 30)
+            late      [False, False, False, False, True]: the clock is 27 when 3 comes
+            clock     27
     """
     running = np.maximum(np.maximum.accumulate(timestamps), clock)
     last = timestamps // window.advance_ms
@@ -333,7 +387,7 @@ def assign(timestamps: Int64s, window: Window, clock: int) -> Windowed:
         number = (first[:, None] + np.arange(each)).ravel()
     else:
         number = first[record] + np.arange(len(record)) - np.repeat(np.cumsum(counts) - counts, counts)
-    # Of a record in each window its last one is closed last, and its first one first.
+    # The first window of a record closes first. If none of these is closed, no window is late.
     closed = running - window.grace_ms - window.size_ms
     if (first * window.advance_ms > closed).all():
         return Windowed(record, number, np.zeros(len(record), np.bool_), clock)
@@ -341,18 +395,18 @@ def assign(timestamps: Int64s, window: Window, clock: int) -> Windowed:
 
 
 def window_column(times: Int64s) -> pa.Array:
-    """Times in ms as a timestamp column."""
+    """Times in ms as a column of type TIMESTAMP."""
     return pa.array(times * 1000).cast(TIMESTAMP)
 
 
-# The rows that an aggregation takes, by key, or by key and window.
+# The input rows of an aggregation, by key, or by key and window.
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """Rows by key, or by key and window. `code`: the group of each row. `keys`: the groups' in the store, in its order.
+    """Rows by key, or by key and window. `code`: the group of each row.
 
-    `columns`: the key columns of each group.
+    `keys`: the store key of each group, ascending. `columns`: the key columns of each group.
     """
 
     rows: Rows
@@ -362,7 +416,7 @@ class Grouped:
 
 
 def usable(rows: Rows, store: Store, step: str, epoch: TaskEpoch) -> Rows:
-    """The rows with a key and, without windows, with a value. Others are counted as dropped by the `step`."""
+    """The rows with a key and, in a store without windows, a value. Counts others as dropped by `step`."""
     null = null_keys(list(rows.keys.values()), len(rows))
     epoch.drop(step, "null_key", int(null.sum()))
     if store.window is not None:
@@ -373,9 +427,9 @@ def usable(rows: Rows, store: Store, step: str, epoch: TaskEpoch) -> Rows:
 
 
 def grouped(rows: Rows, store: Store, used: Collection[str | None], step: str, epoch: TaskEpoch) -> Grouped:
-    """The rows by key, and by window: a row for each open window of each record.
+    """Group rows by key, or by key and window. With windows there is a row for each open window of each record.
 
-    `used`: the columns that are needed of rows that are in several windows. `step`: which counts the late ones.
+    `used`: the columns to copy into these rows. `step`: counts closed windows as late.
     """
     code, first = group_by([*rows.keys.values()])
     code, first, keys = by_key(code, first, encode_keys([each.take(pa.array(first)) for each in rows.keys.values()]))
@@ -395,7 +449,7 @@ def grouped(rows: Rows, store: Store, used: Collection[str | None], step: str, e
 def _windowed(
     rows: Rows, store: Store, window: Window, used: Collection[str | None], step: str, epoch: TaskEpoch
 ) -> tuple[Rows, Int64s | None, Int64s]:
-    """A row for each open window of each record, of which record it is (None: as they are), and which window."""
+    """(A row for each open window of each record, its record, its window number). Record None: rows unchanged."""
     windowed = assign(rows.timestamp, window, epoch.clock(store.name))
     epoch.advance(store.name, windowed.clock)
     epoch.let_pass(store.name)
@@ -403,7 +457,7 @@ def _windowed(
     if windowed.late.any():
         epoch.drop(step, "late", int(windowed.late.sum()))
         record, number = record[~windowed.late], number[~windowed.late]
-    # Each record has one open window, as in tumbling windows without late records: no copy is needed.
+    # Each record has one open window, as in tumbling windows without late records, so rows need no copy.
     if len(number) == len(rows) == len(windowed.record):
         return rows, None, number
     columns = {name: column for name, column in rows.columns.items() if name in used}

@@ -1,4 +1,4 @@
-"""Stores of sessions."""
+"""Stores of sessions and sliding windows, in segments."""
 
 from __future__ import annotations
 
@@ -15,13 +15,15 @@ from ....records.window_keys import first_window_key, window_keys, without_windo
 from ..node import EpochStore
 from .groups import bytes_of
 
-# Changes of sessions, or sliding windows, as changes of the segments that hold them (`records.session_segments`).
+# A store row is a segment: the sessions, or sliding windows, of one key that end in one span of time. This part turns
+# changes of sessions into changes of segments. Their encoding is in `records.session_keys`.
 
 
 @dataclass(frozen=True)
 class ChangedSessions:
-    """Sessions that are there afterwards, with their encoded rows, or that are not (None). `code`: the number of the
-    key. Times in ms. Of several changes of one the last counts.
+    """Changes of sessions, one entry for each. `row`: the encoded row; None deletes the session.
+
+    `code`: number of the key. `start`, `end`: ms. The last of several changes of one session counts.
     """
 
     code: Int64s
@@ -32,8 +34,19 @@ class ChangedSessions:
 
 @dataclass(frozen=True)
 class ChangedSegments:
-    """The segments with changes, by start and key: `code` of the key, `start` (ms). `begin`: where the changes of each
-    one begin in `sessions`, and at last where they end. Those are by end and start in each, and differ.
+    """Changed segments, sorted by start and key. `code`: number of the key. `start`: ms.
+
+    `begin`: index of each segment's first change in `sessions`, then the number of changes. `sessions`: the changes,
+    sorted by end and start in each segment, each session once.
+
+    Example: segments of 10 ms. Key 0 changes the session 1 to 5 twice, and the session 11 to 12. Key 1 changes 4 to 6.
+
+        changes = ChangedSessions(code=[0, 0, 1, 0], start=[1, 1, 4, 11], end=[5, 5, 6, 12], row=[a, b, c, d])
+        ChangedSegments.of(changes, length=10)
+            code        [0, 1, 0]
+            start       [0, 0, 10]
+            begin       [0, 1, 2, 3]
+            sessions    code [0, 1, 0], start [1, 4, 11], end [5, 6, 12], row [b, c, d]
     """
 
     code: Int64s
@@ -43,7 +56,7 @@ class ChangedSegments:
 
     @classmethod
     def of(cls, changes: ChangedSessions, length: int) -> ChangedSegments:
-        """`length`: of segments, ms."""
+        """Group changes by segment. `length`: of segments, ms."""
         columns = (segments_of(changes.end, length), changes.code, changes.end, changes.start)
         order = np.lexsort(columns[::-1])
         differs = np.logical_or.reduce([np.diff(column[order], append=-1) != 0 for column in columns])
@@ -55,14 +68,14 @@ class ChangedSegments:
         return cls(code[heads], segment[heads], begin, ChangedSessions(code, start, end, row))
 
     def values(self, before: Sequence[Sequence[Session]]) -> tuple[list[bytes | None], Int64s]:
-        """(The value of each segment, None for one that is empty now; its greatest end, or the one that it had.)
+        """(The new value of each segment, its greatest end in ms). An empty one has None, and the end that it had.
 
-        `before`: the sessions of each one so far.
+        `before`: the sessions of each segment before the changes.
         """
         sessions, begin = self.sessions, self.begin
         values: list[bytes | None] = [*pack_segments(sessions.start, sessions.end, sessions.row, begin)]
         last: Int64s = sessions.end[begin[1:] - 1]
-        # Most segments are new, and none of their sessions is gone: that is all of them.
+        # Most segments are new and have no deletions, so their changes are all their sessions.
         others = np.fromiter(map(bool, before), np.bool_, len(before))
         if None in sessions.row:
             others |= np.logical_or.reduceat([row is None for row in sessions.row], begin[:-1])
@@ -75,22 +88,24 @@ class ChangedSegments:
         return values, last
 
     def _changes(self, place: int) -> dict[tuple[int, int], bytes | None]:
-        """The changes of a segment by end and start."""
+        """The changes of a segment: (end, start) -> encoded row, or None. `place`: index of the segment."""
         here = range(self.begin[place], self.begin[place + 1])
         sessions = self.sessions
         return {(int(sessions.end[at]), int(sessions.start[at])): sessions.row[at] for at in here}
 
 
-# A session store during one epoch: finds the sessions of keys, and changes single ones.
+# A session store during one epoch: finds the sessions of keys, and changes single sessions.
 
 MOST_READS = 50_000
-"""Most segments that are asked for by key in an epoch. Where late records may belong to more, as with a short gap and a
-long grace period, most of them are not there, and it is faster to go through those that are."""
+"""The most segments to read by key in an epoch; beyond this, all segments in the range of time are scanned.
+
+With a short gap and a long grace period, late records may belong to many segments. Most of these do not exist, so a
+scan of the existing ones is faster."""
 
 
 @dataclass(frozen=True)
 class FoundSessions:
-    """Sessions of keys, sorted by key, end and start. `code`: the number of the key. `row`: the encoded rows."""
+    """Sessions of keys, sorted by key, end and start. `code`: number of the key. `start`, `end`: ms. `row`: encoded."""
 
     code: Int64s
     start: Int64s
@@ -99,7 +114,7 @@ class FoundSessions:
 
 
 class SessionStore:
-    """The sessions, or sliding windows, of an epoch's store by encoded key. `length`: of its segments, ms."""
+    """The sessions, or sliding windows, of a store during an epoch, by encoded key. `length`: of its segments, ms."""
 
     def __init__(self, store: EpochStore, length: int) -> None:
         self._store = store
@@ -108,8 +123,9 @@ class SessionStore:
         self._last_end: int | None = None
 
     def find(self, keys: Sequence[bytes], first_end: Int64s, last_end: int) -> FoundSessions:
-        """The sessions of each key that end from `first_end` (one for each key, ms) to `last_end`, later than which
-        no stored one ends.
+        """The sessions of each key with `first_end` <= end <= `last_end`.
+
+        `first_end`: one for each key, ms. `last_end`: the latest end of all stored sessions, ms.
         """
         length, self._last_end = self._length, last_end
         first = first_end // length
@@ -129,7 +145,10 @@ class SessionStore:
         return FoundSessions(np.array(code, np.int64), np.array(starts, np.int64), np.array(ends, np.int64), list(rows))
 
     def _segments(self, keys: Sequence[bytes], first: Int64s, counts: Int64s) -> Iterable[tuple[int, list[Session]]]:
-        """(The number of the key, a segment) for `counts` segments of each key, from the one with number `first`."""
+        """(Number of the key, a segment). Reads `counts` segments of each key, from the segment number `first` on.
+
+        Example: counts [2, 1] and first [5, 7] read the segments 5 and 6 of key 0, and the segment 7 of key 1.
+        """
         of_key = np.repeat(np.arange(len(keys)), counts)
         place = np.arange(len(of_key)) - np.repeat(np.cumsum(counts) - counts, counts)
         starts = (first[of_key] + place) * self._length
@@ -137,7 +156,7 @@ class SessionStore:
         return zip(of_key.tolist(), found, strict=True)
 
     def _scanned(self, keys: Sequence[bytes], first_start: int, last_start: int) -> Iterable[tuple[int, list[Session]]]:
-        """The same of all segments that are there and start within these times (ms)."""
+        """The same by a scan of all stored segments with starts in this range, ms, both inclusive."""
         numbers = {key: number for number, key in enumerate(keys)}
         found: list[tuple[int, list[Session]]] = []
         for key, value in self._store.range(first_window_key(first_start), first_window_key(last_start + 1)):
@@ -145,11 +164,11 @@ class SessionStore:
             if number is not None:
                 self._read[key] = unpack_segment(value)
                 found.append((number, self._read[key]))
-        # Those of one key stay in the order of time.
+        # The sort is stable: segments of one key stay in the order of time.
         return sorted(found, key=itemgetter(0))
 
     def rows(self, keys: Sequence[bytes], starts: Int64s, ends: Int64s) -> list[bytes | None]:
-        """The rows of single sessions, as they were when the epoch began; None where there is none."""
+        """The encoded rows of single sessions at the start of the epoch; None for a missing one. Times in ms."""
         segments = self._load(self._keys(keys, segments_of(ends, self._length)))
         wanted = zip(ends.tolist(), starts.tolist(), strict=True)
         return [
@@ -158,7 +177,7 @@ class SessionStore:
         ]
 
     def change(self, keys: Sequence[bytes], changes: ChangedSessions) -> None:
-        """Change single sessions, all of an epoch at once. `keys`: ascending, by their numbers."""
+        """Change sessions. Call it once an epoch. `keys`: encoded, ascending; `changes.code` holds indexes of them."""
         segments = ChangedSegments.of(changes, self._length)
         names = bytes_of(window_keys(segments.start, pa.array(keys, pa.binary()).take(pa.array(segments.code))))
         before = self._before(names, segments.start)
@@ -169,10 +188,10 @@ class SessionStore:
         )
 
     def _before(self, names: Sequence[bytes], starts: Int64s) -> Sequence[list[Session]]:
-        """The sessions of segments with these keys and starts (ms), which are read where there may be any."""
+        """The sessions of segments. `names`: their store keys. Segments that cannot exist yet are not read."""
         if self._last_end is None:
             return self._load(names)
-        # By the order of keys, those that start later are behind all others.
+        # Store keys are in the order of starts, so the segments that start later are the last ones.
         there = int(np.searchsorted(starts, self._last_end, side="right"))
         return [*self._load(names[:there]), *([[]] * (len(names) - there))]
 
@@ -180,7 +199,7 @@ class SessionStore:
         return bytes_of(window_keys(starts, pa.array(keys, pa.binary())))
 
     def _load(self, keys: Sequence[bytes]) -> list[list[Session]]:
-        """The segments with these keys, each of which is read once in an epoch."""
+        """The segments with these store keys. A segment is read once an epoch."""
         missing = sorted({key for key in keys if key not in self._read})
         for key, value in zip(missing, self._store.get_many(missing), strict=True):
             self._read[key] = [] if value is None else unpack_segment(value)

@@ -1,4 +1,4 @@
-"""Rows of stores, and their changes."""
+"""Rows of stores as columns, and changes of tables."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from ..node import EpochStore, TaskEpoch
 from ..rows import Rows
 from .groups import Groups
 
-# Rows of stores as columns: which columns a store has, and how rows are read and written by key.
+# The columns of stores, and reading and writing of rows by key.
 
 
 def hidden_columns(store: Store) -> dict[str, pa.DataType]:
-    """The columns of the state of a store's aggregates."""
+    """The state columns of a store's aggregates."""
     return state_columns(store.aggregates, merges=store.type == "session")
 
 
 def stored_columns(store: Store) -> dict[str, pa.DataType]:
-    """The columns of a store's rows: the hidden state of its aggregates, then its other value columns."""
+    """The columns of a store's rows: the state of its aggregates, then value columns that are no aggregates."""
     names = {agg.name for agg in store.aggregates}
     value = {name: kind for name, kind in parse_columns(store.value).items() if name not in names}
     return hidden_columns(store) | value
 
 
 def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
-    """The encoded keys of a store. For those of window stores see `records.window_keys`; not for session stores."""
+    """The encoded keys of a store, except a session store. For window stores see `records.window_keys`."""
     if store.type != "window":
         return encode_keys(list(key.values()))
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
@@ -46,7 +46,7 @@ def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
 
 
 def session_keys(key: Mapping[str, pa.Array]) -> tuple[pa.BinaryArray, Int64s, Int64s]:
-    """The encoded keys of a session store, and the bounds of the sessions in ms (0 where they are null)."""
+    """(Encoded keys without window, window starts, window ends). Times in ms; 0 for null."""
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
     start, end = (to_numpy(key[name].cast(pa.int64()).fill_null(0)) // 1000 for name in WINDOW_COLUMNS)
     return plain, start, end
@@ -54,7 +54,7 @@ def session_keys(key: Mapping[str, pa.Array]) -> tuple[pa.BinaryArray, Int64s, I
 
 @dataclass(frozen=True)
 class StoredRows:
-    """Rows read by key. `exists`: which keys have a row. For others the columns are null and `timestamp` (ms) is -1."""
+    """Rows read by key, one entry for each key. A missing row has `exists` False, null columns, `timestamp` -1 (ms)."""
 
     exists: Bools
     columns: dict[str, pa.Array]
@@ -62,27 +62,27 @@ class StoredRows:
 
     @classmethod
     def of(cls, types: Mapping[str, pa.DataType], values: Sequence[bytes | None]) -> StoredRows:
-        """Decode rows. `types`: the columns of their store."""
+        """Decode rows. `types`: the columns of the store. `values`: None for a missing row."""
         columns, timestamps = RowCodec(types).decode(values)
         exists = np.fromiter(map(is_not, values, repeat(None)), np.bool_, len(values))
         return cls(exists, dict(zip(types, columns, strict=True)), timestamps)
 
 
 def visible_columns(store: Store, rows: StoredRows) -> dict[str, pa.Array]:
-    """The value columns of a store's rows, as users see them."""
+    """The value columns of a store's rows, as users see them: aggregates as results, not as state."""
     have = {**rows.columns, **results(store.aggregates, rows.columns, store.type == "session")}
     return {name: have[name] for name in parse_columns(store.value)}
 
 
 class RowStore:
-    """An epoch's store as rows. `types`: its columns."""
+    """A store during an epoch, as columns. `types`: its columns."""
 
     def __init__(self, store: EpochStore, types: Mapping[str, pa.DataType]) -> None:
         self._store = store
         self._codec = RowCodec(types)
 
     def get(self, keys: Sequence[bytes]) -> StoredRows:
-        """The rows of the keys."""
+        """The rows of encoded keys at the start of the epoch."""
         return StoredRows.of(self._codec.types, self._store.get_many(keys))
 
     def put(
@@ -93,9 +93,9 @@ class RowStore:
         exists: Bools,
         existed: Bools,
     ) -> None:
-        """Change the rows of the keys. A row that `existed` and does not exist any more is deleted."""
+        """Write rows. A row that `existed` and no longer `exists` is deleted; one that never existed is not written."""
         values: list[bytes | None] = list(self._codec.encode([columns[name] for name in self._codec.types], timestamps))
-        # The usual case: nothing is deleted, and nothing need be picked out.
+        # The usual case: no deletions.
         if exists.all():
             self._store.put_many(keys, values, timestamps)
             return
@@ -106,12 +106,12 @@ class RowStore:
         self._store.put_many([keys[row] for row in rows], [values[row] for row in rows], timestamps[changed])
 
 
-# Computes the changes of a table from its rows before and after: what is emitted, and with which old rows.
+# Computes the changes of a table, with or without replaced rows, from its rows before and after.
 
 
 @dataclass(frozen=True)
 class Versions:
-    """Versions of rows, one after another: values, time in ms, and whether the row exists."""
+    """Versions of rows: value columns, time in ms, and whether the row exists. One entry for each version."""
 
     values: Mapping[str, pa.Array]
     timestamp: Int64s
@@ -119,7 +119,7 @@ class Versions:
 
 
 def at_points(groups: Groups, rows: Rows, columns: Mapping[str, pa.Array]) -> Rows:
-    """The record of each point, which is the last one of its group if the points are groups, with its key alone.
+    """The record of each point, with key columns only. If points are groups, it is the last record of the group.
 
     `columns`: the key columns of each group.
     """
@@ -133,35 +133,48 @@ def at_points(groups: Groups, rows: Rows, columns: Mapping[str, pa.Array]) -> Ro
 def changes(groups: Groups, context: Rows, before: Versions, after: Versions, old: bool) -> Rows:
     """The changes of a table, in the order of the records that made them.
 
-    `groups`: the records by key. `before`: each group's row at the start of the epoch; `after`: the row after each
-    point. `context`: the records of the points, see `at_points`. With points at rows each record gives a change. With
-    one point for each group, a row that came and went or a deletion of a missing row gives none. `old`: with the
-    replaced rows.
+    `groups`: the records by key. `before`: the row of each group at the start of the epoch. `after`: the row after each
+    point. `context`: the records of the points, see `at_points`. `old`: with replaced rows.
+
+    If points are rows, each record gives a change. If points are groups, each group gives at most one: no change for a
+    row that was both inserted and deleted, or for a deletion of a missing row.
+
+    Example: rows 0 and 2 are of group 0, which had the value a before; row 1 is of group 1. Row 2 deletes.
+
+        groups    Groups(code=[0, 1, 0], count=2, each=True, exists=[True, False])
+        before    values [a, null], timestamps [5, -1]
+        after     values [b, x, null], timestamps [7, 8, 9], exists [True, True, False]
+
+        changes(groups, context, before, after, old=True)
+            record       0      0      1      2      2
+            kind         OLD    VALUE  VALUE  OLD    TOMBSTONE
+            timestamp    5      7      8      7      9
+            value        a      b      x      b      null
     """
     if groups.each:
         point = np.arange(len(groups.code))
         previous = groups.previous if old else point
     else:
-        # One change for each group, in the order of the last record of each.
+        # One change for each group, in the order of their last records.
         point = np.argsort(groups.last, kind="stable")
         point = point[before.exists[point] | after.exists[point]]
         previous = np.full(len(point), -1)
     if not old:
         kind = np.where(after.exists[point], Kind.VALUE, Kind.TOMBSTONE).astype(np.int8)
         return replace(_rows(context, point, after, point, kind), collapsed=not groups.each)
-    # The pool of versions: those before the epoch by group, then those after each point.
+    # The pool of versions: one before the epoch for each group, then one after each point.
     replaced = np.where(previous < 0, groups.point_code[point], groups.count + previous)
     return _pairs(context, point, _both(before, after), replaced, groups.count + point)
 
 
 def changes_of(context: Rows, before: Versions, after: Versions) -> Rows:
-    """The changes of a table, each with the row that it replaces. `before`, `after`: the rows at each of `context`."""
+    """The changes of a table with replaced rows. `before`, `after`: one version for each row of `context`."""
     point = np.arange(len(context))
     return _pairs(context, point, _both(before, after), point, len(context) + point)
 
 
 def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
-    """The changes without the points between a subtracted row and the row that follows it in the same group."""
+    """The three without points between a subtracted row and its new row in the same group. `kind`: of the records."""
     half = kind == Kind.OLD_SAME_GROUP
     if not groups.each or not half.any():
         return groups, context, after
@@ -187,10 +200,10 @@ def _both(before: Versions, after: Versions) -> Versions:
 
 
 def _pairs(context: Rows, point: Int64s, pool: Versions, replaced: Int64s, new: Int64s) -> Rows:
-    """The versions `replaced` and `new` of each of the points, one after another."""
+    """For each point a replaced row, if it exists, then a new row. `replaced`, `new`: indexes of versions in `pool`."""
     pairs = np.stack([replaced, new], axis=1).ravel()
     kept = np.ones(len(pairs), np.bool_)
-    # A row that is new has no old row before it.
+    # Without a replaced row, the old row is skipped.
     kept[0::2] = pool.exists[replaced]
     is_new = np.tile([False, True], len(point))[kept]
     index = pairs[kept]
@@ -199,23 +212,23 @@ def _pairs(context: Rows, point: Int64s, pool: Versions, replaced: Int64s, new: 
 
 
 def _rows(context: Rows, point: Int64s, versions: Versions, index: Int64s, kind: Int8s) -> Rows:
-    """The `versions` at `index` as rows of the records of each `point`."""
+    """The `versions` at `index` as rows. `point`: for each, the row of `context` that gives path and key."""
     places = pa.array(index, mask=kind == Kind.TOMBSTONE)
     values = {name: column.take(places) for name, column in versions.values.items()}
     changed = replace(context.take(point), kind=kind, timestamp=versions.timestamp[index])
     return changed.with_columns(None, values)
 
 
-# Which rows of tables with windows a lookup finds no more: by the table's clock at that moment.
+# Expiry of rows of windowed tables, by the clock of the table at the moment of a lookup.
 #
-# Rows that have expired leave the disk later, by committed clocks. If a lookup went by what is there, its result would
-# depend on where epochs end.
+# Expired rows are deleted from disk later, by committed clocks. If a lookup relied on the disk, its result would depend
+# on where epochs end.
 
 
 def clock_at(store: Store, order: Int64s, times: Int64s, epoch: TaskEpoch) -> Int64s:
-    """The clock of a table (ms) when each row is processed, that row included: the greatest time of its changes.
+    """The clock of a table (ms) after each row: the greatest time of its changes so far.
 
-    `times`: of the changes of the table, -1 of rows that are none. `order`: the permutation that sorts rows by path.
+    `times`: int64, ms; -1 for rows that are no changes of the table. `order`: the permutation that sorts rows by path.
     """
     clock = np.empty(len(order), np.int64)
     clock[order] = np.maximum.accumulate(times[order])
@@ -223,7 +236,7 @@ def clock_at(store: Store, order: Int64s, times: Int64s, epoch: TaskEpoch) -> In
 
 
 def expired(store: Store, key: Mapping[str, pa.Array], clock: Int64s) -> Bools:
-    """Which keys a store has forgotten at these clocks (ms). `key`: the key columns, with those of the window."""
+    """Whether each key has expired at its clock (ms). `key`: the key columns, with those of the window."""
     kept = store.kept_ms
     if not store.is_windowed or kept is None:
         return np.zeros(len(clock), np.bool_)
