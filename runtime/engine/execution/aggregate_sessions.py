@@ -86,6 +86,8 @@ class _Level:
 
 @dataclass
 class _Fold:
+    """A fold of rows into sessions, level by level. For the fields see `fold_sessions`. `levels`: from 0."""
+
     rows: Rows
     merged: Merged
     order: Int64s
@@ -148,13 +150,17 @@ class _Fold:
         return pa.concat_arrays(values), {suffix: pa.concat_arrays(parts) for suffix, parts in states.items()}
 
     def _start(self, agg: Agg, level: _Level, known: Columns, chain_end: Int64s) -> tuple[Columns, Bools]:
+        """(State columns at the start of each chain of a level, whether the chain has such a state).
+
+        `known`: state columns of the stored sessions and of the chains on lower levels.
+        """
         """(The states of chains when they begin, and which are not empty then.)"""
         function = mergeable(agg)
         index = np.full(len(level.chains), -1)
         place, version = level.one
         index[place] = self._state_of(version, chain_end)
         place, version = level.several
-        # Those that are joined have a number each, in the order of their chains.
+        # Number the chains that merge several sessions. Their merged states are appended to the known ones.
         joined, code = np.unique(place, return_inverse=True)
         parts = {suffix: column.take(pa.array(self._state_of(version, chain_end))) for suffix, column in known.items()}
         try:

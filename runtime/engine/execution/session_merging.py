@@ -175,10 +175,12 @@ def _in_order_of_time(records: Records, stored: Sessions, order: Int64s, rules: 
     extends = time - ends <= rules.gap
     hidden = extends & (ends <= records.before[order] - rules.retention)
     late = time < records.clock[order] - rules.gap - rules.grace
+    # Left for `_one_by_one`: keys with an older record, a late one, or one that extends an expired session.
     other = np.zeros(records.keys, np.bool_)
     other[code[(time < ends) | hidden | late]] = True
     done = ~other[code]
     order, time, previous, extends = order[done], time[done], previous[done], extends[done]
+    # A chain begins at a record that extends no session, or a stored one. `number`: the chain of each record.
     begins = ~extends | (previous < 0)
     number = np.cumsum(begins) - 1
     heads = np.flatnonzero(begins)

@@ -82,6 +82,7 @@ def unlimited(arrivals: Arrivals) -> Schedule:
     """
     total, events = len(arrivals), len(arrivals.passed)
     order = in_groups(arrivals.code, arrivals.keys)
+    # `place + change` is one sorted number for key and change, so one binary search serves all keys.
     place = arrivals.code[order] * (events + 1)
     # The first change that passes the time of an entry releases it, but not before the entry exists.
     late_enough = np.maximum(np.searchsorted(arrivals.passed, arrivals.time), arrivals.waiting)

@@ -242,7 +242,7 @@ class Buffer:
         self._by_key = store.type == "changes"
 
     def read(self, keys: pa.BinaryArray, times: Int64s, passed: int, oldest: int) -> Waiting:
-        """The waiting changes with times up to `passed` (ms), or the first `oldest` (a count) if more; and those of `keys`.
+        """The waiting changes with times up to `passed` (ms), at least `oldest` (a count), and those of `keys`.
 
         `keys`: encoded. `times`: window ends of these keys, ms; unused in a store of type `changes`.
         """
@@ -336,6 +336,7 @@ class Pool:
         values, timestamp = entries.values, entries.timestamp
         if old and entries.old is not None:
             replaced = entries.old
+            # Two rows for each entry: the replaced one, then the new one; without replaced rows that do not exist.
             both = np.stack([replaced.exists, np.ones(count, np.bool_)], axis=1).ravel()
             entry, is_new = np.repeat(entry, 2)[both], np.tile([False, True], count)[both]
             take = pa.array(entry)

@@ -25,7 +25,7 @@ from .foreign_key_stores import Asked, RowsAt, Subscribers, Subscriptions, expir
 
 # Part 2 of a foreign-key join, in the tasks of the right table: stores subscriptions and sends responses.
 #
-# The three parts are those of Kafka Streams. Part 1 (`subscribe`) sends a subscription for each change of a left row.
+# A foreign-key join has three parts. Part 1 (`subscribe`) sends a subscription for each change of a left row.
 # Part 2 (`respond`) sends a response for each subscription, and for each change of a right row to all its subscribers.
 # Part 3 (`join_by_foreign_key`) joins a response with the left row, if this row has not changed meanwhile.
 

@@ -98,6 +98,7 @@ class Subscriptions:
             number = new.waiting.pop()
             stays = self._asked.stays[number]
             new.there[self._asked.subscribers[number].as_py()] = self._asked.hashes[number].as_py() if stays else None
+        # Subscribers of this epoch, the first one last. Each is merged into the stored piece that covers its key.
         ahead = sorted(new.there, reverse=True)
         rows = self._store.range(key, key + _BEHIND)
         while some := list(islice(rows, _TOGETHER)):

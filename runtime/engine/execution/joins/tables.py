@@ -23,6 +23,7 @@ from .lookups import as_of
 def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     """See `TableTableJoin`."""
     this, other = (_new_rows(edges[name]) for name in (join.flow, join.table))
+    # The keys of the changes of both sides, as columns of this side's types.
     theirs = zip(this.keys, other.keys.values(), strict=True)
     both = {name: (this.keys[name], column) for name, column in theirs}
     columns = {name: pa.concat_arrays([mine, cast_to(its, mine.type)]) for name, (mine, its) in both.items()}
@@ -38,6 +39,8 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
         _versions(join.other_store, epoch.store(join.other_store), others, other, join.values.values()),
         join,
     )
+    # `come`: changes as they arrive, which give results. `seen`: the same changes at the moment of their base change,
+    # from which the other side sees them; see `as_of`.
     come = [
         _Moments(this, code[: len(this)], True, sets=not join.this_made_of),
         _Moments(other, code[len(this) :], False, sets=not join.other_made_of),
@@ -50,6 +53,7 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     moments = [*seen, *come]
     met = _without_expired(join, _met(moments, len(first)), moments, columns, epoch)
     triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
+    # The changes that give results, grouped by key. `before`: the joined rows at the start of the epoch.
     giving = np.flatnonzero(sides.give(met))
     of_group, code = _present(met.key[giving], len(first))
     before = sides.joined(of_group, of_group)
@@ -62,6 +66,7 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     if met.forgotten is None or not (join.old and groups.each):
         edges[join.flow] = changes(groups, context, before, after, join.old)
     else:
+        # A part of the replaced row may have expired since, so `changes` does not know the replaced row.
         this_gone, other_gone = met.forgotten
         mine = _replaced(groups, of_group, met.this[giving], this_gone[giving])
         its = _replaced(groups, of_group, met.other[giving], other_gone[giving])
@@ -104,7 +109,7 @@ ABSENT = -1
 
 @dataclass(frozen=True)
 class _Met:
-    """The changes of both sides in path order, and the rows of both sides at each. All arrays have one entry a change.
+    """The changes of both sides in path order, and the rows of both sides at each. All arrays have one entry for each.
 
     `trigger`: index of the change, in those of this side, then the other. `key`: number of the key. `of_this`: whether
     this side changed. `this`, `other`: the rows after the change, as indexes in `_versions` of their side.

@@ -174,7 +174,7 @@ def changes_of(context: Rows, before: Versions, after: Versions) -> Rows:
 
 
 def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
-    """The three without points between a subtracted row and its new row in the same group. `kind`: of the records."""
+    """(`groups`, `context`, `after`) without points between the halves of a change in one group. `kind`: of records."""
     half = kind == Kind.OLD_SAME_GROUP
     if not groups.each or not half.any():
         return groups, context, after

@@ -123,7 +123,10 @@ class PrefixMerge:
         return any(chunk is not None for chunk in self._held)
 
     def holding(self) -> list[int]:
-        """The indexes of the feeds that hold back the first held record. Call it after `pull` has returned None."""
+        """The indexes of the feeds that hold back the first held record. Call it after `pull` has returned None.
+
+        Without a held record, these are all feeds that may still yield records.
+        """
         held = zip(self._held, self._feeds, strict=True)
         first = min(((int(chunk.keys[0]), feed.rank) for chunk, feed in held if chunk is not None), default=None)
         return [
