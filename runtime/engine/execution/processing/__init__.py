@@ -1,1 +1,1 @@
-"""The operator of the `process` step: a project's class is given one record after another, as Kafka's are."""
+"""The operator of the `process` step: a project's class processes one record after another, as in Kafka Streams."""

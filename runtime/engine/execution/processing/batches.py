@@ -1,4 +1,4 @@
-"""Records and batches as processors see them."""
+"""Records and Arrow batches as processors see them, and the errors for wrong use of contexts and stores."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from ....records.types import Kind
 from ..node import RowFailedError
 from ..rows import Rows, physical_key
 
-# Columns that a processor of batches gives: found by name, and made of the types that are declared.
+# Columns of the batches that a processor returns or stores: looked up by name, and cast to the declared types.
 
 Columns: TypeAlias = Any
 """A `pa.RecordBatch` or a `pa.Table`."""
 
 
 def column_of(rows: Columns, name: str, kind: pa.DataType, what: str) -> pa.Array:
-    """A column by name, as an array of its type. `what`: it is of, for people. Raises UnfitValueError."""
+    """A column by name, cast to `kind`. `what`: the batch's purpose, for messages. Raises UnfitValueError."""
     if not isinstance(rows, pa.RecordBatch | pa.Table):
         raise UnfitValueError(f"{what!r} takes many rows as an Arrow RecordBatch or Table, not {type(rows).__name__}")
     if name not in rows.schema.names:
@@ -43,7 +43,7 @@ def column_of(rows: Columns, name: str, kind: pa.DataType, what: str) -> pa.Arra
 
 
 def times_of(rows: Columns, name: str, what: str) -> Int64s:
-    """A column of timestamps of records, ms. Raises UnfitValueError."""
+    """A column of record timestamps: int64, ms, without nulls. Raises UnfitValueError."""
     column = column_of(rows, name, pa.int64(), what)
     if column.null_count:
         raise UnfitValueError(f"the column {name!r} of a batch for {what!r} cannot be null")
@@ -57,21 +57,21 @@ def times_of(rows: Columns, name: str, what: str) -> Int64s:
 
 
 def fence(rows: Columns, known: Iterable[str], what: str) -> None:
-    """Raise UnfitValueError for a column that nobody has asked for."""
+    """Raise UnfitValueError for a column that is not in `known`."""
     wanted = list(known)
     for name in rows.schema.names:
         if name not in wanted:
             raise UnfitValueError(f"a batch for {what!r} has a column {name!r}; known are {', '.join(wanted)}")
 
 
-# A record as a processor sees it, and as it makes one.
+# A record, as a processor receives and forwards it.
 
 
 class Record(NamedTuple):
     """A record. `key`, `value`: objects with an attribute for each column, or None.
 
-    `timestamp`: ms since 1970. `headers`: texts by name. To forward one, mappings by column will do for key and value.
-    As of every named tuple, `record._replace(value=...)` is a copy with another value.
+    `timestamp`: ms since 1970. `headers`: texts by name. In a forwarded record, key and value may also be mappings by
+    column. As with every named tuple, `record._replace(value=...)` returns a copy with another value.
     """
 
     key: Any
@@ -81,7 +81,7 @@ class Record(NamedTuple):
 
 
 def header_text(headers: Any) -> str:
-    """Headers as topics have them. Raises ValueError unless they are texts by name, which UTF-8 can write."""
+    """Headers as JSON, the form in topics. Raises ValueError unless they map text to text that UTF-8 can encode."""
     if not isinstance(headers, Mapping) or not all(
         isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
     ):
@@ -94,18 +94,19 @@ def header_text(headers: Any) -> str:
     return text
 
 
-# Records as Arrow batches, for processors that take many at once.
+# Records as Arrow batches, for processors with `process_batch`.
 #
-# A batch has the columns of key and value (a key column that shares its name with one of the value is `key.<name>`),
-# and of each record `_timestamp` (ms), `_headers` (JSON, or null) and `_kind`: 1, or 0 where the value is null.
+# A batch has the columns of key and value. A key column with the name of a value column is called `key.<name>`. Three
+# more columns describe the records: `_timestamp` (ms), `_headers` (JSON or null), and `_kind` (1, or 0 for a null
+# value).
 
 META = {"_timestamp": pa.int64(), "_headers": pa.string(), "_kind": pa.int8()}
 ROW = "_row"
-"""The column of a result that says which record of the batch each one comes from."""
+"""The column of a result with the input record of each row: its number in the input batch, from 0."""
 
 
 def batch_of(rows: Rows, start: int, end: int) -> pa.RecordBatch:
-    """The rows from `start` to `end` as a batch."""
+    """The rows from `start` (included) to `end` (excluded) as a batch."""
     headers = pa.nulls(len(rows), pa.string()) if rows.headers is None else rows.headers
     columns = {
         **rows.columns,
@@ -117,7 +118,7 @@ def batch_of(rows: Rows, start: int, end: int) -> pa.RecordBatch:
 
 
 def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping[str, pa.DataType], came: Rows) -> Rows:
-    """The records that a processor has made of those that came. Raises UnfitValueError."""
+    """The rows of a batch that a processor returned. `came`: its input rows. Raises UnfitValueError."""
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         raise UnfitValueError(f"`process_batch` returns an Arrow RecordBatch or Table, not {type(batch).__name__}")
     keys = {name: physical_key(name, dict(value)) for name in key}
@@ -136,7 +137,7 @@ def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping
 
 
 def _kinds(batch: Columns) -> Int8s:
-    """What each record is: a value, or a null value."""
+    """The `_kind` column, int8: 1 for a value, 0 for a null value."""
     column = column_of(batch, "_kind", META["_kind"], "forward")
     known = pa.array([int(Kind.TOMBSTONE), int(Kind.VALUE)], META["_kind"])
     wrong = np.flatnonzero(~to_numpy(pc.is_in(column, known)))
@@ -148,7 +149,7 @@ def _kinds(batch: Columns) -> Int8s:
 
 
 def _headers(batch: Columns) -> pa.Array:
-    """The headers of each record, as topics have them. Equal texts are looked at once."""
+    """The `_headers` column in the form of topics. Equal texts are checked once."""
     found = column_of(batch, "_headers", META["_headers"], "forward").dictionary_encode()
     texts = []
     for number, text in enumerate(found.dictionary.to_pylist()):
@@ -164,7 +165,7 @@ def _headers(batch: Columns) -> pa.Array:
 
 
 def _header(text: str) -> str | None:
-    """Headers that are given as JSON. Raises ValueError."""
+    """Checks headers in JSON. Returns the text, or None for empty headers. Raises ValueError."""
     found = parsed(text)
     if not isinstance(found, dict):
         raise ValueError(text)
@@ -173,12 +174,12 @@ def _header(text: str) -> str | None:
 
 
 def _of_values(column: pa.Array, there: Bools) -> pa.Array:
-    """A column of the value, null where the record's value is null."""
+    """A value column, null where the record's value is null. `there`: whether each record has a value."""
     return column if there.all() else column.take(pa.array(np.arange(len(there)), mask=~there))
 
 
 def _sources(batch: Columns, came: int) -> Int64s:
-    """Which record each one comes from."""
+    """The number of the input record of each row, int64, ascending. `came`: the number of input records."""
     if ROW not in batch.schema.names:
         if len(batch) != came:
             raise UnfitValueError(
@@ -194,7 +195,13 @@ def _sources(batch: Columns, came: int) -> Int64s:
 
 
 def _places(source: Int64s) -> Int64s:
-    """The place of each among those of the same record."""
+    """The place of each row among the rows of its input record, from 0. `source`: ascending.
+
+    Example: records 0, 2 and 5 gave two, three and one rows.
+
+        source   [0, 0, 2, 2, 2, 5]
+        result   [0, 1, 0, 1, 2, 0]
+    """
     begins = np.ones(len(source), np.bool_)
     begins[1:] = source[1:] != source[:-1]
     starts = np.maximum.accumulate(np.where(begins, np.arange(len(source)), 0))
@@ -202,22 +209,27 @@ def _places(source: Int64s) -> Int64s:
     return places
 
 
-# What a processor works on at the moment.
+# The record or punctuation that a processor works on at the moment.
 
 Item = TypeVar("Item")
 
 
 @dataclass(slots=True)
 class Moment:
-    """Mutable: moved from record to record.
+    """The current record or punctuation of a task's processors. Mutable: updated for each record.
 
-    `stream_time`: the task's, with the record at work, ms; -1 before the first one. `timestamp`: of the record, or the
-    time of the punctuation, ms. `record`: the number of the record; None in a punctuation, before the first record, and
-    for what other steps or processors give up while no record comes. `row`: the row at work; None in a punctuation and
-    before the first record. `at`: where in the epoch, see `punctuation.Position`. `in_batch`: whether many records are
-    at work. `order`: the `_order` of the record that all comes from, or that the punctuation follows. `failed`: what a
-    processor has raised for a record. `thread`: in which processors are called. `ended`: whether the epoch has.
-    `misused`: what another thread was told meanwhile.
+    - `stream_time`: the task's stream time, ms. It includes the current record. -1 before the first record.
+    - `timestamp`: of the current record, or the time of the punctuation, ms.
+    - `record`: the number of the current record. None in a punctuation, before the first record, and for rows that
+      other steps or processors release without a record.
+    - `row`: the current row. None in a punctuation and before the first record.
+    - `at`: the position in the epoch, see `punctuation.Position`.
+    - `in_batch`: whether `process_batch` is running.
+    - `order`: the `_order` of the task's record from which the current one comes, or which the punctuation follows.
+    - `failed`: the error that a processor raised for a record.
+    - `thread`: the thread in which processors are called.
+    - `ended`: whether the epoch has ended.
+    - `misused`: the error that was raised in another thread.
     """
 
     stream_time: int
@@ -233,8 +245,9 @@ class Moment:
     misused: str = ""
 
     def refuse_outside(self) -> None:
-        """Raise UnfitValueError where a context, a store or a schedule is used after its epoch, or in another thread:
-        whatever it is given there would be lost, or come at a place that chance decides.
+        """Raise UnfitValueError if a context, a store or a schedule is used after its epoch, or in another thread.
+
+        After the epoch, a change would be lost. In another thread, its position among the records would be random.
         """
         if self.ended:
             raise UnfitValueError(
@@ -250,13 +263,15 @@ class Moment:
 
     @classmethod
     def at_start(cls, before: int) -> Moment:
-        """Before the first record of an epoch. `before`: the stream time then."""
+        """The moment before the first record of an epoch. `before`: the stream time at that moment, ms."""
         return cls(before, max(before, 0))
 
 
 class OfEpoch(Iterator[Item], Generic[Item]):
-    """What a store gives one after another, in its epoch alone. A generator that has raised would be empty after that,
-    so a processor that has kept it would find no rows where there are some.
+    """An iterator over rows of a store, valid in one epoch only.
+
+    A class, because a generator that has raised an error is empty afterwards. A processor that kept it would then see
+    no rows although some exist.
     """
 
     def __init__(self, found: Iterator[Item], moment: Moment) -> None:
@@ -268,21 +283,24 @@ class OfEpoch(Iterator[Item], Generic[Item]):
         return next(self._found)
 
 
-# What a processor is told that asks its context or a store for a word that there is none of.
+# Errors for unknown methods of a context or store, with a suggestion.
 
 _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 @dataclass(frozen=True)
 class Words:
-    """What something understands. `of`: it, for people. `kafka`: words of Kafka -> how the same is said here."""
+    """The methods of an object that processors use, for error messages.
+
+    `of`: the object. `here`: its methods. `kafka`: names of methods in Kafka Streams -> the equivalent here.
+    """
 
     of: str
     here: tuple[str, ...]
     kafka: Mapping[str, str] = field(default_factory=dict)
 
     def unknown(self, word: str) -> AttributeError:
-        """The error for a word that is none of these."""
+        """The error for an unknown method."""
         close = closest(_CAPITAL.sub("_", word), self.here)
         said = self.kafka.get(word) or next((f"`{each}`" for each in close), None)
         guess = f"did you mean {said}? " if said else ""
@@ -290,7 +308,7 @@ class Words:
 
 
 def not_named(name: object, word: str, known: Iterable[str]) -> str:
-    """What is wrong with the name of a store or flow that the step does not name. `word`: under which it would."""
+    """The message for a store or flow that the step does not declare. `word`: the YAML key that would declare it."""
     names = list(known)
     return f"{name!r} is not one of the step's `{word}`: {guess(str(name), names, ', '.join(names) or 'none')}"
 

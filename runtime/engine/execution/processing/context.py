@@ -1,4 +1,4 @@
-"""The context of a processor, and what it forwards."""
+"""The context of a processor, and the records that it forwards."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ from .batches import CONTEXT, Moment, Record, header_text, not_named, rows_of_ba
 from .punctuation import Callback, Cancellable, Position, PunctuationType, Schedules
 from .stores import AnyStore
 
-# The records that a processor forwards, collected one by one, as rows on the edges behind it.
+# The records that a processor forwards: collected one by one, and turned into rows on its output edges.
 
 
 @dataclass(frozen=True)
 class Output:
-    """An edge: the types of its records, and what was forwarded there.
+    """An output edge: the types of its records, and the records that were forwarded to it.
 
-    `rows`: the row that each comes from, or -1 - the number of its punctuation. `places`: among all that the record or
-    punctuation has forwarded, to all edges. `done`: what was forwarded before these.
+    The lists have one entry for each forwarded record. `rows`: the input row from which it comes, or a negative number
+    for a punctuation: -1 for the first one that forwarded, -2 for the second. `places`: its place among all that the
+    row or punctuation forwarded, to any edge. `timestamps`: ms. `done`: rows that were forwarded before these.
     """
 
     key: RowType
@@ -45,19 +46,19 @@ class Output:
 
     @classmethod
     def of(cls, flow: Flow) -> Output:
-        """One of these columns."""
+        """An empty output edge with the columns of a flow."""
         return cls(RowType(parse_columns(flow.key)), RowType(parse_columns(flow.value)))
 
     def clear(self) -> None:
-        """Forget the records that were forwarded one by one."""
+        """Clear the lists of forwarded records."""
         for each in (self.rows, self.places, self.timestamps, self.headers, self.keys, self.values):
             each.clear()
 
 
 class Forwarded:
-    """What one processor has forwarded in an epoch.
+    """The records that one processor forwarded in an epoch.
 
-    `behind`: by edge, what takes each record at once, in this order.
+    `behind`: by edge, the processors or operators that receive each record immediately, in this order.
     """
 
     def __init__(self, outputs: Mapping[str, Output], named: bool, moment: Moment) -> None:
@@ -72,7 +73,7 @@ class Forwarded:
         self._punctuations: list[Position] = []
 
     def add(self, record: Any, flow: str | None) -> None:
-        """Take a record that is forwarded now. Raises UnfitValueError."""
+        """Add a forwarded record. `flow`: the name of the output edge. Raises UnfitValueError."""
         try:
             key, value, timestamp, headers = record.key, record.value, record.timestamp, record.headers
         except AttributeError:
@@ -108,13 +109,13 @@ class Forwarded:
             take(taken)
 
     def edges(self, rows: Rows, origins: Origins) -> dict[str, Rows]:
-        """The rows on all edges. `rows`: those that the processor was given."""
+        """The rows on all output edges. `rows`: the input of the processor."""
         for output in self._outputs.values():
             self._finish(output, rows, origins)
         return {name: concat(output.done) for name, output in self._outputs.items()}
 
     def add_batches(self, made: Any, start: int, end: int, rows: Rows, origins: Origins) -> None:
-        """Take what a processor of batches has made of the rows from `start` to `end`. Raises UnfitValueError."""
+        """Add the result of `process_batch` for the rows from `start` to `end`. Raises UnfitValueError."""
         if made is None:
             return
         if self._named and not isinstance(made, Mapping):
@@ -127,7 +128,7 @@ class Forwarded:
                 output.done.append(rows_of_batch(batch, output.key.columns, output.value.columns, came))
 
     def _finish(self, output: Output, rows: Rows, origins: Origins) -> None:
-        """Make rows of the records that were forwarded one by one. There is a part at least, to have the columns."""
+        """Turn the records that were forwarded one by one into rows. An empty edge gets one empty part, for columns."""
         if output.rows or not output.done:
             output.done.append(self._edge(output, rows, origins))
             output.clear()
@@ -162,7 +163,21 @@ class Forwarded:
     def _paths(
         self, source: Int64s, places: Int64s, rows: Rows, origins: Origins
     ) -> tuple[tuple[Int64s, ...], Int64s, Int64s]:
-        """Their paths; the records that punctuations follow, 0 for others; the order of the rows that others are of."""
+        """(The paths of forwarded records, the numbers of records, the `_order` of input rows).
+
+        A path is one int64 array for each level. The number is that of the record that a punctuation follows, 0 for
+        other records. The order is 0 for records of punctuations. The place among what was forwarded is the level
+        behind the path of the row or punctuation; shorter paths end with -1.
+
+        Example: input rows 0 and 1 (paths 0 and 1, orders 70 and 71) forward one record each. Between them, a
+        punctuation with position (1, BEHIND, 0, 60000, 0, 0) forwards one.
+
+            source   [0, -1, 1]       places   [0, 0, 0]
+            paths    row 0:        0, 0, -1, -1, -1, -1, -1
+                     punctuation:  1, BEHIND, 0, 60000, 0, 0, 0
+                     row 1:        1, 0, -1, -1, -1, -1, -1
+            numbers  [0, 1, 0]        order    [70, 0, 71]
+        """
         of_row = source >= 0
         if of_row.all():
             levels = tuple(level[source] for level in rows.path)
@@ -180,7 +195,7 @@ class Forwarded:
         order[of_row] = rows.order[source[of_row]]
         numbers = np.zeros(len(source), np.int64)
         numbers[~of_row] = number
-        # The place among what was forwarded stands behind the path that it goes on from.
+        # The place is the level behind the path of the row or punctuation.
         ends = np.where(of_row, len(rows.path), lengths[np.where(of_row, 0, -1 - source)])
         table[np.arange(len(source)), ends] = places
         return tuple(table.T), numbers, order
@@ -201,23 +216,23 @@ def _header_text(headers: Any) -> str:
 
 
 def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:
-    """The headers of records, from their texts in topics."""
+    """The headers of records, from their JSON in topics."""
     return [json.loads(text) if text else {} for text in texts]
 
 
-# What a processor is given in `init`: its stores, where records go, the times of punctuations, and where it is.
+# The argument of a processor's `init`: access to stores, output, punctuations, and metadata of the task and record.
 
 
 class ProcessorContext:
-    """The names are those of Kafka's `ProcessorContext`. It serves one epoch, as the processor does.
+    """The context of a processor, with the names of Kafka's `ProcessorContext`. It is valid for one epoch.
 
-    What it raises when it is used wrongly is the error of the record at work, with the line that did it.
+    Wrong use raises an error. That is then the error of the current record, with the line of the processor's code.
     """
 
-    if not TYPE_CHECKING:  # a type checker knows which there are
+    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say which words there are. Raises AttributeError."""
+            """Raise AttributeError, with a list of the methods."""
             raise CONTEXT.unknown(name)
 
     def __init__(
@@ -242,13 +257,13 @@ class ProcessorContext:
         self._closing = False
 
     def store(self, name: str) -> AnyStore:
-        """One of the stores that the step names."""
+        """A store that the step declares. Raises UnfitValueError."""
         if name not in self._stores:
             raise UnfitValueError(not_named(name, "stores", self._stores))
         return self._stores[name]
 
     def forward(self, record: Any, flow: str | None = None) -> None:
-        """Give a record to the next steps, or to the flow of this name if the step has `flows`."""
+        """Forward a record to the next steps. `flow`: the target, if the step has `flows`. Raises UnfitValueError."""
         self._moment.refuse_outside()
         if self._closing:
             raise UnfitValueError("`close` cannot forward records: it runs at the end of each epoch, wherever that is")
@@ -259,9 +274,10 @@ class ProcessorContext:
         self._forwarded.add(record, flow)
 
     def schedule(self, interval: str, kind: PunctuationType, callback: Callback) -> Cancellable:
-        """Call `callback(time)` again and again: `kind` is "stream_time" or "wall_clock", `interval` such as "30s".
+        """Schedule a punctuation: `callback(time)` runs once per `interval`, such as "30s".
 
-        Outside of `init` the callback is a method of the processor, which later epochs find by its name.
+        `kind`: "stream_time" or "wall_clock". `time`: ms. Outside of `init`, the callback must be a method of the
+        processor, because later epochs find it by name. Raises UnfitValueError.
         """
         self._moment.refuse_outside()
         if not callable(callback):
@@ -271,13 +287,13 @@ class ProcessorContext:
         return self._schedules.later(interval, kind, callback, self._method(callback), self._moment.at)
 
     def schedules(self, callback: Callback) -> list[Cancellable]:
-        """The schedules of a method that are not cancelled, also those of earlier epochs."""
+        """The active schedules of a method, including those of earlier epochs."""
         self._moment.refuse_outside()
         return self._schedules.running(getattr(callback, "__name__", ""))
 
     @property
     def stream_time(self) -> int:
-        """The greatest timestamp of the records that the task has taken, with the one at work, ms; -1 before any."""
+        """The greatest timestamp of the task's records so far, including the current one, ms. -1 before the first."""
         self._moment.refuse_outside()
         return self._moment.stream_time
 
@@ -288,31 +304,31 @@ class ProcessorContext:
 
     @property
     def task_id(self) -> str:
-        """How the task is shown: its subtopology's name and the partition, such as `clicks_1`."""
+        """The name of the task: its subtopology and partition, such as `clicks_1`."""
         return self._task
 
     @property
     def topic(self) -> str | None:
-        """The topic of the record at work; None in a punctuation, and for what comes as time alone passes."""
+        """The topic of the current record. None in a punctuation, and for rows that are released without a record."""
         self._moment.refuse_outside()
         number = self._moment.record
         return None if number is None else self._origins.topic(number)
 
     @property
     def offset(self) -> int | None:
-        """The offset of the record at work in its topic; None where `topic` is."""
+        """The offset of the current record in its topic. None where `topic` is None."""
         self._moment.refuse_outside()
         number = self._moment.record
         return None if number is None else self._origins.offset(number)
 
     def begin(self, processor: Any) -> None:
-        """`init` is done: records follow."""
+        """Called after `init`, before the first record. Restores the schedules of earlier epochs."""
         self._in_init = False
         self._processor = processor
         self._schedules.restore(self._method_called)
 
     def end(self) -> None:
-        """All records are processed."""
+        """Called after the last record, before `close`."""
         self._closing = True
 
     def _method_called(self, name: str) -> Callable[[int], object]:

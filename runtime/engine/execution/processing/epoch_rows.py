@@ -1,4 +1,4 @@
-"""Rows of an epoch before they are written."""
+"""Rows of a processor's store during an epoch: reads of committed rows, with the uncommitted changes on top."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from ..keyed.groups import bytes_of
 from ..node import EpochStore
 from .batches import Columns, Moment, column_of, times_of
 
-# Keys and rows of stores one at a time: the same bytes as `records.keys` and `state.codec` make of columns.
+# Encodes and decodes single keys and rows. The bytes are those that `records.keys` and `state.codec` make of columns.
 #
-# Columns are far quicker for many rows, but a processor asks for one row after another.
+# Columns are much faster for many rows, but a processor reads and writes one row at a time.
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_NTZ = datetime(1970, 1, 1)
@@ -39,26 +39,34 @@ _NULL, _VALUE, _END = b"\x00", b"\x01", b"\x00"
 
 
 class SingleKeys:
-    """Encodes keys with the columns `types` (name -> type). Values are as `python_functions.values` makes them."""
+    """Encodes keys with the columns `types` (name -> type). Values: as `python_functions.values` makes them."""
 
     def __init__(self, types: Mapping[str, pa.DataType]) -> None:
         self.types = dict(types)
         self._parts = tuple(_key_part(kind) for kind in types.values())
 
     def encode(self, values: Sequence[Any]) -> bytes:
-        """The bytes of a key, or of its first columns, where only these are given. All null: a null key."""
+        r"""The bytes of a key. Fewer values than columns give a prefix. A key with only nulls is a null key.
+
+        Example, for the columns a string and n smallint:
+
+            ("x", 1)    b"\x01x\x00\x01\x80\x01"
+            ("x", -1)   b"\x01x\x00\x01\x7f\xff"   less than the key before, as -1 < 1
+            ("x",)      b"\x01x\x00"               the prefix of both
+            (None, 1)   b"\x00\x01\x80\x01"
+        """
         return b"".join(
             [_NULL if value is None else part(value) for part, value in zip(self._parts, values, strict=False)]
         )
 
     def decode(self, keys: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        """The values of keys. Raises UnfitValueError for a time that Python does not have."""
+        """The values of keys. Raises UnfitValueError for a time outside Python's range."""
         columns = decode_keys(pa.array(keys, pa.binary()), list(self.types.values()))
         return list(zip(*map(to_python, columns), strict=True))
 
 
 def _key_part(kind: pa.DataType) -> Callable[[Any], bytes]:
-    """What encodes one column of a key, where it is not null."""
+    """The encoder of one key column, for values that are not null."""
     if pa.types.is_string(kind):
         return lambda text: _VALUE + text.encode().replace(b"\x00", b"\x00\xff") + _END
     if pa.types.is_binary(kind):
@@ -80,7 +88,7 @@ def _whole_part(bits: int) -> Callable[[int], bytes]:
 
 
 def _number_of(kind: pa.DataType) -> Callable[[Any], int]:
-    """What makes a moment the number that stands for it."""
+    """The conversion of a date or timestamp to its stored number: days or microseconds since 1970."""
     if pa.types.is_date(kind):
         return lambda day: (day - _EPOCH_DAY).days
     start = _EPOCH if kind.tz else _EPOCH_NTZ
@@ -101,7 +109,7 @@ class SingleRows:
             self._fixed = struct.Struct(f"<q{nulls}s{formats}")
 
     def decode(self, row: bytes) -> tuple[tuple[Any, ...], int]:
-        """The values of a row, and its timestamp (ms). Raises UnfitValueError for a time that Python does not have."""
+        """The values of a row, and its timestamp (ms). Raises UnfitValueError for a time outside Python's range."""
         if self._fixed is None:
             (timestamp,) = _TIME.unpack_from(row)
             values = msgpack.unpackb(row[_TIME.size :], strict_map_key=False)
@@ -122,7 +130,7 @@ class SingleRows:
 
 
 def _plain(kind: pa.DataType) -> Callable[[Any], Any] | None:
-    """What makes a stored value one for Python; None where it is the same."""
+    """The conversion of a stored value to a Python value. None if both are equal."""
     if pa.types.is_date(kind):
         return lambda days: _EPOCH_DAY + timedelta(days=days)
     if pa.types.is_timestamp(kind):
@@ -136,26 +144,26 @@ def _plain(kind: pa.DataType) -> Callable[[Any], Any] | None:
     return None
 
 
-# Rows of a processor's store by encoded key: those of before the epoch, with the changes of the epoch over them.
+# Rows of a processor's store by encoded key: the committed rows, with the changes of the epoch on top.
 
 _FIRST_READ, _MOST_READ = 16, 4096
-"""How many committed rows a range reads at once: few at first, as most ranges are short."""
+"""How many committed rows a range reads at once. It starts small, because most ranges are short."""
 
 TIMESTAMP = "_timestamp"
-"""The column of a row's timestamp, ms, where many are given or asked for."""
+"""The column of the rows' timestamps (ms) in batches."""
 
 _Change = tuple[Row | bytes | None, int]
-"""A row, or that as bytes (None: deleted), and its timestamp in ms."""
+"""A row as an object or as bytes (None: deleted), and its timestamp in ms."""
 
 Found = tuple[bytes, Row, int]
 """An encoded key, its row, and the row's timestamp in ms."""
 
 
 class EpochRows:
-    """`types`: the value columns. Timestamps are ms. Whether a row has expired is up to who asks."""
+    """The rows of a store by encoded key. `types`: the value columns. Timestamps are ms. The caller handles expiry."""
 
     def __init__(self, store: str, types: Mapping[str, pa.DataType], opened: EpochStore, moment: Moment) -> None:
-        """`store`: its name, for people. `moment`: what is worked on, which says when the rows can be used."""
+        """`store`: its name, for messages. `moment`: the current record. It also guards against use after the epoch."""
         self._moment = moment
         self._store = store
         self._type = RowType(types)
@@ -173,14 +181,14 @@ class EpochRows:
         return self._type.columns
 
     def row(self, value: Any) -> Row | None:
-        """A row from what a function gives, see `RowType.of`; None for None. Raises UnfitValueError."""
+        """A row from a processor's value, see `RowType.of`. None for None. Raises UnfitValueError."""
         try:
             return None if value is None else self._type.of(value)
         except UnfitValueError as error:
             raise UnfitValueError(f"a row of the store {self._store!r}: {error.cause}") from None
 
     def get(self, key: bytes) -> tuple[Row, int] | None:
-        """The row of a key and its timestamp; None if there is none."""
+        """The row of a key and its timestamp. None if the row does not exist."""
         self._moment.refuse_outside()
         change = self._changed.get(key)
         if change is not None:
@@ -200,47 +208,48 @@ class EpochRows:
         self._changed[key] = row, timestamp
 
     def between(self, lower: bytes | None, upper: bytes | None, *, reverse: bool = False) -> Iterator[list[Found]]:
-        """The rows with `lower <= key < upper` as they are now, by key, some at a time; None leaves a side open.
+        """The current rows with `lower <= key < upper`, in key order, in batches. None leaves a side open.
 
-        `reverse`: from the greatest key down.
+        `reverse`: in descending key order. Later changes are not visible in the result.
         """
         self._moment.refuse_outside()
         order = self._ordered()
         first = 0 if lower is None else bisect_left(order, lower)
         last = len(order) if upper is None else bisect_left(order, upper)
-        # What is there now: what a function changes while it goes through the rows is not seen.
+        # A copy, so that changes during the iteration are not visible.
         changes = [(key, *self._changed[key]) for key in order[first:last]]
         if reverse:
             changes.reverse()
         return self._merged(changes, self._committed(lower, upper, reverse), gt if reverse else lt)
 
     def first_key(self, lower: bytes) -> bytes | None:
-        """The first key from `lower` on that a row had when the epoch began."""
+        """The first committed key that is not below `lower`. None if there is none."""
         return next((key for key, _ in self._opened.range(lower, None)), None)
 
     def expect(self, keys: Sequence[bytes]) -> None:
-        """Read the rows of keys that are likely to be asked for. Reading many at once is quicker."""
+        """Prefetch the rows of keys that are likely to be read. One read of many keys is faster."""
         missing = sorted({key for key in keys if key not in self._read})
         self._read.update(zip(missing, self._opened.get_many(missing), strict=True))
 
     def stored(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        """The rows of keys as they are stored, None where there is none."""
+        """The current rows of keys, encoded. None where a row does not exist."""
         self._moment.refuse_outside()
         self.expect([key for key in keys if key not in self._changed])
         rows = [self._changed[key][0] if key in self._changed else self._read[key] for key in keys]
         return self._bytes_of(rows, [self._changed[key][1] if key in self._changed else 0 for key in keys])
 
     def count(self, after: int) -> int:
-        """How many rows have timestamps later than `after`, as they are now."""
+        """The number of current rows with a timestamp later than `after`."""
         self._moment.refuse_outside()
         kept = sum(1 for row, time in self._changed.values() if row is not None and time > after)
         before = (key for key, row in self._opened.range(None, None) if timestamp_of(row) > after)
         return kept + sum(1 for key in before if key not in self._changed)
 
     def get_columns(self, keys: Sequence[bytes], there: Bools | None = None, after: int = -1) -> pa.RecordBatch:
-        """The columns of rows and `_timestamp`, all null where there is none, or none that is later than `after`.
+        """The rows of keys: their columns and `_timestamp`, one row for each key.
 
-        `there`: False for those that are gone in any case.
+        All columns are null where no row exists, or where its timestamp is not later than `after`. `there`: False
+        where the row has expired in any case.
         """
         columns, timestamps = self._codec.decode(self.stored(keys))
         there = (timestamps > max(after, -1)) & (True if there is None else there)
@@ -248,7 +257,7 @@ class EpochRows:
         return found if there.all() else found.take(pa.array(np.arange(len(there)), mask=~there))
 
     def put_columns(self, keys: Sequence[bytes], rows: Columns, timestamp: int) -> None:
-        """Set rows, given by the columns of their values and perhaps `_timestamp`, in place of `timestamp`."""
+        """Set the rows of keys. `rows`: the value columns. Its `_timestamp` column, if any, replaces `timestamp`."""
         times = np.full(len(keys), timestamp)
         if TIMESTAMP in rows.schema.names:
             times = times_of(rows, TIMESTAMP, self._store)
@@ -257,11 +266,11 @@ class EpochRows:
             self.put(key, row, time)
 
     def older(self, until: int) -> list[bytes]:
-        """The keys whose rows had timestamps up to `until` when the epoch began."""
+        """The keys of committed rows with timestamps up to `until`."""
         return [key for key, row in self._opened.range(None, None) if timestamp_of(row) <= until]
 
     def flush(self) -> None:
-        """Give the epoch's changes to the store: the last one of each key."""
+        """Write the epoch's changes to the store: the last change of each key. Skips deletions of missing rows."""
         self.expect([key for key, (row, _) in self._changed.items() if row is None and key not in self._read])
         kept = [
             (key, row, time)
@@ -275,11 +284,11 @@ class EpochRows:
         self._opened.put_many([key for key, _, _ in kept], rows, np.array(times, np.int64))
 
     def _own(self, row: Row | bytes) -> Row:
-        """A row for a function, which may change the lists in it."""
+        """A copy of a row for a processor, which may change lists in it."""
         return self._type.made(self._single.decode(row)[0]) if type(row) is bytes else self._type.copy(row)
 
     def _bytes_of(self, rows: Sequence[Row | bytes | None], times: Sequence[int]) -> list[bytes | None]:
-        """Rows as they are stored."""
+        """Rows, encoded. `times`: their timestamps, ms. Rows that are bytes or None stay as they are."""
         made = [(number, row) for number, row in enumerate(rows) if row is not None and type(row) is not bytes]
         found = list(rows)
         if made:
@@ -301,7 +310,7 @@ class EpochRows:
         committed: Iterable[list[tuple[bytes, bytes]]],
         before: Callable[[bytes, bytes], bool],
     ) -> Iterator[list[Found]]:
-        """The committed rows with the changes over them. `before`: whether the first key comes before the second."""
+        """The committed rows, merged with the changes. `before`: whether its first key precedes its second."""
         place = 0
         for batch in committed:
             found: list[Found] = []
@@ -324,7 +333,7 @@ class EpochRows:
     def _committed(
         self, lower: bytes | None, upper: bytes | None, reverse: bool
     ) -> Iterator[list[tuple[bytes, bytes]]]:
-        """The rows of before this epoch, read some at a time."""
+        """The committed rows, read in batches."""
         found, count = self._opened.range(lower, upper, reverse=reverse), _FIRST_READ
         while True:
             batch = list(islice(found, count))
@@ -334,7 +343,7 @@ class EpochRows:
             yield batch
 
     def _ordered(self) -> list[bytes]:
-        """The keys that have changed, in order."""
+        """The changed keys, sorted."""
         if len(self._unordered) > len(self._order) // 8:
             self._order = sorted([*self._order, *self._unordered])
         else:
@@ -344,13 +353,14 @@ class EpochRows:
         return self._order
 
 
-# Keys of a processor's store: taken from what a function gives, as bytes, and made objects again.
+# Keys of a processor's store: conversion between a processor's objects and bytes.
 
 
 class StoreKeys:
-    """Keys with the columns `types` (name -> type). `store`: its name, for people.
+    """Encodes and decodes keys with the columns `types` (name -> type). `store`: its name, for messages.
 
-    What is given is a mapping by column, or an object with these attributes; otherwise UnfitValueError is raised.
+    A processor passes a key as a mapping by column, or as an object with these attributes. Anything else raises
+    UnfitValueError.
     """
 
     def __init__(self, store: str, types: Mapping[str, pa.DataType]) -> None:
@@ -359,7 +369,7 @@ class StoreKeys:
         self._single = SingleKeys(types)
         self._normal = {name: converter(kind) for name, kind in types.items()}
         self._hashable = not any(pa.types.is_nested(kind) for kind in types.values())
-        # A float may be 0.0 and -0.0, which are one key.
+        # 0.0 and -0.0 are the same key, so a float key cannot be cached by its bytes.
         self._exact = self._hashable and not any(pa.types.is_floating(kind) for kind in types.values())
         self._known: dict[Row, bytes] = {}
         self._given: dict[bytes, Row] = {}
@@ -370,7 +380,7 @@ class StoreKeys:
         return self._type.columns
 
     def encoded(self, key: Any) -> bytes:
-        """The bytes of a key, which is not null."""
+        """The bytes of a key. Raises UnfitValueError, also for a null key."""
         if key is None:
             raise UnfitValueError(f"a key of the store {self._store!r} cannot be null")
         try:
@@ -383,14 +393,14 @@ class StoreKeys:
         if not any(value is not None for value in values):
             raise UnfitValueError(f"a key of the store {self._store!r} cannot be null")
         encoded = self._single.encode(values)
-        if self._hashable:  # a key is mostly asked for again: to change its row, or with the next records
+        if self._hashable:  # most keys are used again: to change the row, or with the next records
             self._known[row] = encoded
         if self._exact:
             self._given[encoded] = row
         return encoded
 
     def encoded_prefix(self, prefix: Any) -> bytes:
-        """The bytes with which all keys begin that have these first columns."""
+        """The common prefix of all keys with these values in the first key columns. Raises UnfitValueError."""
         names = list(self._type.columns)
         given = names[: len(prefix)] if isinstance(prefix, Mapping) else [n for n in names if hasattr(prefix, n)]
         if not given or given != names[: len(given)]:
@@ -399,22 +409,23 @@ class StoreKeys:
         return self._single.encode([None if value is None else self._normal[name](value) for name, value in found])
 
     def encoded_many(self, rows: Columns) -> list[bytes]:
-        """The bytes of keys that are given by their columns."""
+        """The bytes of keys. `rows`: a batch with the key columns. Raises UnfitValueError."""
         keys = encode_keys([column_of(rows, name, kind, self._store) for name, kind in self._type.columns.items()])
         if keys.null_count:
             raise UnfitValueError(f"a key of the store {self._store!r} cannot be null")
         return bytes_of(keys)
 
     def decoded(self, keys: Sequence[bytes]) -> list[Row]:
-        """The keys of bytes."""
+        """The keys as objects, from their bytes."""
         unknown = [key for key in keys if key not in self._given]
         read = dict(zip(unknown, self._single.decode(unknown), strict=True)) if unknown else {}
         return [self._given[key] if key in self._given else self._type.made(read[key]) for key in keys]
 
 
 def behind(key: bytes) -> bytes:
-    """Less than all keys behind an encoded key or its first columns, and greater than what begins with these.
+    """An upper bound for a range over an encoded key, or over all keys with this prefix.
 
-    What follows a column is the marker of the next one, or a time; only in a longer text is it this byte.
+    It is greater than all bytes that begin with the key or prefix, and less than all keys behind them. A column is
+    followed by the marker of the next column, or by a time. ESCAPE follows only within a longer text.
     """
     return key + bytes([ESCAPE])

@@ -26,23 +26,23 @@ from .context import Forwarded, Output, ProcessorContext, headers_of
 from .punctuation import BEHIND, Due, Position, Schedules, position_of
 from .stores import AnyStore, OpenedStores
 
-# One processor during an epoch: its object, and the records and punctuations that it is given.
+# One processor during an epoch: its object, and its records and punctuations.
 #
-# The object lives for one epoch, as an epoch may run anywhere, or again: what is to last is in stores. Records are
-# processed in the order in which the task takes them, and whatever one forwards comes before what the next one does.
+# The object lives for one epoch, because an epoch may run on any executor, and may run twice. Lasting state belongs in
+# stores. Records are processed in the task's order. All that one record forwards precedes all that the next forwards.
 
 Given = tuple[Position, int, int, Record]
-"""A record: its position, stream time with it, its `_order`, and what the processor gets of it."""
+"""A record: its position, the stream time including it (ms), its `_order`, and the object for the processor."""
 
 
 class BatchFailedError(ValueError):
-    """A processor of batches has raised an error: for which record, is found by trying shorter batches."""
+    """An error of `process_batch`. Trials with shorter batches find the record."""
 
 
 class Running:
-    """One processor's epoch. `came`: the columns of its input. `stores`: those that it names.
+    """One processor's epoch. `came`: the columns of its input. `stores`: the stores that the step declares.
 
-    `moment`: what is worked on, which all have in common that share a store.
+    `moment`: the current record. Processors that share a store share it.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Running:
         self._taken = 0
 
     def begin(self) -> None:
-        """Make the object, and have it take its stores and make its schedules."""
+        """Create the processor's object and call its `init`."""
         step = self.step
         kind = load(step.function)
         self._object = self._called("__init__", lambda: kind(**step.options))
@@ -93,7 +93,7 @@ class Running:
         self._called("init", lambda: context.begin(self._object))
 
     def process(self, rows: Rows) -> None:
-        """Give it all rows, and the punctuations that are due."""
+        """Process all rows, and run the punctuations that are due."""
         if hasattr(self._object, "process_batch"):
             self._process_batches(rows, self._object.process_batch)
         else:
@@ -104,7 +104,7 @@ class Running:
         self._punctuate(None)
 
     def end(self) -> None:
-        """Let the object end, and keep its schedules."""
+        """Call the object's `close`, and keep its schedules for the next epoch."""
         self._context.end()
         if hasattr(self._object, "close"):
             self._called("close", self._object.close)
@@ -112,7 +112,7 @@ class Running:
         self._epoch.schedule(self.step.name, self.schedules.left())
 
     def edges(self, rows: Rows) -> Edges:
-        """What it has forwarded. `rows`: all that it was given, in the order in which it has taken them."""
+        """The forwarded rows. `rows`: all input rows, in the order of processing."""
         return self.forwarded.edges(rows, self._origins)
 
     def records(self, rows: Rows) -> Iterator[Given]:
@@ -135,17 +135,17 @@ class Running:
             yield at, time, order, Record(key, value, timestamp, header or {})
 
     def give(self, given: Given) -> None:
-        """Have it process a record. Raises RowFailedError."""
+        """Process a record of the input. Raises RowFailedError."""
         moment = self._moment
         moment.at, moment.stream_time, moment.order, record = given
         moment.row = self._next_row()
-        # What comes of a punctuation is of no record.
+        # A row from a punctuation belongs to no record.
         moment.record = moment.at[0] if len(self._origins) and len(moment.at) == 1 else None
         moment.timestamp = record.timestamp
         self._process(record)
 
     def take(self, record: Record) -> None:
-        """Process a record that another processor forwards now. Raises RowFailedError."""
+        """Process a record that another processor is forwarding. Raises RowFailedError."""
         moment = self._moment
         row, timestamp = moment.row, moment.timestamp
         moment.row, moment.timestamp = self._next_row(), record.timestamp
@@ -164,12 +164,12 @@ class Running:
         self._refuse_failed()
 
     def _next_row(self) -> int:
-        """The row of the record that it takes now: among all that it is given they stand in this order."""
+        """The number of the next input row. Records are processed in the order of the input rows."""
         self._taken += 1
         return self._taken - 1
 
     def _positions(self, rows: Rows, numbers: Int64s) -> Sequence[Position]:
-        """Where in the epoch the rows stand. `numbers`: of the records that they come from."""
+        """The positions of rows in the epoch. `numbers`: of the records from which the rows come."""
         behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
         found: list[Position] = [(number,) for number in numbers.tolist()]
         for row in np.flatnonzero(behind).tolist():
@@ -180,7 +180,7 @@ class Running:
         try:
             _refuse_lost("process", self._object.process(record))
             self._refuse_misused()
-        except HeadwaterError:  # of a store
+        except HeadwaterError:  # from a store
             raise
         except BaseException as error:
             if is_interrupt_or_out_of_memory(error):
@@ -191,17 +191,17 @@ class Running:
         self._refuse_failed()
 
     def _refuse_misused(self) -> None:
-        """Raise what another thread was told of, which this one may not know."""
+        """Raise here the error that was raised in another thread: this thread may not have seen it."""
         if self._moment.misused:
             raise UnfitValueError(self._moment.misused)
 
     def _refuse_failed(self) -> None:
-        """Raise what another processor has raised for a forwarded record, also where this one has caught it."""
+        """Raise the error of another processor for a forwarded record, even if this processor caught it."""
         if self._moment.failed is not None:
             raise self._moment.failed
 
     def _process_batches(self, rows: Rows, process: Callable[[pa.RecordBatch], Any]) -> None:
-        """Give the rows up to the next punctuation at once, as often as it takes."""
+        """Call `process_batch` with all rows up to the next punctuation, until no row is left."""
         moment, start = self._moment, 0
         numbers = self._origins.numbers_of(rows)
         positions = self._positions(rows, numbers)
@@ -229,12 +229,12 @@ class Running:
             start, moment.in_batch = end, False
 
     def _punctuate(self, until: Position | None) -> None:
-        """Run the punctuations that are due before something; None: all of the epoch."""
+        """Run the punctuations that are due before `until`. None: all of the epoch."""
         for due in self.schedules.due(until):
             self.run(due)
 
     def _called(self, what: str, call: Callable[[], Any]) -> Any:
-        """What is called outside of records. Raises FunctionRaisedError."""
+        """The result of a call without a record. Raises FunctionRaisedError."""
         try:
             return call()
         except HeadwaterError:
@@ -246,7 +246,7 @@ class Running:
             raise FunctionRaisedError(self.step.function, error, f"{what}{at}") from error
 
     def _objects(self, rows: Rows) -> tuple[list[Any], list[Any]]:
-        """The keys and values of the rows, None where they are null. Raises RowFailedError."""
+        """The keys and values of rows as objects, None where they are null. Raises RowFailedError."""
         keys = {name: column.type for name, column in rows.keys.items()}
         values = {name: column.type for name, column in rows.values.items()}
         try:
@@ -258,7 +258,7 @@ class Running:
 
 
 def _refuse_lost(method: str, returned: Any) -> None:
-    """Raise UnfitValueError where a method of a processor gives records in a way in which they would be lost."""
+    """Raise UnfitValueError if a method of a processor yields or returns records: they would be lost."""
     if returned is None:
         return
     if isinstance(returned, Generator | Coroutine):
@@ -269,11 +269,11 @@ def _refuse_lost(method: str, returned: Any) -> None:
         raise UnfitValueError(f"`{method}` returns records, which are lost: forward each with `context.forward`")
 
 
-# The operator of the `process` step: an object of a project's class is given one record after another.
+# The operator of the `process` step: an object of a project's class processes one record after another.
 
 
 def process(node: Process, edges: Edges, epoch: TaskEpoch) -> None:
-    """See `Process`. Raises RowFailedError, FunctionError."""
+    """Run the operator `Process`. Raises RowFailedError, FunctionError."""
     assert epoch.origins is not None
     with timed("python"):
         rows, moment = edges.pop(node.flow), Moment.at_start(epoch.origins.before)
@@ -292,6 +292,6 @@ def process(node: Process, edges: Edges, epoch: TaskEpoch) -> None:
 
 
 def columns_of(rows: Rows) -> Flow:
-    """The columns of rows."""
+    """The columns of rows as DDL."""
     sides = (columns_ddl({name: column.type for name, column in side.items()}) for side in (rows.keys, rows.values))
     return Flow(*sides)

@@ -1,12 +1,12 @@
 """When punctuations of a processor are due. The rules are Kafka Streams' (`PunctuationQueue`, `PunctuationSchedule`).
 
-Stream time is looked at after each record that the task takes, also after those that do not reach the processor. A
-punctuation whose time has come runs once, with the time there is then, however many intervals have passed. Wall-clock
-time is that of the epoch, and is looked at behind its last record. An epoch without records looks at both; one in which
-time alone passes for the steps, at none: what they give up is processed before anything is punctuated.
+Stream time is checked after each record of the task, even if the record does not reach the processor. A due punctuation
+runs once with the current time, however many intervals have passed. Wall-clock time is the time of the epoch. It is
+checked after the last record. An epoch without records checks both. An epoch in which only time passes checks neither:
+the rows that steps release are processed before any punctuation.
 
-Schedules outlast an epoch, although processors do not: one that `init` makes is made again by the next `init` and goes
-on with its time, or stays cancelled; of one that is made later the name of the method is kept.
+Schedules outlast an epoch, although processors do not. A schedule from `init` is created again by the next `init`, and
+resumes with its time or stays cancelled. For a schedule that is created later, the name of the method is kept.
 """
 
 from __future__ import annotations
@@ -29,15 +29,19 @@ CANCELLED = -1
 """The time of a schedule of `init` that was cancelled."""
 
 Position = tuple[int, ...]
-"""Where in the epoch something happens: the number of the record. For a punctuation that follows it, and for what comes
-of that, then `BEHIND`, 0 for stream time and 1 for the wall clock, the time for which it was due, the processor's turn
-and the schedule's place. One that runs next, as it has only just been scheduled, has the same behind that again."""
+"""A position in the epoch: positions sort in the order of processing.
+
+The position of a record is (its number,). A punctuation, and all that it forwards, has the number of the record that it
+follows and five more levels: `BEHIND`, 0 for stream time or 1 for wall clock, the time for which it was due (ms), the
+processor's turn, and the schedule's place. A punctuation that a punctuation has scheduled for the same moment has five
+more levels behind these."""
 
 MOST_CHAINED = 10_000
-"""How many punctuations behind a record may be made by one that was itself made there: none of them waits for time."""
+"""The most punctuations after one record that were scheduled by a punctuation which was itself scheduled there. They
+are due immediately, so without a limit the epoch might never end."""
 
 BEHIND = 2**62
-"""The level of paths of what punctuations forward: behind everything that comes of the record itself."""
+"""The path level of rows from punctuations. It sorts them behind all rows of the record itself."""
 
 _LEVELS = 5
 """How many levels a punctuation adds to a position."""
@@ -55,10 +59,10 @@ class Cancellable:
         number: int,
         refuse_outside: Callable[[], None],
     ) -> None:
-        """`method`: the name by which a later epoch finds the callback; empty for a schedule of `init`.
+        """`method`: the name by which a later epoch finds the callback. Empty for a schedule from `init`.
 
-        `number`: among those of `init` with this kind and interval, or else among all others of the processor.
-        `refuse_outside`: see `Moment`.
+        `number`: of a schedule from `init`, its place among those of the same kind and interval; otherwise its place
+        among all later schedules of the processor. `refuse_outside`: see `Moment`.
         """
         self.kind = kind
         self.interval = interval
@@ -68,30 +72,34 @@ class Cancellable:
         self.due = 0
         self.cancelled = False
         self.place = 0
-        """Among all of the processor, in the order in which they were made."""
+        """Its place among all schedules of the processor, in the order of creation."""
         self.depth = 0
-        """How many punctuations have made one another at the same time, this one as the last."""
+        """How many punctuations have scheduled one another for the same moment, up to this one."""
         self._refuse_outside = refuse_outside
 
     @property
     def name(self) -> str:
-        """The name of what is called."""
+        """The name of the callback."""
         return getattr(self.callback, "__name__", "punctuate")
 
     def cancel(self) -> None:
-        """Run it no more."""
+        """Cancel the schedule: it does not run again."""
         self._refuse_outside()
         self.cancelled = True
 
     def go_on(self, now: int) -> None:
-        """It has run at `now`: it is due at the next of its times."""
+        """Set the next due time, after a run at `now` (ms).
+
+        Missed intervals are skipped. With an interval of 10: due at 20 and run at 45, it is next due at 50; run at 20,
+        it is next due at 30.
+        """
         self.due += (max(now - self.due, 0) // self.interval + 1) * self.interval
         self.depth = 0
 
 
 @dataclass(frozen=True)
 class Due:
-    """A punctuation to run: `at`: where in the epoch; `time`: what it is given, ms."""
+    """A punctuation to run. `at`: its position in the epoch. `time`: the argument of the callback, ms."""
 
     schedule: Cancellable
     at: Position
@@ -111,8 +119,9 @@ class Schedules:
         refuse_outside: Callable[[], None],
         held: bool = False,
     ) -> None:
-        """`turn`: of the processor in its subtopology. `before`: what the epoch before has left behind.
-        `refuse_outside`: see `Moment`. `held`: whether nothing runs in this epoch.
+        """`turn`: the processor's place in its subtopology. `before`: the schedules that the previous epoch kept.
+
+        `now`: the epoch's time, ms. `refuse_outside`: see `Moment`. `held`: whether no punctuation runs in this epoch.
         """
         self._processor = processor
         self._turn = turn
@@ -133,11 +142,11 @@ class Schedules:
 
     @property
     def next_record(self) -> int:
-        """The number of the record after which the next punctuation is due; one beyond all records if none is."""
+        """The number of the record after which the next punctuation is due. Beyond all records if none is due."""
         return self._queue[0][0][0] if self._queue else len(self._origins) + 1
 
     def of_init(self, interval: str, kind: PunctuationType, callback: Callback) -> Cancellable:
-        """Make a schedule in `init`, or take up the one that it has made before. Raises UnfitValueError."""
+        """Create a schedule in `init`, or resume the one of an earlier epoch. Raises UnfitValueError."""
         length = _checked(interval, kind)
         number = self._made[kind, length]
         self._made[kind, length] += 1
@@ -148,7 +157,7 @@ class Schedules:
         return made
 
     def restore(self, method: Callable[[str], Callback]) -> None:
-        """Take up those that were made after `init`. `method`: the callback of a name."""
+        """Resume the schedules that earlier epochs created after `init`. `method`: finds the callback by its name."""
         for each in self._before:
             if each.callback:
                 kind: PunctuationType = "wall_clock" if each.kind == "wall_clock" else "stream_time"
@@ -158,7 +167,7 @@ class Schedules:
                 )
 
     def later(self, interval: str, kind: PunctuationType, callback: Callback, method: str, at: Position) -> Cancellable:
-        """Make a schedule while records are processed. `at`: where in the epoch. Raises UnfitValueError."""
+        """Create a schedule while records are processed. `at`: the current position. Raises UnfitValueError."""
         made = self._made_later(kind, _checked(interval, kind), callback, method, self._next_number)
         self._next_number += 1
         self._at = at
@@ -172,7 +181,7 @@ class Schedules:
         return Cancellable(kind, length, callback, method, number, self._refuse_outside)
 
     def _depth(self, made: Cancellable) -> int:
-        """How deep one is that is made now. Raises UnfitValueError for one of too many that make one another."""
+        """The `depth` of a new schedule. Raises UnfitValueError if too many punctuations schedule one another."""
         maker = self._runs
         if maker is None or made.kind != "stream_time":
             return 0
@@ -190,14 +199,15 @@ class Schedules:
         return depth
 
     def running(self, method: str) -> list[Cancellable]:
-        """Those of a method that are not cancelled, in the order in which they were made."""
+        """The active schedules of a method, in the order of creation."""
         found = [each for each in self._by_method[method] if not each.cancelled]
-        self._by_method[method] = found  # one that is cancelled stays so
+        self._by_method[method] = found  # a cancelled schedule never becomes active again
         return [*found]
 
     def due(self, until: Position | None = None) -> Iterator[Due]:
-        """Those to run before what happens at `until`; None: to the end of the epoch. Each is asked for when the one
-        before has run.
+        """The punctuations that run before position `until`. None: up to the end of the epoch.
+
+        The caller runs each punctuation before it takes the next one.
         """
         while (at := self.next_at()) is not None and (until is None or at < until):
             due = self.take()
@@ -205,27 +215,27 @@ class Schedules:
             self.ran(due)
 
     def next_at(self) -> Position | None:
-        """Where in the epoch the next one runs; None if none is left."""
+        """The position of the next punctuation. None if none is left."""
         while self._queue and self._queue[0][1].cancelled:
             heappop(self._queue)
         return self._queue[0][0] if self._queue else None
 
     def take(self) -> Due:
-        """The next one, which is to run now. There is one (`next_at`)."""
+        """Remove the next punctuation from the queue, to run it now. The queue must not be empty (`next_at`)."""
         at, schedule = heappop(self._queue)
         self._at = at
         self._runs = Due(schedule, at, self._now if schedule.kind == "wall_clock" else self._origins.time(at[0]))
         return self._runs
 
     def ran(self, due: Due) -> None:
-        """It has run: it is due again at the next of its times."""
+        """Enter the schedule of a finished punctuation into the queue again, unless it was cancelled."""
         self._runs = None
         if not due.schedule.cancelled:
             due.schedule.go_on(due.time)
             self._enter(due.schedule)
 
     def left(self) -> Iterator[Scheduled]:
-        """What the next epoch has to know."""
+        """The schedules as the next epoch needs them."""
         for each in self._all:
             due = CANCELLED if each.cancelled else each.due
             if not each.cancelled or not each.method:
@@ -236,7 +246,7 @@ class Schedules:
 
     def _begin(self, schedule: Cancellable, due: int) -> None:
         schedule.due = due
-        # Those of `init` are made in the same order in every epoch, and the others follow by their numbers.
+        # Places are stable: `init` creates its schedules in the same order in every epoch, the others follow by number.
         schedule.place = len(self._all)
         self._all.append(schedule)
         self._by_method[getattr(schedule.callback, "__name__", "")].append(schedule)
@@ -244,7 +254,7 @@ class Schedules:
             self._enter(schedule)
 
     def _enter(self, schedule: Cancellable) -> None:
-        """Put a schedule into the queue, if it is due in this epoch."""
+        """Put a schedule into the queue if it is due in this epoch."""
         if self._held:
             return
         last = len(self._origins) - 1
@@ -263,7 +273,7 @@ class Schedules:
     def _push(self, schedule: Cancellable, number: int, clock: int) -> None:
         punctuation = (BEHIND, clock, schedule.due, self._turn, schedule.place)
         at: Position = (number, *punctuation)
-        # One that is due for an earlier time than what runs now comes directly behind that: positions never fall.
+        # A punctuation that was due before the running one comes directly behind it: positions never decrease.
         for depth in range(1, len(self._at) + 1, _LEVELS):
             at = (*self._at[:depth], *punctuation) if number == self._at[0] else at
             if at > self._at:
@@ -272,7 +282,13 @@ class Schedules:
 
 
 def position_of(number: int, path: Iterable[int]) -> Position:
-    """Where in the epoch a row stands. `number`: of the record that it comes from; `path`: the levels behind that."""
+    """The position of a row in the epoch. `number`: of its record. `path`: the levels of its path behind the first.
+
+    Example: levels of punctuations are kept, levels behind them are not.
+
+        number 3, path (-1, -1)                        -> (3,)
+        number 3, path (BEHIND, 0, 60_000, 1, 0, 2)    -> (3, BEHIND, 0, 60_000, 1, 0)
+    """
     levels, end = tuple(path), 0
     while levels[end : end + 1] == (BEHIND,):
         end += _LEVELS
@@ -280,7 +296,7 @@ def position_of(number: int, path: Iterable[int]) -> Position:
 
 
 def _checked(interval: str, kind: str) -> int:
-    """The interval in ms. Raises UnfitValueError."""
+    """The interval of a schedule in ms. Raises UnfitValueError for a wrong interval or kind."""
     if kind not in ("stream_time", "wall_clock"):
         raise UnfitValueError(f'a punctuation goes by "stream_time" or "wall_clock", not by {kind!r}')
     try:

@@ -1,4 +1,4 @@
-"""Stores of processors, opened."""
+"""Key-value stores of processors, and all stores of a processor during an epoch."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from .batches import KEY_VALUE, Columns, Moment, OfEpoch
 from .epoch_rows import EpochRows, Found, StoreKeys, behind
 from .timed_stores import SessionStore, WindowStore
 
-# A key-value store as a processor sees it: rows one at a time, with the changes of this epoch among them.
+# A key-value store as a processor uses it. Reads see the changes of the current epoch.
 
 
 class KeyValueStore:
-    """Rows by key. Keys and values are given as mappings by column, or as objects with these attributes.
+    """Rows by key. A processor passes keys and values as mappings by column, or as objects with these attributes.
 
-    With a `retention`, a row is there while its timestamp is later than stream time - retention.
+    With a `retention`, a row is visible while its timestamp is later than stream time - retention.
     """
 
-    if not TYPE_CHECKING:  # a type checker knows which there are
+    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say which words there are. Raises AttributeError."""
+            """Raise AttributeError, with a list of the methods."""
             raise KEY_VALUE.unknown(name)
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
@@ -56,78 +56,81 @@ class KeyValueStore:
         return None if found is None or found[1] <= self._expired() else found[0]
 
     def put(self, key: Any, value: Any) -> None:
-        """Set the row of a key, with the timestamp of the record or punctuation at work; None deletes it."""
+        """Set the row of a key, with the timestamp of the current record or punctuation. None deletes the row."""
         encoded = self._keys.encoded(key)
         self._rows.put(encoded, self._rows.row(value), self._moment.timestamp)
 
     def put_all(self, rows: Mapping[Any, Any] | Iterable[tuple[Any, Any]]) -> None:
-        """Set the rows of several keys, given as pairs of key and row, or as a dict; None deletes one."""
+        """Set the rows of several keys. `rows`: pairs of key and row, or a dict. None deletes a row."""
         for key, value in rows.items() if isinstance(rows, Mapping) else rows:
             self.put(key, value)
 
     def put_if_absent(self, key: Any, value: Any) -> Row | None:
-        """Set the row of a key that has none. Returns the row that was there, or None."""
+        """Set the row of a key if none exists. Returns the existing row, or None."""
         before = self.get(key)
         if before is None:
             self.put(key, value)
         return before
 
     def delete(self, key: Any) -> Row | None:
-        """Remove the row of a key. Returns the row that was there, or None."""
+        """Delete the row of a key. Returns the deleted row, or None."""
         before = self.get(key)
         self.put(key, None)
         return before
 
     def range(self, start: Any = None, end: Any = None, *, reverse: bool = False) -> Iterator[tuple[Row, Row]]:
-        """(key, row) of keys from `start` to `end`, both included, in the order of keys; None leaves a side open.
+        """(key, row) of keys from `start` to `end`, both included, in key order. None leaves a side open.
 
-        `reverse`: from `end` down to `start`. What changes meanwhile is not seen.
+        `reverse`: from `end` down to `start`. Changes during the iteration are not visible.
         """
         lower = None if start is None else self._keys.encoded(start)
-        # No key begins with another one, so the one behind `end` is the first that is longer.
+        # No key is a prefix of another one, so no key lies between `end` and `end` + b"\x00".
         upper = None if end is None else self._keys.encoded(end) + b"\x00"
         return self._between(lower, upper, reverse)
 
     def prefix(self, prefix: Any, *, reverse: bool = False) -> Iterator[tuple[Row, Row]]:
-        """(key, row) of keys that begin with these first columns of the key, in the order of keys, or in `reverse`."""
+        """(key, row) of keys with these values in the first key columns, in key order or in `reverse`."""
         lower = self._keys.encoded_prefix(prefix)
         return self._between(lower, behind(lower), reverse)
 
     def all(self, *, reverse: bool = False) -> Iterator[tuple[Row, Row]]:
-        """(key, row) of all rows, in the order of keys, or in `reverse`."""
+        """(key, row) of all rows, in key order or in `reverse`."""
         return self._between(None, None, reverse)
 
     def count(self) -> int:
-        """How many rows there are. All are read for it."""
+        """The number of rows. Reads the whole store."""
         return self._rows.count(self._expired())
 
     def get_many(self, keys: Columns) -> pa.RecordBatch:
-        """The rows of keys, by the key's columns: the value's and `_timestamp`, all null where there is none."""
+        """The rows of keys. `keys`: the key columns.
+
+        The result has the value columns and `_timestamp` (ms), one row for each key. All are null where no row exists.
+        """
         return self._rows.get_columns(self._keys.encoded_many(keys), after=self._expired())
 
     def put_many(self, rows: Columns) -> None:
-        """Set the rows of keys, given by the columns of key and value; of several of one key the last counts.
+        """Set the rows of keys. `rows`: the columns of key and value. Of several rows with one key, the last wins.
 
-        `_timestamp`: of each row, ms; without it that of the last record at work.
+        The column `_timestamp` (ms) is optional. Without it, rows get the timestamp of the current record.
         """
         self._rows.put_columns(self._keys.encoded_many(rows), rows, self._moment.timestamp)
 
     def delete_many(self, keys: Columns) -> None:
-        """Remove the rows of keys, given by the columns of the key."""
+        """Delete the rows of keys. `keys`: the key columns."""
         for key in self._keys.encoded_many(keys):
             self._rows.put(key, None, self._moment.timestamp)
 
     def expect(self, keys: Sequence[bytes]) -> None:
-        """Read the rows of keys (encoded) that are likely to be asked for. Reading many at once is quicker."""
+        """Prefetch the rows of encoded keys that are likely to be read. One read of many keys is faster."""
         self._rows.expect(keys)
 
     def sweep(self, until: int) -> None:
-        """Delete the rows that have expired: those with a timestamp up to `until`, ms."""
+        """Delete the rows that have expired: those with a timestamp up to `until` (ms)."""
         for key in self._rows.older(until):
             self._rows.put(key, None, self._moment.timestamp)
 
     def flush(self) -> None:
-        """Give the epoch's changes to the store: the last one of each key."""
+        """Write the epoch's changes to the store: the last change of each key."""
         self._rows.flush()
 
     def _between(self, lower: bytes | None, upper: bytes | None, reverse: bool) -> Iterator[tuple[Row, Row]]:
@@ -140,19 +143,20 @@ class KeyValueStore:
             yield from zip(self._keys.decoded([key for key, _ in there]), [row for _, row in there], strict=True)
 
     def _expired(self) -> int:
-        """The timestamp, ms, up to which rows have expired by now."""
+        """The timestamp (ms) up to which rows have expired now. -1 without a retention."""
         retention = self._store.retention_ms
         return -1 if retention is None else self._moment.stream_time - retention
 
 
-# Makes what a processor sees of a store, by the store's type.
+# The class of a processor's store, by the store's type.
 
 AnyStore = KeyValueStore | WindowStore | SessionStore
 
 
 def store_of(store: Store, opened: EpochStore, moment: Moment, clock: int) -> AnyStore:
-    """The store during an epoch. `moment`: what is worked on, which is moved on from outside. `clock`: of a window or
-    session store when the epoch begins.
+    """The store during an epoch. `moment`: the current record, updated by the caller.
+
+    `clock`: the clock (ms) of a window or session store at the start of the epoch.
     """
     match store.type:
         case "window":
@@ -163,11 +167,11 @@ def store_of(store: Store, opened: EpochStore, moment: Moment, clock: int) -> An
             return KeyValueStore(store, opened, moment)
 
 
-# The stores of a processor, or of several that share some, during an epoch.
+# The stores of a processor, or of several processors that share a store, during an epoch.
 
 
 class OpenedStores:
-    """`moment`: what is worked on, by which rows expire and get their timestamps."""
+    """The opened stores. `moment`: the current record. It gives rows their timestamps and decides on expiry."""
 
     def __init__(self, stores: Sequence[Store], epoch: TaskEpoch, origins: Origins, moment: Moment) -> None:
         self._declared = {store.name: store for store in stores}
@@ -179,10 +183,10 @@ class OpenedStores:
         }
 
     def sweep(self) -> None:
-        """Let what has expired go from key-value stores, and move their clocks.
+        """Delete expired rows of key-value stores, and advance the clocks of these stores.
 
-        They are gone through whenever half of a retention has passed, and the rows deleted that had expired before this
-        epoch. Of others whole segments leave the disk, by their clocks, which what is put moves.
+        A store is swept whenever half of its retention has passed. A sweep deletes the rows that expired before this
+        epoch. Window and session stores drop whole segments instead, by their clocks.
         """
         for name, declared in self._declared.items():
             retention, store = declared.retention_ms, self.by_name[name]
@@ -196,7 +200,7 @@ class OpenedStores:
             self._epoch.advance(name, self._origins.time(len(self._origins) - 1))
 
     def expect(self, rows: Rows) -> None:
-        """Read ahead what processors mostly ask for: the rows under the keys of records."""
+        """Prefetch the rows with the keys of these records: processors read these most."""
         mine = {name: column.type for name, column in rows.keys.items()}
         plain = [store for store in self.by_name.values() if isinstance(store, KeyValueStore)]
         alike = [store for store in plain if store.key_types == mine]
@@ -208,7 +212,7 @@ class OpenedStores:
             store.expect(there)
 
     def flush(self, step: str) -> None:
-        """Give the changes of the epoch to the stores. `step`: which counts what had expired when it was put."""
+        """Write the epoch's changes to the stores. `step`: the step that counts rows which were put after expiry."""
         for name, store in self.by_name.items():
             store.flush()
             if not isinstance(store, KeyValueStore):

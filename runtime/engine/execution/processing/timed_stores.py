@@ -31,22 +31,23 @@ from ..node import EpochStore
 from .batches import SESSION, WINDOW, Columns, Item, Moment, OfEpoch, column_of
 from .epoch_rows import EpochRows, Found, StoreKeys, behind
 
-# The rows of a window or session store of processors: found by key and time, and gone when their time is past.
+# The rows of a processor's window or session store: by key and time, visible until they expire.
 
 EVER = 2**62
 """Later than all times, ms."""
 
 START, END = "_start", "_end"
-"""The columns of the times of windows and sessions, where many are given or asked for."""
+"""The columns of the times of windows and sessions in batches: int64, ms."""
 
 Times = tuple[int, ...]
 """The start of a window, or the end and the start of a session, ms."""
 
 
 class TimedRows:
-    """`words`: how many times a row has. It is there while the first of them is later than the clock - retention.
+    """The rows of a window or session store. `words`: the number of times in a key: 1 for windows, 2 for sessions.
 
-    `clock`: the greatest first time that a row was put with, or deleted, ms; -1 before that.
+    A row is visible while its first time is later than `clock` - retention. `clock`: the greatest first time of all
+    rows that were put or deleted, ms; -1 before the first. `late`: how many rows had expired when they were put.
     """
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment, words: int, clock: int) -> None:
@@ -63,9 +64,9 @@ class TimedRows:
         self.late = 0
 
     def put(self, key: Any, value: Any, *times: int) -> None:
-        """Set the row of a key and times, with the timestamp of the record or punctuation at work; None deletes it.
+        """Set the row of a key and times, with the timestamp of the current record or punctuation. None deletes it.
 
-        A row that would be gone at once is not kept, and counted (`late`).
+        A row that has expired already is not kept, and is counted in `late`.
         """
         self._moment.refuse_outside()
         for time in times:
@@ -88,7 +89,7 @@ class TimedRows:
         return None if found is None else found[0]
 
     def of_key(self, key: Any, first: int, last: int, *, reverse: bool = False) -> Iterator[tuple[Times, Row]]:
-        """(times, row) of a key whose first times are from `first` to `last`, in the order of times or in `reverse`."""
+        """(times, row) of a key with first times from `first` to `last`, both included, by time or in `reverse`."""
         encoded, first, last = self._keys.encoded(key), *self._span(first, last)
         bounds = [range_in_segment(at, encoded, first, last) for at in self._between(first, last, reverse)]
         parts = [self._rows.between(*each, reverse=reverse) for each in bounds]
@@ -98,8 +99,9 @@ class TimedRows:
     def of_all(
         self, first: int, last: int, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
     ) -> Iterator[tuple[Row, Times, Row]]:
-        """(key, times, row) of all keys from `from_key` to `to_key`, likewise: in the order of segments, and there of
-        keys and times. A key that is None leaves its side open.
+        """(key, times, row) of all keys from `from_key` to `to_key`, with first times from `first` to `last`.
+
+        Rows come by segment of time, and within a segment by key and times. None leaves a side open.
         """
         lowest = b"" if from_key is None else self._keys.encoded(from_key)
         beyond = None if to_key is None else behind(self._keys.encoded(to_key))
@@ -112,31 +114,31 @@ class TimedRows:
         return self._typed(chain.from_iterable(parts), first, last)
 
     def of_epoch(self, found: Iterator[Item]) -> Iterator[Item]:
-        """What a store gives of these rows, in this epoch alone."""
+        """The iterator, valid in this epoch only."""
         return OfEpoch(found, self._moment)
 
     def get_columns(self, keys: Columns, names: Sequence[str]) -> pa.RecordBatch:
-        """The rows of keys and times, see `EpochRows.get_columns`. `names`: of the columns of the times."""
+        """The rows of keys and times, see `EpochRows.get_columns`. `names`: the columns of the times."""
         times = self._times(keys, names)
         there = (times >= 0).all(axis=1) & (times < EVER).all(axis=1) & (times[:, 0] >= self._oldest())
-        # A time that no row has is asked for as any other, so that there is a place for the answer.
+        # Invalid times are looked up as time 0, so that the result has a row for each key; `there` makes it null.
         return self._rows.get_columns(self._timed_keys(keys, np.where(there[:, np.newaxis], times, 0)), there)
 
     def put_columns(self, rows: Columns, names: Sequence[str]) -> None:
-        """Set the rows of keys and times, by their columns and those of the value, see `EpochRows.put_columns`."""
+        """Set the rows of keys and times. `rows`: key, time and value columns, see `EpochRows.put_columns`."""
         given = len(rows)
         rows, times = self._kept(rows, names)
         self.late += given - len(rows)
         self._rows.put_columns(self._timed_keys(rows, times), rows, self._moment.timestamp)
 
     def delete_columns(self, keys: Columns, names: Sequence[str]) -> None:
-        """Delete the rows of keys and times, by their columns."""
+        """Delete the rows of keys and times. `keys`: key and time columns."""
         keys, times = self._kept(keys, names)
         for key in self._timed_keys(keys, times):
             self._rows.put(key, None, self._moment.timestamp)
 
     def flush(self) -> None:
-        """Give the epoch's changes to the store."""
+        """Write the epoch's changes to the store."""
         self._rows.flush()
 
     def _typed(self, found: Iterator[list[Found]], first: int, last: int) -> Iterator[tuple[Row, Times, Row]]:
@@ -148,21 +150,21 @@ class TimedRows:
                 yield key, times, row
 
     def _span(self, first: int, last: int) -> tuple[int, int]:
-        """What is there of a span of time."""
+        """A span of time, limited to the times of visible rows."""
         return max(self.whole(first), self._oldest()), min(self.whole(last), EVER - 1)
 
     def _oldest(self) -> int:
-        """The first time, ms, that has not expired by now."""
+        """The first time (ms) that has not expired."""
         return max(first_visible_start(self.clock, self._retention), 0)
 
     def whole(self, time: int) -> int:
-        """A time that something is asked by. Raises UnfitValueError."""
+        """Checks a time of a query, ms. Raises UnfitValueError."""
         if type(time) is not int:
             raise UnfitValueError(f"the store {self._name!r} is asked for times in whole ms, not for {time!r}")
         return time
 
     def _between(self, first: int, last: int, reverse: bool) -> list[int]:
-        """The segments that may have rows with first times from `first` to `last`."""
+        """The starts of the segments that may have rows with first times from `first` to `last`."""
         if first > last:
             return []
         segments = self._segments()
@@ -171,13 +173,23 @@ class TimedRows:
         return found[::-1] if reverse else found
 
     def _kept(self, rows: Columns, names: Sequence[str]) -> tuple[Columns, Int64s]:
-        """Those of some rows to change that have not expired, and their times. Notes their segments."""
+        """(The rows that have not expired, their times). Advances the clock, and notes the segments of these rows.
+
+        The times are int64 of shape (rows, `words`). The result is the same as for one row after another: each row
+        first advances the clock, and is kept if its first time is later than clock - retention.
+
+        Example: clock 120, retention 60.
+
+            first time   [ 100,    50,  160,    90]
+            clocks       [ 120,   120,  160,   160]
+            kept         [True, False, True, False]
+        """
         times = self._times(rows, names)
         self._moment.refuse_outside()
         wrong = times[invalid_timestamps(times)]
         if len(wrong):
             self._refuse_time(int(wrong[0]))
-        # As if they were changed one after another.
+        # As if the rows came one after another.
         clocks = np.maximum.accumulate(np.maximum(times[:, 0], self.clock))
         self.clock = int(clocks[-1]) if len(clocks) else self.clock
         kept = times[:, 0] > clocks - self._retention
@@ -186,7 +198,7 @@ class TimedRows:
         return rows.filter(pa.array(kept)), times[kept]
 
     def _times(self, rows: Columns, names: Sequence[str]) -> Int64s:
-        """The times of keys, a row of them for each."""
+        """The times of keys: int64 of shape (rows, `words`)."""
         columns = [column_of(rows, name, pa.int64(), self._name) for name in names]
         if any(column.null_count for column in columns):
             self._refuse_time(None)
@@ -201,14 +213,14 @@ class TimedRows:
         raise UnfitValueError(f"{what} {timestamp_error(time)}: {time!r:.100}")
 
     def _open(self, time: int) -> None:
-        """Note that the segment of a time has rows."""
+        """Add the segment of a time to the segments with rows."""
         segments, segment = self._segments(), segment_of(time, self._length)
         place = bisect_left(segments, segment)
         if place == len(segments) or segments[place] != segment:
             segments.insert(place, segment)
 
     def _segments(self) -> list[int]:
-        """The starts of the segments that have rows, or have had them in this epoch, in order."""
+        """The starts of the segments with rows, sorted. Includes segments that lost their rows in this epoch."""
         if self._known is None:
             self._known = []
             lower = b""
@@ -218,27 +230,27 @@ class TimedRows:
         return self._known
 
 
-# A window store as a processor sees it: rows by key and by the start of their window.
+# A window store as a processor uses it: rows by key and start of the window.
 
 
 class WindowStore:
-    """Rows by key and window; the words are those of Kafka's `WindowStore`, all times whole ms since 1970.
+    """Rows by key and window, with the methods of Kafka's `WindowStore`. All times are whole ms since 1970.
 
-    A row is there while its window's start is later than the latest one that was put - `retention`.
+    A row is visible while its window's start is later than the latest start that was put - `retention`.
     """
 
-    if not TYPE_CHECKING:  # a type checker knows which there are
+    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say which words there are. Raises AttributeError."""
+            """Raise AttributeError, with a list of the methods."""
             raise WINDOW.unknown(name)
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
-        """`clock`: where it has come to, see `TimedRows`."""
+        """`clock`: its value at the start of the epoch, see `TimedRows`."""
         self._rows = TimedRows(store, opened, moment, words=1, clock=clock)
 
     def put(self, key: Any, value: Any, start: int) -> None:
-        """Set the row of a key and of the window that starts at `start`; None deletes it."""
+        """Set the row of a key and of the window that starts at `start`. None deletes the row."""
         self._rows.put(key, value, start)
 
     @overload
@@ -250,10 +262,10 @@ class WindowStore:
     def fetch(
         self, key: Any, first: int, last: int | None = None, *, reverse: bool = False
     ) -> Row | Iterator[tuple[int, Row]] | None:
-        """With one time: the row of the window that starts then, or None.
+        """With one time: the row of the window that starts at `first`, or None.
 
-        With two: (start, row) of the key's windows that start from `first` to `last`, both included, in the order of
-        time; `reverse`: the latest first. What changes meanwhile is not seen.
+        With two times: (start, row) of the key's windows that start from `first` to `last`, both included, in the order
+        of time. `reverse`: the latest first. Changes during the iteration are not visible.
         """
         if last is None:
             return self._rows.get(key, first)
@@ -265,70 +277,71 @@ class WindowStore:
     ) -> Iterator[tuple[Row, int, Row]]:
         """(key, start, row) of the windows of all keys that start from `first` to `last`, both included.
 
-        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come by
-        segments of time (`records/window_keys.py`), and in each by key and start; `reverse`: just the other way round.
+        `from_key`, `to_key`: the range of keys, both included. None leaves a side open. Rows come by segment of time
+        (`records/window_keys.py`), and within a segment by key and start. `reverse`: the opposite order.
         """
         found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
         return self._rows.of_epoch((key, start, row) for key, (start,), row in found)
 
     def all(self, *, from_key: Any = None, to_key: Any = None, reverse: bool = False) -> Iterator[tuple[Row, int, Row]]:
-        """(key, start, row) of all windows, or of those of keys between two, in the order of `fetch_all`."""
+        """(key, start, row) of all windows, optionally of a range of keys, in the order of `fetch_all`."""
         return self.fetch_all(0, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
 
     def get_many(self, keys: Columns) -> pa.RecordBatch:
-        """The rows of windows, by the key's columns and `_start`: the value's columns and `_timestamp`, all null where
-        there is none.
+        """The rows of windows. `keys`: the key columns and `_start`.
+
+        The result has the value columns and `_timestamp` (ms), one row for each key. All are null where no row exists.
         """
         return self._rows.get_columns(keys, [START])
 
     def put_many(self, rows: Columns) -> None:
-        """Set the rows of windows, given by the columns of key and value and `_start`.
+        """Set the rows of windows. `rows`: the columns of key and value, and `_start`.
 
-        `_timestamp`: of each row, ms; without it that of the last record at work.
+        The column `_timestamp` (ms) is optional. Without it, rows get the timestamp of the current record.
         """
         self._rows.put_columns(rows, [START])
 
     def delete_many(self, keys: Columns) -> None:
-        """Remove the rows of windows, given by the columns of the key and `_start`."""
+        """Delete the rows of windows. `keys`: the key columns and `_start`."""
         self._rows.delete_columns(keys, [START])
 
     @property
     def clock(self) -> int:
-        """Where it has come to."""
+        """The clock of the store, ms, see `TimedRows`."""
         return self._rows.clock
 
     @property
     def late(self) -> int:
-        """How many rows were not kept, as they had expired when they were put."""
+        """How many rows were not kept, because they had expired when they were put."""
         return self._rows.late
 
     def flush(self) -> None:
-        """Give the epoch's changes to the store."""
+        """Write the epoch's changes to the store."""
         self._rows.flush()
 
 
-# A session store as a processor sees it: rows by key and by the start and end of their session.
+# A session store as a processor uses it: rows by key, and by start and end of the session.
 
 
 class SessionStore:
-    """Rows by key and session; the words are those of Kafka's `SessionStore`, all times whole ms since 1970.
+    """Rows by key and session, with the methods of Kafka's `SessionStore`. All times are whole ms since 1970.
 
-    A row is there while its session's end is later than the latest one that was put - `retention`.
+    A row is visible while its session's end is later than the latest end that was put - `retention`.
     """
 
-    if not TYPE_CHECKING:  # a type checker knows which there are
+    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
 
         def __getattr__(self, name: str) -> NoReturn:
-            """Say which words there are. Raises AttributeError."""
+            """Raise AttributeError, with a list of the methods."""
             raise SESSION.unknown(name)
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
-        """`clock`: where it has come to, see `TimedRows`."""
+        """`clock`: its value at the start of the epoch, see `TimedRows`."""
         self._name = store.name
         self._rows = TimedRows(store, opened, moment, words=2, clock=clock)
 
     def put(self, key: Any, value: Any, start: int, end: int) -> None:
-        """Set the row of a key's session from `start` to `end`; None deletes it."""
+        """Set the row of a key's session from `start` to `end`. None deletes the row."""
         self._rows.put(key, value, *self._bounds(start, end))
 
     def remove(self, key: Any, start: int, end: int) -> None:
@@ -342,8 +355,9 @@ class SessionStore:
     def find_sessions(
         self, key: Any, earliest_end: int, latest_start: int, *, reverse: bool = False
     ) -> Iterator[tuple[int, int, Row]]:
-        """(start, end, row) of the key's sessions that end at `earliest_end` or later, and start at `latest_start` or
-        earlier, in the order of their ends; `reverse`: the last one first. What changes meanwhile is not seen.
+        """(start, end, row) of the key's sessions with end >= `earliest_end` and start <= `latest_start`, by end.
+
+        `reverse`: the latest end first. Changes during the iteration are not visible.
         """
         found, latest = self._rows.of_key(key, earliest_end, EVER, reverse=reverse), self._rows.whole(latest_start)
         return self._rows.of_epoch((start, end, row) for (end, start), row in found if start <= latest)
@@ -357,13 +371,13 @@ class SessionStore:
         to_key: Any = None,
         reverse: bool = False,
     ) -> Iterator[tuple[Row, int, int, Row]]:
-        """(key, start, end, row) of such sessions of all keys, or of those between two, in the order of `fetch_all`."""
+        """`find_sessions` for all keys or a range of keys: (key, start, end, row) in the order of `fetch_all`."""
         latest = self._rows.whole(latest_start)
         found = self.fetch_all(earliest_end, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
         return self._rows.of_epoch(each for each in found if each[1] <= latest)
 
     def fetch(self, key: Any, *, reverse: bool = False) -> Iterator[tuple[int, int, Row]]:
-        """(start, end, row) of the key's sessions, in the order of their ends; `reverse`: the last one first."""
+        """(start, end, row) of the key's sessions, by end. `reverse`: the latest end first."""
         return self.find_sessions(key, 0, EVER, reverse=reverse)
 
     def fetch_all(
@@ -371,8 +385,8 @@ class SessionStore:
     ) -> Iterator[tuple[Row, int, int, Row]]:
         """(key, start, end, row) of the sessions of all keys that end from `first` to `last`, both included.
 
-        `from_key`, `to_key`: only of keys between these, both included; None leaves a side open. They come by
-        segments of time (`records/window_keys.py`), and in each by key and end; `reverse`: just the other way round.
+        `from_key`, `to_key`: the range of keys, both included. None leaves a side open. Rows come by segment of time
+        (`records/window_keys.py`), and within a segment by key and end. `reverse`: the opposite order.
         """
         found = self._rows.of_all(first, last, from_key, to_key, reverse=reverse)
         return self._rows.of_epoch((key, start, end, row) for key, (end, start), row in found)
@@ -380,19 +394,20 @@ class SessionStore:
     def all(
         self, *, from_key: Any = None, to_key: Any = None, reverse: bool = False
     ) -> Iterator[tuple[Row, int, int, Row]]:
-        """(key, start, end, row) of all sessions, or of those of keys between two, in the order of `fetch_all`."""
+        """(key, start, end, row) of all sessions, optionally of a range of keys, in the order of `fetch_all`."""
         return self.fetch_all(0, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
 
     def get_many(self, keys: Columns) -> pa.RecordBatch:
-        """The rows of sessions, by the key's columns, `_start` and `_end`: the value's columns and `_timestamp`, all
-        null where there is none.
+        """The rows of sessions. `keys`: the key columns, `_start` and `_end`.
+
+        The result has the value columns and `_timestamp` (ms), one row for each key. All are null where no row exists.
         """
         return self._rows.get_columns(keys, [END, START])
 
     def put_many(self, rows: Columns) -> None:
-        """Set the rows of sessions, given by the columns of key and value, `_start` and `_end`.
+        """Set the rows of sessions. `rows`: the columns of key and value, `_start` and `_end`.
 
-        `_timestamp`: of each row, ms; without it that of the last record at work.
+        The column `_timestamp` (ms) is optional. Without it, rows get the timestamp of the current record.
         """
         ends = zip(*(column_of(rows, name, pa.int64(), self._name).to_pylist() for name in (START, END)), strict=True)
         for start, end in ends:
@@ -400,21 +415,21 @@ class SessionStore:
         self._rows.put_columns(rows, [END, START])
 
     def delete_many(self, keys: Columns) -> None:
-        """Remove the rows of sessions, given by the columns of the key, `_start` and `_end`."""
+        """Delete the rows of sessions. `keys`: the key columns, `_start` and `_end`."""
         self._rows.delete_columns(keys, [END, START])
 
     @property
     def clock(self) -> int:
-        """Where it has come to."""
+        """The clock of the store, ms, see `TimedRows`."""
         return self._rows.clock
 
     @property
     def late(self) -> int:
-        """How many rows were not kept, as they had expired when they were put."""
+        """How many rows were not kept, because they had expired when they were put."""
         return self._rows.late
 
     def flush(self) -> None:
-        """Give the epoch's changes to the store."""
+        """Write the epoch's changes to the store."""
         self._rows.flush()
 
     def _bounds(self, start: int, end: int) -> tuple[int, int]:

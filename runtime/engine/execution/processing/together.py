@@ -1,4 +1,4 @@
-"""Processors that share a store."""
+"""Processors that share a store: they process records in turn, as one operator."""
 
 from __future__ import annotations
 
@@ -24,17 +24,16 @@ from .process import Given, Running, columns_of
 from .punctuation import Position
 from .stores import OpenedStores
 
-# Steps without a store between processors that share one. Each record passes them before its `forward` returns.
+# Stateless operators between processors that share a store. Each record passes them before its `forward` returns.
 #
-# They are the operators that compute expressions, on one row at a time. Where all records are through, the same
-# operators make the rows of the edges, at once: of the same rows they make the same, so what was taken one by one are
-# these rows.
+# They compute expressions on one row at a time. After the last record, the same operators compute the rows of the edges
+# from all rows at once. They are deterministic, so these rows are equal to those that were computed one by one.
 
 RowWise = Where | Compute | Explode | Branch | Select | KeyBy
-"""What makes of each row none, one or several, whatever the others are."""
+"""Operators that turn each row into zero or more rows, independently of other rows."""
 
 Take = Callable[[Record], None]
-"""What takes a record that is forwarded now."""
+"""A receiver of a forwarded record."""
 
 
 @dataclass(frozen=True)
@@ -46,31 +45,34 @@ class Columns:
 
     @classmethod
     def of(cls, rows: Rows) -> Columns:
-        """Those of rows."""
+        """The columns of rows."""
         sides = ({name: column.type for name, column in side.items()} for side in (rows.keys, rows.values))
         return cls(*map(RowType, sides))
 
     def row(self, record: Record, order: int) -> Rows:
-        """A record as a row, without its headers."""
+        """A record as a `Rows` of one row, without headers. `order`: its `_order`."""
         first = np.zeros(1, np.int64)
         kind = np.array([Kind.TOMBSTONE if record.value is None else Kind.VALUE], np.int8)
         plain = Rows((first,), kind, np.array([record.timestamp]), np.array([order]), None, {}, (), ())
         return plain.with_columns(self.key.to_columns([record.key]), self.value.to_columns([record.value]))
 
     def records(self, rows: Rows, came: Record) -> list[Record]:
-        """Rows as records, with the headers of that which they come from. Raises UnfitRowError."""
+        """Rows as records. `came`: the record from which they come; it gives timestamp and headers.
+
+        Raises UnfitRowError.
+        """
         keys = self.key.rows(rows.keys, ~null_keys(list(rows.keys.values()), len(rows)))
         values = self.value.rows(rows.values, rows.kind == Kind.VALUE)
         return [Record(key, value, came.timestamp, came.headers) for key, value in zip(keys, values, strict=True)]
 
     def copy(self, record: Record) -> Record:
-        """A record for one that may change the lists and dicts in it."""
+        """A copy of a record for a receiver, which may change lists and dicts in it."""
         headers = dict(record.headers or {})
         return Record(self.key.copy(record.key), self.value.copy(record.value), record.timestamp, headers)
 
 
 class Passing:
-    """Operators that a record passes, one after another. `takes`: what takes what comes out, by edge."""
+    """Operators that a record passes, one after another. `takes`: the receivers of the resulting records, by edge."""
 
     def __init__(
         self, step: RowWise, came: Columns, makes: Mapping[str, Columns], epoch: TaskEpoch, moment: Moment
@@ -84,7 +86,9 @@ class Passing:
         self._moment = moment
 
     def lead_to(self, takes: Mapping[str, Sequence[Take]]) -> Sequence[Take]:
-        """Have these take what comes out. Returns what takes a record for it: itself, where anybody needs it."""
+        """Set the receivers of the resulting records. Returns the receivers of its input: itself, or none if no
+        receiver follows.
+        """
         self.takes = takes
         following = [getattr(take, "__self__", None) for each in takes.values() for take in each]
         if len(following) == 1 and isinstance(following[0], Passing):
@@ -92,14 +96,14 @@ class Passing:
         return [self.take] if following else []
 
     def _join(self, following: Passing) -> None:
-        """Have rows go through both before they are made records again, where that keeps their order."""
+        """Run the following operators on the same rows, without records in between, if that keeps the order."""
         many = isinstance(self.step, Explode) and len(following.takes) > 1
         if [*self.takes] == [following.step.flow] and not many:
             self._steps = (self.step, *following._steps)
             self._makes, self.takes = following._makes, following.takes
 
     def take(self, record: Record) -> None:
-        """Have a record pass. Raises RowFailedError."""
+        """Run the operators on a record, and pass the results on. Raises RowFailedError."""
         edges = {self.step.flow: self._came.row(record, self._moment.order)}
         for step in self._steps:
             self._run(step, edges)
@@ -128,7 +132,7 @@ class Passing:
 
 
 def no_rows(flow: Flow) -> Rows:
-    """An edge of these columns on which nothing is."""
+    """An empty edge with the columns of a flow."""
     none = np.zeros(0, np.int64)
     keys, values = (
         {name: pa.array([], kind) for name, kind in parse_columns(side).items()} for side in (flow.key, flow.value)
@@ -136,18 +140,21 @@ def no_rows(flow: Flow) -> Rows:
     return Rows((none,), none.astype(np.int8), none, none, None, {}, (), ()).with_columns(keys, values)
 
 
-# Processors that share a store: each sees what the others have stored for the records before.
+# Processors that share a store: each sees what the others stored for earlier records.
 #
-# Operators work through an epoch one after another. These take turns instead, record by record, in the order in which
-# the task takes them; what one forwards to another is processed before its `forward` returns, as in Kafka Streams, also
-# where it has to pass a filter on its way (`Passing`).
+# Other operators process all records of an epoch before the next operator starts. These processors take turns instead,
+# record by record, in the task's order. A record that one forwards to another is processed before `forward` returns, as
+# in Kafka Streams, even if it passes a filter on the way (`Passing`).
 
 Member = Process | Fork | Merge | RowWise
-"""What may stand among processors that share stores."""
+"""Operators that may stand among processors that share stores."""
 
 
 def together(nodes: Sequence[Node]) -> tuple[Node, ...]:
-    """The operators of a stage; those processors as one that share a store, which stand next to one another."""
+    """The operators of a stage, with adjacent processors that share a store as one operator.
+
+    Raises ValueError if an operator with a store of its own stands between them.
+    """
     found: list[Node] = []
     rest = list(nodes)
     while rest:
@@ -161,7 +168,10 @@ def together(nodes: Sequence[Node]) -> tuple[Node, ...]:
 
 
 def _end(nodes: Sequence[Node]) -> int:
-    """How many of the operators the first one belongs together with, and itself."""
+    """The size of the group that begins with the first operator: 1 if it shares no store.
+
+    A group grows as long as one of its processors shares a store with a later one.
+    """
     end, place = 1, 0
     while place < end:
         names = _stores(nodes[place])
@@ -176,7 +186,7 @@ def _stores(node: Node) -> set[str]:
 
 @dataclass(frozen=True)
 class ProcessTogether(Node):
-    """Processors, and the steps without a store between them, in the order of the stage."""
+    """Processors that share stores, and the stateless operators between them, in the order of the stage."""
 
     nodes: tuple[Member, ...]
 
@@ -184,12 +194,12 @@ class ProcessTogether(Node):
 
     @property
     def at(self) -> Place:
-        """The place of the first one."""
+        """The location of the first one."""
         return self.nodes[0].at
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The edges that come from outside."""
+        """The edges that come from operators outside the group."""
         made: set[str] = set()
         read = []
         for node in self.nodes:
@@ -200,7 +210,7 @@ class ProcessTogether(Node):
 
     @property
     def makes(self) -> tuple[str, ...]:
-        """The edges that go on from here."""
+        """The edges for operators outside the group."""
         made: dict[str, None] = {}
         for node in self.nodes:
             for name in node.reads:
@@ -220,10 +230,10 @@ class ProcessTogether(Node):
 
 
 class _Group:
-    """The processors of a task's epoch, with the steps between them."""
+    """One epoch of a task: the processors that share stores, and the operators between them."""
 
     def __init__(self, nodes: Sequence[Member], edges: Edges, epoch: TaskEpoch, name: str) -> None:
-        """`name`: of the step that counts what is dropped."""
+        """`name`: the step that counts dropped rows."""
         assert epoch.origins is not None
         self._edges = edges
         self._epoch = epoch
@@ -232,14 +242,14 @@ class _Group:
         stores = [store for node in nodes if isinstance(node, Process) for store in node.stores]
         self._stores = OpenedStores(stores, epoch, epoch.origins, self._moment)
         self._outer: list[tuple[Running, Rows]] = []
-        """The processors to which records come from outside, with these."""
+        """The processors with input from outside the group, and that input."""
         self._parts: list[Running | Passing | Fork | Merge] = []
         self._come_in(nodes)
         self._members = [part for part in self._parts if isinstance(part, Running)]
         self._connect()
 
     def run(self) -> None:
-        """Process all, and put what goes on from here on the edges."""
+        """Process all records, and put the results on the edges."""
         try:
             self._process()
         finally:
@@ -269,8 +279,9 @@ class _Group:
                     part.run(self._edges, self._epoch)
 
     def _come_in(self, nodes: Sequence[Member]) -> None:
-        """Bring what comes from outside to the processors. Of what they forward there is nothing yet: so edges with it
-        have their columns here, and no rows.
+        """Create the parts of the group, and distribute the input from outside.
+
+        Edges with forwarded records are still empty here: they have columns but no rows.
         """
         edges = dict(self._edges)
         for node in nodes:
@@ -293,7 +304,7 @@ class _Group:
                     self._parts.append(Passing(node, came, makes, self._epoch, self._moment))
 
     def _connect(self) -> None:
-        """Tell each part who takes what it gives, the last ones first."""
+        """Connect each part with the receivers of its output, from the last part to the first."""
         takes: dict[str, Sequence[Take]] = {}
         for part in reversed(self._parts):
             match part:
@@ -308,7 +319,14 @@ class _Group:
                     takes.update(dict.fromkeys(part.flows, takes.pop(part.into, ())))
 
     def _records(self) -> Iterator[tuple[Running, Given]]:
-        """The records that come from outside, in the order in which the task takes them."""
+        """The input from outside, in the order in which the task takes it.
+
+        Example: the first processor gets 2 rows, the second 1, and the path order of the concatenated rows is 0, 2, 1.
+
+            ends                                    [2, 3]
+            path order                              [0, 2, 1]
+            processor of each, by `searchsorted`    [0, 1, 0]
+        """
         parts = [rows for _, rows in self._outer]
         given = [running.records(rows) for running, rows in self._outer]
         ends = np.cumsum([len(rows) for rows in parts])
@@ -316,7 +334,7 @@ class _Group:
             yield self._outer[number][0], next(given[number])
 
     def _punctuate(self, until: Position | None) -> None:
-        """Run the punctuations that are due before something; None: all of the epoch."""
+        """Run the punctuations of all processors that are due before `until`, by position. None: all of the epoch."""
         while True:
             queued = [(at, each) for each in self._members if (at := each.schedules.next_at()) is not None]
             if not queued:
