@@ -1,1 +1,1 @@
-"""The aggregate functions: the hidden state of each, how rows are added and removed, and the result."""
+"""The aggregate functions: their hidden state, how rows are added and removed, and their results."""

@@ -1,12 +1,12 @@
-"""The aggregate approx_count_distinct: a theta sketch of the datasketches package, trimmed.
+"""The aggregate approx_count_distinct: a trimmed theta sketch of the datasketches package.
 
-A theta sketch hashes each value and keeps the smallest hashes. Trimmed, it keeps at most its nominal number of them,
-and theta, the smallest hash that it has refused. Both depend only on the set of values. So neither the estimate nor the
-stored bytes depend on order, on repetition or on where epochs end. (The estimate of the package's HyperLogLog depends
-on the order in which its registers were raised.) As long as no hash has been refused, the count is exact.
+A theta sketch hashes each value and keeps the smallest hashes. A trimmed sketch keeps at most its nominal number of
+hashes, and theta, the smallest rejected hash. Both depend only on the set of values. So the estimate and the stored
+bytes do not depend on order, repetition or the ends of epochs. (The estimate of the package's HyperLogLog depends on
+the order in which its registers were raised.) The count is exact until a hash is rejected.
 
-Values are equal if their keys are: NaN is one value, and so are 0.0 and -0.0. The hash is not Spark's, so estimates
-differ from Spark's within the same bound.
+Values are equal if their encoded keys are equal: NaN is one value, and so are 0.0 and -0.0. The hash is not Spark's, so
+estimates differ from Spark's within the same bound.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ State = Mapping[str, pa.Array]
 class ApproxCountDistinct:
     """approx_count_distinct(x[, rsd]): bigint.
 
-    It keeps at most 2**bits hashes; the relative deviation is 1 / 2**(bits / 2).
+    It keeps at most 2**bits hashes. The relative deviation is 1 / 2**(bits / 2).
     """
 
     bits: int
@@ -44,7 +44,7 @@ class ApproxCountDistinct:
 
     @staticmethod
     def of(agg: Agg) -> ApproxCountDistinct:
-        """The number of hashes that the deviation needs (0.05 by default), 32 to 65,536."""
+        """The aggregate with enough hashes for its deviation (0.05 by default): 32 to 65,536 of them."""
         deviation = float(agg.options[0]) if agg.options else 0.05
         return ApproxCountDistinct(min(16, max(5, ceil(-2 * log2(deviation)))))
 
@@ -99,7 +99,7 @@ class ApproxCountDistinct:
         return data
 
     def _add_each(self, stored: bytes | None, texts: Sequence[str]) -> tuple[list[int], bytes]:
-        """How much each of these values changes the estimate, and the sketch with all of them."""
+        """(The change of the estimate by each of these values, the sketch with all of them)."""
         union = self._union(stored)
         sketch = union.get_result(ordered=False)
         single = update_theta_sketch(self.bits)
@@ -107,7 +107,7 @@ class ApproxCountDistinct:
         for text in texts:
             single.reset()
             single.update(text)
-            # A full sketch refuses most values. Comparing the hash shows that faster than a union would.
+            # A full sketch rejects most values. Comparing the hash is faster than a union.
             if next(iter(single)) < sketch.theta64:
                 union.update(single)
                 sketch = union.get_result(ordered=False)

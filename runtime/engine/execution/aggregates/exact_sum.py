@@ -1,4 +1,4 @@
-"""Sums without rounding."""
+"""Sums of integers, decimals and doubles without rounding errors."""
 
 from __future__ import annotations
 
@@ -13,16 +13,23 @@ import pyarrow as pa
 from ....records.arrays import Bools, Int64s
 from ..keyed.groups import Groups
 
-# Wide integers in columns: each number is a row of 32-bit limbs, the least significant first, the last one signed.
+# Wide integers as arrays: int64 of shape (numbers, limbs). Each number is a row of 32-bit limbs, the least significant
+# first. The last limb is signed.
 #
-# Sums of limbs need no carries. So they are computed limb by limb over any rows (`Groups.totals`) and normalised once.
-# 2**31 numbers can be added before an int64 limb could overflow.
+# Sums of limbs need no carries. So they are computed limb by limb (`Groups.totals`) and normalised once. 2**31 numbers
+# can be added before an int64 limb could overflow.
 
 MASK = np.int64(0xFFFFFFFF)
 
 
 def carried(limbs: Int64s) -> Int64s:
-    """The same numbers after carrying: all limbs but the last are in 0 to 2**32 - 1."""
+    """The same numbers after carrying: all limbs but the last are in 0 to 2**32 - 1.
+
+    Example: 2**32 + 5 and -1.
+
+        limbs    [[4294967301, 0, 0], [-1, 0, 0]]
+        result   [[5, 1, 0], [4294967295, 4294967295, -1]]
+    """
     limbs = limbs.copy()
     for index in range(limbs.shape[1] - 1):
         limbs[:, index + 1] += limbs[:, index] >> 32
@@ -31,7 +38,12 @@ def carried(limbs: Int64s) -> Int64s:
 
 
 def from_words(low: Int64s, high: Int64s, width: int) -> Int64s:
-    """128-bit integers, given as two's complement words, in `width` (4 or more) limbs."""
+    """128-bit integers as limbs. `low`, `high`: two's complement words. `width`: the number of limbs, 4 or more.
+
+    Example: 2**32 + 5 is the words (4294967301, 0), -1 is (-1, -1); the width is 4.
+
+        result   [[5, 1, 0, 0], [4294967295, 4294967295, 4294967295, -1]]
+    """
     limbs = np.zeros((len(low), width), np.int64)
     limbs[:, 0], limbs[:, 1] = low & MASK, (low >> 32) & MASK
     limbs[:, 2], limbs[:, 3] = high & MASK, high >> 32
@@ -39,7 +51,7 @@ def from_words(low: Int64s, high: Int64s, width: int) -> Int64s:
 
 
 def to_words(limbs: Int64s) -> tuple[Int64s, Int64s, Bools]:
-    """(low word, high word, whether it fits 128 bits) of carried limbs, at least 5 of them."""
+    """(Low words, high words, whether each number fits 128 bits). `limbs`: carried, at least 5."""
     low, high = limbs[:, 0] | (limbs[:, 1] << 32), limbs[:, 2] | (limbs[:, 3] << 32)
     sign = np.where(limbs[:, -1] < 0, -1, 0)
     fits = (sign == high >> 63) & (limbs[:, -1] == sign)
@@ -49,7 +61,7 @@ def to_words(limbs: Int64s) -> tuple[Int64s, Int64s, Bools]:
 
 
 def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
-    """(low word, high word) of a decimal128 column; those of nulls are arbitrary."""
+    """(Low words, high words) of a decimal128 column. Words of nulls are arbitrary."""
     words: npt.NDArray[np.int64] = (
         np.frombuffer(column.buffers()[1], np.int64) if len(column) else np.zeros(0, np.int64)
     )
@@ -58,7 +70,7 @@ def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
 
 
 def decimals(low: Int64s, high: Int64s, data_type: pa.DataType, null: Bools) -> pa.Array:
-    """A decimal128 column from its words."""
+    """A decimal128 column from its words. `null`: a mask."""
     words = np.empty((len(low), 2), np.int64)
     words[:, 0], words[:, 1] = low, high
     valid = np.packbits(~null, bitorder="little")
@@ -67,7 +79,10 @@ def decimals(low: Int64s, high: Int64s, data_type: pa.DataType, null: Bools) -> 
 
 
 def beyond(limbs: Int64s, digits: int) -> Bools:
-    """Which numbers (carried limbs, at least 5) have more than `digits` decimal digits."""
+    """Whether each number has more than `digits` decimal digits. `limbs`: carried, at least 5.
+
+    Example: with 2 digits, 99, 100 and -100 give [False, True, True].
+    """
     bound = 10**digits
     words = [(bound >> (32 * index)) & int(MASK) for index in range(limbs.shape[1])]
     sign = np.where(limbs[:, -1] < 0, -1, 1)
@@ -81,11 +96,11 @@ def beyond(limbs: Int64s, digits: int) -> Bools:
 
 # Exact sums of doubles.
 #
-#  The bytes are the same for every order of addition and every cut into epochs; rows can be removed. A finite double is
-# an integer times a power of two, and so is a sum of them. While rows are folded, sums are limbs on one grid of powers
-# of two. Stored, a sum is its odd mantissa and its exponent, in two words and a column for the exponent, which is
-# canonical and small. `rest` has what two words cannot hold, and the counts of NaN and infinities. It is nearly always
-# null.
+# The stored bytes are the same for every order of addition and every cut into epochs. Rows can be removed. A finite
+# double is an integer times a power of two, and so is a sum of doubles. While rows are folded, sums are limbs on one
+# grid of powers of two: limb i of the grid counts 2**(32 * i - _BIAS). A stored sum is an odd mantissa (two words) and
+# an exponent, which is canonical and small. `rest` has larger mantissas, and the counts of NaN and infinities. It is
+# nearly always null.
 
 Doubles = npt.NDArray[np.float64]
 
@@ -95,17 +110,18 @@ STATE: Mapping[str, pa.DataType] = {
     "exponent": pa.int16(),
     "rest": pa.binary(),
 }
-"""The columns of stored sums. `low`, `high`: the mantissa as a 128-bit integer, odd or 0. `rest`: see `_pack_rest`."""
+"""The columns of stored sums: mantissa * 2**exponent. `low`, `high`: the mantissa as a 128-bit integer, odd or 0.
+`rest`: see `_pack_rest`."""
 
 _BIAS = 1152
-"""Bit position of 2**0 on the grid: a multiple of 32 above 1126, the lowest bit of a normalised subnormal."""
+"""The bit position of 2**0 on the grid. A multiple of 32 above 1126, the lowest bit of a normalised subnormal."""
 
 
 @dataclass(frozen=True)
 class ExactSums:
-    """Sums on a grid. `limbs`: limbs with pending carries, (n, L); limb 0 has bit position 32 * `lowest`.
+    """Sums on the grid. `limbs`: int64 of shape (n, L), with pending carries. Limb 0 has bit position 32 * `lowest`.
 
-    `special`: (n, 3) counts of NaN, +Inf, -Inf.
+    `special`: int64 of shape (n, 3), the counts of NaN, +Inf and -Inf.
     """
 
     limbs: Int64s
@@ -126,19 +142,27 @@ class ExactSums:
         return np.where(nan | (positive & negative), np.nan, infinite)
 
     def pack(self) -> dict[str, pa.Array]:
-        """The sums as they are stored: STATE columns."""
+        """The sums as STATE columns."""
         return _pack(carried(self.limbs), self.lowest, self.special)
 
 
 def fold_sums(groups: Groups, state: Mapping[str, pa.Array], values: Doubles, counted: Bools) -> ExactSums:
-    """The sums at the points: stored sums (null: 0) plus the values where `counted`."""
+    """The sums at the points: stored sums (null: 0) plus the values where `counted` is true.
+
+    Example: two new groups, one value each: 1.5 and -3.0. Limb 36 of the grid counts 2**(32 * 36 - 1152) = 1.
+
+        limbs      [[0, 2147483648, 1, 0, 0], [0, 0, -3, 0, 0]]
+        lowest     34       so the limbs are 34 to 38: 1.5 is 1 * 1 + 2147483648 * 2**-32
+        rounded()  [1.5, -3.0]
+        pack()     low [3, -3], high [0, -1], exponent [-1, 0], rest [None, None]: 3 * 2**-1 and -3 * 2**0
+    """
     finite = np.isfinite(values) & counted
     mantissa, limb, shift = _split(np.where(finite, values, 0.0))
     used = mantissa != 0
     stored = _stored(state)
     lowest = int(limb[used].min(initial=stored.lowest))
     top = int(limb[used].max(initial=stored.lowest + stored.limbs.shape[1] - 3)) + 2
-    # Two more limbs make room for the carries of any number of rows, and for the sign.
+    # Two more limbs take the carries of any number of rows, and the sign.
     start = np.zeros((groups.count, top - lowest + 3), np.int64)
     offset = stored.lowest - lowest
     start[:, offset : offset + stored.limbs.shape[1]] = stored.limbs
@@ -148,7 +172,7 @@ def fold_sums(groups: Groups, state: Mapping[str, pa.Array], values: Doubles, co
 
 
 def merged_sums(groups: Groups, parts: Mapping[str, pa.Array]) -> ExactSums:
-    """The stored sums of several parts, added up by group."""
+    """The stored sums of parts, added up by group."""
     stored = _stored(parts)
     room = np.zeros((len(stored.limbs), 2), np.int64)  # for carries and the sign, as in `fold_sums`
     limbs = np.concatenate([stored.limbs, room], axis=1)
@@ -162,7 +186,14 @@ def stored_sums(state: Mapping[str, pa.Array]) -> Doubles:
 
 
 def _split(values: Doubles) -> tuple[Int64s, Int64s, Int64s]:
-    """(mantissa, limb, shift): each value is mantissa * 2 ** (32 * limb + shift - bias)."""
+    """(mantissa, limb, shift): each value is mantissa * 2 ** (32 * limb + shift - _BIAS).
+
+    Example: 1.5, -3.0 and 0.0.
+
+        mantissa   [6755399441055744, -6755399441055744, 0]
+        limb       [34, 34, 34]
+        shift      [12, 13, 11]
+    """
     fraction, exponent = np.frexp(values)
     mantissa = np.ldexp(fraction, 53).astype(np.int64)
     position = exponent.astype(np.int64) - 53 + _BIAS
@@ -209,7 +240,7 @@ def _rounded(limbs: Int64s, lowest: int) -> Doubles:
     _, bits = np.frexp(first.astype(np.float64))
     shift = (32 - bits).astype(np.uint64)
     leading = (((first << np.uint64(32)) | second) << shift) | (third >> (np.uint64(32) - shift))
-    # Round to odd at 64 bits, then to nearest even at 53: the same as rounding once.
+    # Rounding to odd at 64 bits and then to nearest even at 53 bits is the same as rounding once.
     inexact = (((third << shift) & np.uint64(MASK)) != 0) | (bottom < top - 2)
     leading |= inexact.astype(np.uint64)
     scale = 32 * (top - 2 - 1 + lowest) - _BIAS - (32 - bits)
@@ -246,7 +277,10 @@ def _pack(limbs: Int64s, lowest: int, special: Int64s) -> dict[str, pa.Array]:
 
 
 def _pack_rest(words: Int64s, bottom: Int64s, zeros: Int64s, sign: Int64s, fits: Bools, special: Int64s) -> pa.Array:
-    """msgpack of [NaN, +Inf, -Inf, mantissa as minimal little-endian two's complement or nil], null where trivial."""
+    """msgpack of [NaN, +Inf, -Inf, mantissa], null where the counts are 0 and the mantissa fits 128 bits.
+
+    The mantissa is in minimal little-endian two's complement, or nil if it fits 128 bits.
+    """
     unusual = np.flatnonzero(~fits | special.any(axis=1))
     rest: list[bytes | None] = [None] * len(fits)
     for row in unusual.tolist():

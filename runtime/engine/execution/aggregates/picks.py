@@ -1,4 +1,4 @@
-"""Counts, first and last, minimum and maximum, lists."""
+"""The aggregates count, min, max, first, last and collect_list."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..keyed.groups import Groups
 
 @dataclass(frozen=True)
 class Count:
-    """Counts rows, or rows whose argument is not null."""
+    """Counts rows, or rows with an argument that is not null."""
 
     state: ClassVar[Mapping[str, pa.DataType]] = {"count": pa.int64()}
     type: ClassVar[pa.DataType] = pa.int64()
@@ -30,7 +30,7 @@ class Count:
 
     @staticmethod
     def of(agg: Agg) -> Count:  # noqa: ARG004
-        """The same for every argument."""
+        """The same aggregate for every argument."""
         return Count()
 
     def fold(
@@ -50,14 +50,14 @@ class Count:
 
 
 def counted(groups: Groups, values: pa.Array | None) -> Bools:
-    """Which rows have a value; all of them for `count(*)`."""
+    """Whether each row has a value. True for all rows of `count(*)`."""
     if values is None or values.null_count == 0:
         return np.ones(len(groups.code), np.bool_)
     return to_numpy(values.is_valid()).astype(np.bool_, copy=False)
 
 
 def stored_counts(state: Mapping[str, pa.Array]) -> Int64s:
-    """The `count` column of a state; 0 for a new group."""
+    """The `count` column of a state. 0 for a new group."""
     return to_numpy(state["count"].fill_null(0)).astype(np.int64, copy=False)
 
 
@@ -66,17 +66,16 @@ def merged_counts(groups: Groups, parts: Mapping[str, pa.Array]) -> Int64s:
     return groups.totals(np.zeros(groups.count, np.int64), stored_counts(parts))
 
 
-# The aggregates min, max, first and last, which pick one of the values that they saw.
+# The aggregates min, max, first and last: each picks one of the values.
 
 State = Mapping[str, pa.Array]
 
 
 @dataclass(frozen=True)
 class Extreme:
-    """min and max of any type that has an order: NaN is above all numbers, strings sort by UTF-8 bytes, structs by
-    field.
+    """min and max of any type with an order. NaN is above all numbers, strings sort by UTF-8 bytes, structs by field.
 
-    Of equal values (0.0 and -0.0) the one seen first stays.
+    Of equal values (0.0 and -0.0) the first one stays.
     """
 
     type: pa.DataType
@@ -115,7 +114,7 @@ class Extreme:
 
 @dataclass(frozen=True)
 class Position:
-    """first and last, by order of processing. Nulls count unless they are ignored (`first(x, true)`)."""
+    """first and last, in the order of processing. Nulls count unless they are ignored (`first(x, true)`)."""
 
     type: pa.DataType
     last: bool
@@ -150,13 +149,27 @@ class Position:
 
 
 def _picked(groups: Groups, picks: Int64s, stored: pa.Array, values: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
+    """(The picked values at the points, the state at the end). `picks`: see `Groups.picks`.
+
+    Example: rows "a", "b", "t" of groups 0, 1, 0; group 0 has the stored value "s"; points are rows.
+
+        picks    [-1, 1, 2]         -1: the stored value
+        values   ["s", "b", "t"]    at the rows
+        state    ["t", "b"]         by group
+    """
     index = np.where(picks >= 0, picks + groups.count, groups.point_code)
     at_points = pa.concat_arrays([stored, values]).take(pa.array(index, mask=picks == -2))
     return at_points, {"value": groups.end_columns(at_points)}
 
 
 def sort_keys(column: pa.Array) -> Int64s:
-    """Numbers in the order of the values, equal for equal values. Those of nulls are arbitrary."""
+    """Numbers that sort as the values do, equal for equal values: int64. Numbers of nulls are arbitrary.
+
+    Example: 0.0 and -0.0 are equal, NaN is the greatest number.
+
+        [1.5, -2.0, NaN, -0.0, 0.0]   [4609434218613702656, -4611686018427387905, 9221120237041090560, 0, 0]
+        ["b", "a", "b"]               [2, 1, 2]
+    """
     data_type = column.type
     if pa.types.is_integer(data_type) or pa.types.is_boolean(data_type):
         return to_numpy(column.fill_null(0 if pa.types.is_integer(data_type) else False)).astype(np.int64, copy=False)
@@ -167,18 +180,18 @@ def sort_keys(column: pa.Array) -> Int64s:
     if pa.types.is_floating(data_type):
         values = to_numpy(column.fill_null(0)).astype(np.float64)
         bits = np.where(np.isnan(values), np.nan, values + 0.0).view(np.int64)
-        # The bits of positive doubles already sort like integers; those of negative ones sort backwards.
+        # The bits of positive doubles sort like integers. Those of negative doubles sort in reverse.
         return np.where(bits < 0, bits ^ np.int64(2**63 - 1), bits)
     ordered = column if pa.types.is_string(data_type) or pa.types.is_binary(data_type) else encode_keys([column])
     return to_numpy(pc.rank(ordered, tiebreaker="dense")).astype(np.int64)
 
 
-# The aggregate collect_list: all values that are not null, in order of processing.
+# The aggregate collect_list: all values that are not null, in the order of processing.
 
 
 @dataclass(frozen=True)
 class CollectList:
-    """collect_list(x): array<type of x>, empty if there is no value."""
+    """collect_list(x): array<type of x>, empty without values."""
 
     type: pa.DataType
     subtracts: ClassVar[bool] = False
@@ -213,6 +226,15 @@ class CollectList:
         return pa.ListArray.from_arrays(_offsets(pc.list_value_length(lists).fill_null(0)), lists.flatten(), self.type)
 
     def _lists(self, elements: pa.Array, starts: Int64s, lengths: Int64s) -> pa.Array:
+        """A list for each point. `elements`: of all groups, one group after another. `starts`, `lengths`: of the lists.
+
+        Example: group 0 has the stored list [7], then row 0 adds 1 and row 2 adds 3. Row 1 adds 2 to group 1.
+
+            elements   [7, 1, 3, 2]
+            starts     [0, 3, 0]
+            lengths    [2, 1, 3]
+            result     [[7, 1], [2], [7, 1, 3]]
+        """
         offsets = _offsets(pa.array(lengths))
         begins = to_numpy(offsets)[:-1].astype(np.int64)
         index = np.repeat(starts - begins, lengths) + np.arange(int(lengths.sum()))
@@ -225,20 +247,20 @@ def _offsets(lengths: pa.Array) -> pa.Array:
     return pa.array(offsets)
 
 
-# first, last and collect_list where groups are joined, as sessions are: with each value goes the order of its record.
+# first, last and collect_list for groups that are merged, as sessions are. They keep the order of each value's record.
 #
-# Results are by order of processing. Two sessions may have taken their records in turn, so their values alone do not
-# say what the first one of both is.
+# Results are in the order of processing. Two sessions may have taken records in turn. So without that order, the first
+# value of the merged session is unknown.
 
 
 def with_order(values: pa.Array, order: Int64s) -> pa.Array:
-    """The argument of these aggregates: a struct of each row's value and its order, a number that grows."""
+    """The argument of these aggregates: a struct of each row's value and its order, an ascending number."""
     return pa.StructArray.from_arrays([values, pa.array(order)], ["value", "order"])
 
 
 @dataclass(frozen=True)
 class OrderedPosition:
-    """first and last, see `Position`."""
+    """first and last for groups that are merged, see `Position`."""
 
     plain: Position
     subtracts: ClassVar[bool] = False
@@ -260,7 +282,7 @@ class OrderedPosition:
         rows = {name: pc.struct_field(values, name) for name in ("value", "order")}
         valid = counted(groups, rows["value"]) if self.plain.ignore_nulls else np.ones(len(values), np.bool_)
         number = np.arange(len(values))
-        # Rows come after all that is stored.
+        # Rows are later than all stored values.
         start = np.full(groups.count, -1 if self.plain.last else 1)
         priority = number if self.plain.last else -number
         picks = groups.picks(priority, valid, start, to_numpy(state["order"].is_valid()))
@@ -271,6 +293,7 @@ class OrderedPosition:
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
         """See `Aggregate`."""
+        # Of each group, the value with the least order (first) or the greatest one (last).
         order = to_numpy(parts["order"].fill_null(0)).astype(np.int64)
         valid = to_numpy(parts["order"].is_valid())
         nothing = np.zeros(groups.count, np.int64)
@@ -286,7 +309,7 @@ class OrderedPosition:
 
 @dataclass(frozen=True)
 class OrderedList:
-    """collect_list, see `CollectList`."""
+    """collect_list for groups that are merged, see `CollectList`."""
 
     plain: CollectList
     subtracts: ClassVar[bool] = False
@@ -312,7 +335,13 @@ class OrderedList:
         return at_points, {**ends, "orders": order_ends["values"]}
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
-        """See `Aggregate`."""
+        """See `MergeableAggregate`. Sorts the elements of each group by order.
+
+        Example: parts 0 and 1 are merged into group 0, part 2 is group 1.
+
+            values   [["a", "c"], ["b"], ["d"]]   ->   [["a", "b", "c"], ["d"]]
+            orders   [[1, 5], [3], [4]]           ->   [[1, 3, 5], [4]]
+        """
         lengths = to_numpy(pc.list_value_length(parts["values"]).fill_null(0)).astype(np.int64)
         owner = np.repeat(groups.code, lengths)
         orders = parts["orders"].flatten()

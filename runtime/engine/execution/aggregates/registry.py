@@ -1,8 +1,8 @@
 """The protocol of aggregate functions, and the table of all of them.
 
-An aggregate keeps hidden state in columns of its store and folds rows into it, for all groups at once. The same fold
+An aggregate keeps hidden state in columns of its store, and folds rows into it for all groups at once. The same fold
 gives one value for each group, or a running value at each row (see `groups.py`). So the contents of changes do not
-depend on how often they are emitted. Results do not depend on where the input is cut.
+depend on how often they are emitted. Results do not depend on where epochs end.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Columns = Mapping[str, pa.Array]
 class Aggregate(Protocol):
     """One aggregate function over one column.
 
-    `state`: its hidden columns by suffix. In a store they are called `<result column>.<suffix>`. `type`: the result's.
+    `state`: its hidden columns by suffix. In a store they are called `<result column>.<suffix>`. `type`: of the result.
     `subtracts`: whether rows can be removed again (`Groups.sign`).
     """
 
@@ -39,23 +39,24 @@ class Aggregate(Protocol):
     def fold(self, groups: Groups, state: Columns, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
         """Fold rows. Returns (the result at each point, the state of each group at the end).
 
-        `state`: of each group, null for a new group. `values`: the argument of each row, None for `count(*)`.
+        `state`: one value for each group, null for a new group. `values`: the argument, one value for each row; None
+        for `count(*)`.
         """
 
     def result(self, state: Columns) -> pa.Array:
-        """The results of states."""
+        """The results, one for each state."""
 
 
 class MergeableAggregate(Aggregate, Protocol):
-    """An Aggregate whose groups can be joined, as sessions are. `by_order`: its argument is that of `with_order`."""
+    """An Aggregate with groups that can be merged, as sessions are. `by_order`: its argument is from `with_order`."""
 
     @property
     def by_order(self) -> bool: ...  # noqa: D102
 
     def merge(self, groups: Groups, parts: Columns) -> dict[str, pa.Array]:
-        """The states of groups that are put together from others. `fold` goes on with them.
+        """The states of merged groups. `fold` continues from them.
 
-        `parts`: the states of those others, in the order in which they are joined; `groups.code`: where each goes.
+        `parts`: the states to merge, in the order of merging. `groups.code`: the merged group of each part.
         """
 
 
@@ -83,7 +84,7 @@ AGGREGATES: dict[str, Callable[[Agg], Aggregate]] = {
     "array_agg": CollectList.of,
     "approx_count_distinct": ApproxCountDistinct.of,
 }
-"""The aggregates by Spark SQL's names."""
+"""The aggregates by their names in Spark SQL."""
 
 
 def aggregate(agg: Agg) -> Aggregate:
@@ -94,7 +95,7 @@ def aggregate(agg: Agg) -> Aggregate:
 
 
 def mergeable(agg: Agg) -> MergeableAggregate:
-    """The same, with a state that can be merged. Raises UnknownAggregateError."""
+    """The aggregate function of a declaration, with a state that can be merged. Raises UnknownAggregateError."""
     plain = aggregate(agg)
     if isinstance(plain, Position):
         return OrderedPosition(plain)
@@ -112,9 +113,9 @@ ROWS = Agg("_rows", "count")
 
 
 def row_count(aggs: Sequence[Agg]) -> Agg | None:
-    """The aggregate that counts a group's rows, so that an empty group can be deleted; None if rows cannot be removed.
+    """The aggregate that counts a group's rows, so that an empty group can be deleted. None if rows cannot be removed.
 
-    It is one of `aggs`, a `count(*)`, or else ROWS, which the store then keeps in addition.
+    It is a `count(*)` of `aggs`, or else ROWS, which the store keeps in addition.
     """
     if not aggs or not all(aggregate(agg).subtracts for agg in aggs):
         return None
@@ -122,12 +123,12 @@ def row_count(aggs: Sequence[Agg]) -> Agg | None:
 
 
 def kept_aggregates(aggs: Sequence[Agg]) -> tuple[Agg, ...]:
-    """All aggregates that a store with these declared aggregates keeps."""
+    """All aggregates of a store: the declared ones, and ROWS if it is needed."""
     return (*aggs, ROWS) if row_count(aggs) is ROWS else tuple(aggs)
 
 
 def state_columns(aggs: Sequence[Agg], merges: bool = False) -> dict[str, pa.DataType]:
-    """The hidden columns of a store with these declared aggregates. `merges`: of a session store."""
+    """The hidden columns of a store with these declared aggregates. `merges`: whether it is a session store."""
     kept = kept_aggregates(aggs)
     return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in _function(agg, merges).state.items()}
 
@@ -138,5 +139,5 @@ def results(aggs: Sequence[Agg], state: Columns, merges: bool = False) -> dict[s
 
 
 def own_state(agg: Agg, columns: Columns, merges: bool = False) -> dict[str, pa.Array]:
-    """The hidden columns of one aggregate by suffix, out of those of its store."""
+    """The hidden columns of one aggregate by suffix, from the columns of its store."""
     return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in _function(agg, merges).state}

@@ -1,8 +1,7 @@
-"""The aggregates sum and avg of integers, decimals and floating point numbers, with Spark's result types and ANSI
-errors.
+"""The aggregates sum and avg of integers, decimals and floating point numbers, with Spark's types and ANSI errors.
 
-Sums of integers and decimals overflow exactly where adding the values one by one, in order of processing, would. So an
-error does not depend on where the input is cut.
+Sums of integers and decimals overflow exactly where adding the values one by one, in the order of processing, would. So
+an error does not depend on where epochs end.
 """
 
 from __future__ import annotations
@@ -39,12 +38,13 @@ from .picks import counted, merged_counts, stored_counts
 
 State = Mapping[str, pa.Array]
 _WIDTH = 6
-"""Limbs of a sum of decimals or integers: 128 bits, carries, and the sign."""
+"""The number of limbs of a sum of decimals or integers: 128 bits, carries, and the sign."""
 
 
 class SumOverflowError(HeadwaterError):
-    """A sum or average does not fit its result type. `data_type`: that type in Spark SQL. `row`: the first with which
-    it does not, None if that is not known.
+    """A sum or average does not fit its result type. `data_type`: the result type in Spark SQL.
+
+    `row`: the first row with which it does not fit. None if unknown.
     """
 
     def __init__(self, function: str, data_type: str, row: int | None = None) -> None:
@@ -55,7 +55,7 @@ class SumOverflowError(HeadwaterError):
 
 
 class AggregateTypeError(HeadwaterError):
-    """An aggregate of a type without sums, which the compiler refuses. `data_type`: in Spark SQL."""
+    """An aggregate of a type without sums. The compiler rejects these. `data_type`: in Spark SQL."""
 
     def __init__(self, function: str, data_type: str) -> None:
         super().__init__(f"{function} takes numbers, not {data_type}", "compile the project again")
@@ -92,7 +92,7 @@ def _sum_type(of: pa.DataType) -> pa.DataType:
 def _average_type(of: pa.DataType) -> pa.DataType:
     """decimal(p + 4, s + 4), limited to 38 digits.
 
-    The integral digits are kept, like in Spark's `DecimalType.adjustPrecisionScale`.
+    The integral digits are kept, as in Spark's `DecimalType.adjustPrecisionScale`.
     """
     return pa.decimal128(min(38, of.precision + 4), min(of.scale + 4, 38))
 
@@ -133,7 +133,7 @@ class SumOfIntegers:
         return _column(to_numpy(state["sum"].fill_null(0)), stored_counts(state) == 0)
 
     def _check(self, groups: Groups, start: Int64s, amounts: Int64s) -> None:
-        """Check for overflow by adding row by row, wherever the points are."""
+        """Raise SumOverflowError if a sum overflows at any row, even if the points are groups."""
         rows = Groups(groups.code, groups.count, True, groups.exists)
         limbs = from_words(amounts, amounts >> 63, _WIDTH)
         signed = limbs if groups.sign is None else limbs * groups.sign[:, None]
@@ -144,7 +144,7 @@ class SumOfIntegers:
 
 
 def _surely_fits(amounts: Int64s, start: Int64s) -> bool:
-    """Whether the sum stays within 64 bits in any order of addition."""
+    """Whether the sum surely fits 64 bits, in any order of addition. A quick bound by the greatest absolute values."""
     largest = [max(abs(int(part.max(initial=0))), abs(int(part.min(initial=0)))) for part in (amounts, start)]
     return largest[0] * len(amounts) + largest[1] < 1 << 63
 
@@ -178,7 +178,7 @@ class SumOfDecimals:
         return self.column(_decimal_limbs(state["sum"]), stored_counts(state) == 0)
 
     def fold_limbs(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[Int64s, Int64s]:
-        """(sums, counts) at the points."""
+        """(Sums as carried limbs, counts) at the points. Raises SumOverflowError."""
         assert values is not None
         here = counted(groups, values)
         limbs = _decimal_limbs(values)
@@ -191,12 +191,12 @@ class SumOfDecimals:
         return carried(groups.totals(start, signed)), groups.counts(stored_counts(state), here)
 
     def ends(self, groups: Groups, sums: Int64s, counts: Int64s) -> dict[str, pa.Array]:
-        """The state at the end."""
+        """The state of each group at the end."""
         ends = np.stack([groups.ends(limb) for limb in sums.T], axis=1)
         return {"sum": self.column(ends, np.zeros(groups.count, np.bool_)), "count": pa.array(groups.ends(counts))}
 
     def column(self, sums: Int64s, null: Bools) -> pa.Array:
-        """Carried limbs as decimals."""
+        """Carried limbs as decimals. `null`: a mask. Raises SumOverflowError."""
         if beyond(sums, self.type.precision).any():
             raise SumOverflowError("sum", ddl(self.type))
         low, high, _ = to_words(sums)
@@ -204,7 +204,7 @@ class SumOfDecimals:
 
 
 def _decimal_limbs(column: pa.Array) -> Int64s:
-    """Limbs of a decimal column, 0 where null."""
+    """The limbs of a decimal column, 0 where null: int64 of shape (rows, `_WIDTH`)."""
     low, high = decimal_words(column)
     if column.null_count:
         valid = to_numpy(column.is_valid())
@@ -214,7 +214,7 @@ def _decimal_limbs(column: pa.Array) -> Int64s:
 
 @dataclass(frozen=True)
 class AverageOfDecimals:
-    """avg of decimal(p, s): decimal(p + 4, s + 4) within 38 digits, half up away from zero."""
+    """avg of decimal(p, s): decimal(p + 4, s + 4) within 38 digits. Rounds half away from zero."""
 
     sum_type: pa.DataType
     type: pa.DataType
@@ -233,7 +233,7 @@ class AverageOfDecimals:
     def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
         """See `Aggregate`. Raises SumOverflowError."""
         if not groups.each and self._may_overflow(groups, values):
-            # An average that overflows for a moment must fail wherever the points are, so check it at each row.
+            # An average that overflows at any row must fail, even if the points are groups. So check each row.
             rows = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
             means, ends = self.fold(rows, state, values)
             return means.take(pa.array(groups.last)), ends
@@ -249,7 +249,7 @@ class AverageOfDecimals:
         return self._divide(self._sum.result(state), stored_counts(state))
 
     def _may_overflow(self, groups: Groups, values: pa.Array | None) -> bool:
-        """Whether an average may have too many digits: the digits after the point leave fewer for those before it."""
+        """Whether an average may have too many digits: the longer scale leaves fewer digits before the point."""
         assert values is not None
         digits = self.type.precision - self.type.scale
         if values.type.precision - values.type.scale <= digits:
@@ -261,7 +261,7 @@ class AverageOfDecimals:
         return groups.sign is not None or any(value > limit for value in found)
 
     def _divide(self, sums: pa.Array, counts: Int64s) -> pa.Array:
-        # Enough digits that only `quantize` rounds: 38 of the sum, the scale, and a divisor of 19.
+        # Enough digits that only `quantize` rounds: 38 of the sum, the scale, and a divisor of 19 digits.
         exact = Context(prec=120, rounding=ROUND_HALF_UP)
         unit = Decimal(1).scaleb(-self.type.scale)
         means: list[Decimal | None] = []
@@ -308,4 +308,4 @@ class SumOfDoubles:
 
 
 Sums = SumOfIntegers | SumOfDecimals | AverageOfDecimals | SumOfDoubles
-"""All of them."""
+"""All aggregates of this module."""

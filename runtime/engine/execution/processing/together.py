@@ -153,7 +153,7 @@ Member = Process | Fork | Merge | RowWise
 def together(nodes: Sequence[Node]) -> tuple[Node, ...]:
     """The operators of a stage, with adjacent processors that share a store as one operator.
 
-    Raises ValueError if an operator with a store of its own stands between them.
+    Raises ValueError if an operator that is not a `Member` stands between them.
     """
     found: list[Node] = []
     rest = list(nodes)

@@ -1,1 +1,1 @@
-"""Sliding windows: which windows a record makes and updates, and their aggregates."""
+"""Sliding windows: the windows that a record creates and updates, and their aggregates."""

@@ -1,4 +1,4 @@
-"""Aggregations in sliding windows."""
+"""Aggregates in sliding windows. The rules are Kafka Streams' (`KStreamSlidingWindowAggregate`)."""
 
 from __future__ import annotations
 
@@ -30,15 +30,16 @@ from ..rows import Rows, null_keys
 from .in_order import find_in_order, keys_in_order
 from .one_by_one import Records, Rules, StoredWindows, Updates, find_one_by_one, joined, latest_before
 
-# Aggregates sliding windows: folds the rows of each window, which begins with the rows of the one it was made from.
+# Folds the rows of sliding windows. The rows of a window begin with those of the window from which it was copied.
 
 
 @dataclass(frozen=True)
 class FoldedWindows:
-    """`window`: the windows that are other ones now, ascending; `group`: the place among them of each update's window.
+    """The new aggregates of windows.
 
-    `values`: results by aggregate, after each update, or of each of these windows; `states`, `timestamp`: their hidden
-    columns and their rows' timestamps (ms) at the end.
+    `window`: the changed windows, ascending. `group`: for each update, the place of its window in `window`. `values`:
+    results by aggregate, one for each update or one for each changed window. `states`, `timestamp`: for each changed
+    window, the hidden columns and the timestamp (ms) of its row at the end.
     """
 
     window: Int64s
@@ -49,8 +50,9 @@ class FoldedWindows:
 
 
 def fold_windows(aggs: Sequence[Agg], rows: Rows, found: Updates, stored: Columns, each: bool) -> FoldedWindows:
-    """Fold the rows into their windows. `stored`: hidden columns of the stored windows. `each`: with a value for each
-    update, otherwise for the last one of each window. Raises RowFailedError.
+    """Fold rows into their windows. `stored`: the hidden columns of the stored windows.
+
+    `each`: whether there is a value for each update, or only for the last update of each window. Raises RowFailedError.
     """
     window, group = changed_windows(found)
     last = last_rows(group, len(window))
@@ -78,10 +80,21 @@ def fold_windows(aggs: Sequence[Agg], rows: Rows, found: Updates, stored: Column
 
 @dataclass(frozen=True)
 class _Fold:
-    """The contents of windows as rows in the order of processing.
+    """The contents of all windows as rows for `Groups`, in the order of processing.
 
-    `row`: of the records, `groups`: which windows they are in, `base`: from which stored window each of these goes on.
-    `bare`: the stored windows that others have copied while nothing was added, whose values stand behind all others.
+    `row`: the input row of each fold row. `groups`: groups the fold rows by window; empty windows have no group.
+    `base`: for each group, the stored window that it starts from, -1 for none. `bare`: stored windows that were copied
+    without a new row; their values follow those of all fold rows. `place`: the fold row of each entry of
+    `found.contents`. `begin`: for each window, where its contents begin.
+
+    Example: the records of the example of `find_in_order`, at times 20, 25 and 40, with difference 10.
+
+        found.contents   [1, 0, 0, 1, 2]   the rows of windows 0, 1, 2 (two rows) and 3
+        row              [0, 0, 1, 1, 2]   the same, sorted by row
+        groups.code      [1, 2, 0, 2, 3]   the window of each
+        place            [2, 0, 1, 3, 4]   contents -> fold row
+        begin            [0, 1, 2, 4]      by window
+        updates()        [0, 2, 3, 4]      the fold row after each update
     """
 
     found: Updates
@@ -94,7 +107,7 @@ class _Fold:
 
     @classmethod
     def of(cls, found: Updates, each: bool) -> _Fold:
-        """`place`: where each of all contents is among the rows. `begin`: where the contents of each window begin."""
+        """The fold rows of windows. `each`: whether there is a value for each row."""
         sizes = np.diff(found.ends, prepend=0)
         filled = np.flatnonzero(sizes)
         order = in_groups(found.contents, int(found.contents.max(initial=0)) + 1)
@@ -107,7 +120,7 @@ class _Fold:
         return cls(found, found.contents[order], groups, base, bare, place, found.ends - sizes)
 
     def updates(self) -> Int64s:
-        """Where the value of each update is, among those at the rows and those of `bare`."""
+        """For each update, the index of its value among the fold rows, followed by `bare`."""
         found = self.found
         added = found.size > 0
         at = len(self.row) + np.searchsorted(self.bare, found.base[found.window])
@@ -115,7 +128,7 @@ class _Fold:
         return at
 
     def groups_of(self, window: Int64s) -> Int64s:
-        """Where the end of each of these windows is, among the groups and `bare`."""
+        """For each of these windows, the index of its last state among the groups, followed by `bare`."""
         sizes = np.diff(self.found.ends, prepend=0)
         number = np.cumsum(sizes > 0) - 1
         behind = self.groups.count + np.searchsorted(self.bare, self.found.base[window])
@@ -123,33 +136,46 @@ class _Fold:
 
 
 def changed_windows(found: Updates) -> tuple[Int64s, Int64s]:
-    """(The windows that are updated, ascending; the place among them of each update's.)"""
+    """(The updated windows, ascending; for each update, the place of its window among them).
+
+    Example: updates of windows 4, 1 and 4 give ([1, 4], [1, 0, 1]).
+    """
     changed = np.zeros(len(found.key), np.bool_)
     changed[found.window] = True
     return np.flatnonzero(changed), (np.cumsum(changed) - 1)[found.window]
 
 
 def _of_bases(column: pa.Array, base: Int64s) -> pa.Array:
-    """Of a column of the stored windows the values of these; null for -1."""
+    """The values of a column of the stored windows at `base`. Null for -1."""
     return column.take(pa.array(np.maximum(base, 0), mask=base < 0))
 
 
-# Finds the sliding windows of records: which windows each record makes and updates, and from what they are made.
+# Finds the sliding windows of records: the windows that each record creates and updates, and what they are copied from.
 #
-# A key has a window that ends at each record (its left one), and one that starts right after each record (its right
-# one) where that holds a record. A new window begins with what another one has aggregated so far, so it misses what
-# that one refused. Nothing is aggregated here.
+# Each record has a left window, which ends at its time. It has a right window, which starts 1 ms later, if that window
+# contains a record. A new window starts with the aggregate of another window, so it lacks the records that were late
+# for that one. Nothing is aggregated here.
 #
-# Records of a key that come in the order of time, none of them late, are the usual case, and are done for all keys at
-# once. Where a key has another record among them, its records are taken one by one.
+# In the usual case, the records of a key come in time order and none is late. Such keys are processed all at once. The
+# records of other keys are processed one by one.
 
 
 def find(
     code: Int64s, timestamps: Int64s, stored: StoredWindows, window: SlidingWindow, retention: int, clock: int
 ) -> Updates:
-    """What the records do. `code`: the number of each one's key. `clock`: of the step, before them.
+    """The updates of records. `code`: the number of each record's key. `timestamps`: ms, in the order of processing.
 
-    `retention`: how long a window is found after its start, by the latest start of the store, ms.
+    `clock`: the step's clock before them, ms. `retention`: a window is found if its start is later than the latest
+    start in the store - retention, ms.
+
+    Example: difference 10, no stored windows. Keys and times are A 20, B 30, A 25, B 28. Key A is in time order, key B
+    is not.
+
+        row      [0, 1, 2, 2, 3, 3, 3]
+        window   [1, 3, 0, 2, 3, 4, 5]
+        size     [1, 1, 1, 2, 2, 1, 1]        records in the window, after the update
+        key      [0, 0, 0, 1, 1, 1]           by window
+        start    [21, 10, 15, 20, 18, 29]     by window: [20, 30] of B contains 30 and 28, [18, 28] contains 28
     """
     records, rules = Records.of(code, timestamps, clock), Rules.of(window, retention)
     usual = keys_in_order(records, stored, rules)
@@ -161,21 +187,21 @@ def find(
     return joined(records, stored, clock, parts)
 
 
-# A table of sliding windows: a record is a part of all windows of its key that reach over it.
+# A table of sliding windows: a record belongs to all windows of its key that contain its time.
 #
-# Which windows these are, `finding` says; how their records become rows, a `SlidingFold`. Here they are read and
-# written.
+# `find` determines the windows, and a `SlidingFold` their rows. `SlidingTable` reads and writes the store.
 
 
 class SlidingFold(Protocol):
-    """How the records of windows become rows. `travels`: whether another operator stores them, see `hidden_state`."""
+    """Turns the records of windows into rows. `travels`: whether another operator stores them, see `hide_state`."""
 
     @property
     def travels(self) -> bool: ...  # noqa: D102
 
     def fold(self, rows: Rows, found: Updates, stored: Mapping[str, pa.Array], each: bool) -> FoldedWindows:
-        """Fold the rows into their windows. `stored`: the columns of the stored windows; `each`: with a value for each
-        update, otherwise for the last one of each window. Raises RowFailedError.
+        """Fold rows into their windows. `stored`: the columns of the stored windows.
+
+        `each`: whether there is a value for each update, or only for the last of each window. Raises RowFailedError.
         """
 
     def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
@@ -186,8 +212,8 @@ class SlidingFold(Protocol):
 class SlidingTable:
     """Folds by key and sliding window. `emit`, `old`: see `Aggregate`.
 
-    Null keys and null values are dropped and counted, by `step`; of late records each closed window that they belong
-    to. A row's timestamp is the greatest of its records'.
+    Records with a null key or null value are dropped and counted by `step`. For a late record, each closed window is
+    counted. A row's timestamp is the greatest timestamp of its records.
     """
 
     store: Store
@@ -197,7 +223,7 @@ class SlidingTable:
     step: str
 
     def run(self, came: Rows, epoch: TaskEpoch) -> Rows:
-        """The changes that records make. Raises RowFailedError."""
+        """The changes of the table. `came`: the input rows. Raises RowFailedError."""
         window, kept = self.store.window, self.store.kept_ms
         assert isinstance(window, SlidingWindow)
         assert kept is not None
@@ -230,8 +256,9 @@ class SlidingTable:
 
     @property
     def _latest(self) -> str:
-        """The clock of the greatest start of a window: by that, and not by time itself, windows cannot be found any
-        more. Where a record is at time t, its windows start at t less the difference.
+        """The name of the clock with the greatest start of a window, ms.
+
+        Windows expire by this clock, not by stream time. The left window of a record at t starts at t - difference.
         """
         return f"{self.store.name}.latest"
 
@@ -243,7 +270,7 @@ class SlidingTable:
         return rows.filter(~null & ~empty)
 
     def _changed(self, found: Updates, folded: FoldedWindows) -> ChangedSessions:
-        """The windows that are other ones now."""
+        """The changed windows, as the store takes them."""
         window = folded.window
         codec = RowCodec(stored_columns(self.store))
         encoded = codec.encode([folded.states[name] for name in codec.types], folded.timestamp)
@@ -254,7 +281,7 @@ class SlidingTable:
     def _changes(
         self, rows: Rows, found: Updates, folded: FoldedWindows, there: FoundSessions, stored: StoredRows
     ) -> Rows:
-        """The changes of the table, in the order of the records and of what each of them does."""
+        """The changes of the table, in the order of records and of their updates."""
         assert isinstance(self.store.window, SlidingWindow)
         window = folded.window
         exists = window < len(there.start)
@@ -275,7 +302,7 @@ class SlidingTable:
         return changes(groups, context, before, after, self.old)
 
     def _before(self, place: Int64s, stored: StoredRows) -> Versions:
-        """The rows of windows when the epoch began. `place`: in the store; -1 for those that were not there."""
+        """The rows of windows at the start of the epoch. `place`: among the stored windows, -1 for new windows."""
         index = pa.array(np.maximum(place, 0), mask=place < 0)
         exists = place >= 0
         times = np.where(exists, stored.timestamp[np.maximum(place, 0)], -1) if len(stored.timestamp) else place
@@ -287,7 +314,7 @@ class SlidingTable:
         return Versions(values, times, exists)
 
     def _states(self, groups: Groups, folded: FoldedWindows) -> pa.Array:
-        """The state of each window, at its last update; null at others."""
+        """The encoded state of each window, at its last update. Null at other updates."""
         encoded = encoded_state(self.store, folded.states, folded.timestamp)
         if not groups.each:
             return encoded
@@ -297,7 +324,14 @@ class SlidingTable:
 
 
 def _first_ends(code: Int64s, keys: int, timestamps: Int64s, window: SlidingWindow, clock: int) -> Int64s:
-    """The earliest end (ms) of windows that matter to the records of each key. Earlier records are late."""
+    """For each key, the earliest end (ms) of stored windows that its records may need. Earlier records are late.
+
+    Example: difference 10, grace 100, clock 100.
+
+        code         [0, 1, 0]
+        timestamps   [50, 90, 40]
+        result       [30, 80]       the first timestamp of the key - 10
+    """
     first = np.full(keys, np.iinfo(np.int64).max)
     np.minimum.at(first, code, timestamps)
     earliest = clock - window.grace_ms - window.difference_ms
@@ -305,28 +339,28 @@ def _first_ends(code: Int64s, keys: int, timestamps: Int64s, window: SlidingWind
     return ends
 
 
-# The operator of the `aggregate` step behind a sliding window.
+# The operator of the `aggregate` step after a sliding window.
 
 
 def aggregate_sliding(node: AggregateSliding, edges: Edges, epoch: TaskEpoch) -> None:
-    """See `AggregateSliding`. Raises RowFailedError, SumOverflowError."""
+    """Run the operator `AggregateSliding`. Raises RowFailedError, SumOverflowError."""
     table = SlidingTable(node.store, _Aggregates(node.store), node.emit, node.old, step_name(node))
     edges[node.flow] = table.run(edges[node.flow], epoch)
 
 
 @dataclass(frozen=True)
 class _Aggregates:
-    """A SlidingFold by the aggregates of a store."""
+    """A SlidingFold with the aggregates of a store."""
 
     store: Store
 
     @property
     def travels(self) -> bool:
-        """Whether expressions over aggregates follow."""
+        """Whether expressions over aggregates follow, so that `Materialize` stores the rows."""
         return travels(self.store)
 
     def fold(self, rows: Rows, found: Updates, stored: Mapping[str, pa.Array], each: bool) -> FoldedWindows:
-        """See `SlidingFold`. Raises SumOverflowError too."""
+        """See `SlidingFold`. Also raises SumOverflowError."""
         return fold_windows(self.store.aggregates, rows, found, stored, each)
 
     def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:

@@ -1,9 +1,11 @@
-"""Finds the sliding windows of records that come in the order of time, for all keys at once.
+"""Finds the sliding windows of records that come in time order, for all keys at once.
 
-Then a window holds all records of its key between its bounds, which lie one behind the other. What a window has of this
-epoch is a run of rows; before that comes what a stored window has, where the window is one or was made from one. A
-record updates its left window, and the right ones of records before it that reach over it; it makes the right one of
-the record right before it.
+In time order, a window contains all records of its key between its bounds. So the records of this epoch in a window are
+consecutive rows of the key. They follow the aggregate of a stored window, if the window is stored or was copied from a
+stored one. A record updates its left window, and the right windows of earlier records that contain its time. It creates
+the right window of the record directly before it.
+
+Many functions here number keys and times as one *place*: key * times + time. Places sort by key, then time.
 """
 
 from __future__ import annotations
@@ -16,13 +18,17 @@ from ....records.arrays import Bools, Int64s
 from .one_by_one import NOTHING, Part, Records, Rules, StoredWindows, of_keys
 
 _MOST_PLACES = 2**62
-"""A place is a number for a key and a time; there are at most so many."""
+"""The limit of places (key * times + time), so that they fit int64."""
 
 
 def keys_in_order(records: Records, stored: StoredWindows, rules: Rules) -> Bools:
-    """Of each key whether its records come in order: no one is before another one or before what its stored windows
-    hold, or so early that its left window would start before time 0; and all windows that they touch are open, and can
-    be found.
+    """For each key, whether `find_in_order` can process its records. The conditions:
+
+    - No record is earlier than a previous one, or than the records in the key's stored windows.
+    - No record is so early that its left window would start before time 0.
+    - All windows that they touch are still open, and none has expired from the store.
+
+    Example: with difference 10, times 20, 25, 40 give True; times 25, 20 give False.
     """
     usual = np.ones(records.keys, np.bool_)
     if records.keys * _times(records, stored) > _MOST_PLACES:
@@ -34,7 +40,7 @@ def keys_in_order(records: Records, stored: StoredWindows, rules: Rules) -> Bool
     first = _starts(code)
     before[first] = _newest(stored, records.keys)[code[first]]
     usual[code[(time < before) | (time < difference) | (time < records.clock[order] - rules.grace)]] = False
-    # The latest window that a record may make is its own right one or, in order, that of the record before it.
+    # The latest window that a record may create is its left one, or the right one of the record before it.
     latest = np.where(before < time - difference - 1, time - difference, np.minimum(before + 1, time))
     latest[~usual[code]] = time[~usual[code]] + 1
     greatest = np.full(len(time) + 1, stored.latest)
@@ -45,7 +51,19 @@ def keys_in_order(records: Records, stored: StoredWindows, rules: Rules) -> Bool
 
 
 def find_in_order(records: Records, keys: Bools, stored: StoredWindows, rules: Rules) -> Part:
-    """What the records of these `keys` do. New windows have the numbers behind those of the stored ones."""
+    """The updates of the records of these `keys` (a mask). New windows are numbered after the stored ones.
+
+    Example: one key, difference 10, records at times 20, 25 and 40, no stored windows. The record at 20 creates its
+    left window [10, 20]. The one at 25 creates the right window of 20, [21, 31], and its left window [15, 25]. The one
+    at 40 creates [30, 40]. A window that starts at 26 is not created: it would end at 36, before 40.
+
+        row, window   [1, 0, 1, 2], [0, 1, 2, 3]        the updates, right windows first
+        size          [1, 1, 2, 1]                      [15, 25] contains the records at 20 and 25
+        timestamp     [25, 20, 25, 40]
+        start         [21, 10, 15, 30]                  of windows 0 to 3
+        base          [-1, -1, -1, -1]
+        held          [0, 1, 2, 2, 3], [1, 0, 0, 1, 2]  (window, row) of the contents
+    """
     rows = of_keys(records.by_key, records.code, keys)
     code, time, difference = records.code[rows], records.timestamp[rows], rules.difference
     times, first_new = _times(records, stored), len(stored.code)
@@ -74,19 +92,19 @@ def find_in_order(records: Records, keys: Bools, stored: StoredWindows, rules: R
 
 
 def _times(records: Records, stored: StoredWindows) -> int:
-    """How many times there are, from 0 to behind the last one."""
+    """The number of distinct times in places: the latest time + 2, so that a right window's start fits."""
     return 2 + max(int(records.timestamp.max(initial=0)), int(stored.start.max(initial=0)))
 
 
 def _starts(code: Int64s) -> Bools:
-    """Where a key's rows begin."""
+    """Whether each row is the first of its key."""
     starts = np.ones(len(code), np.bool_)
     starts[1:] = code[1:] != code[:-1]
     return starts
 
 
 def _newest(stored: StoredWindows, keys: int) -> Int64s:
-    """The greatest time (ms) of the records in the stored windows of each key; -1 if it has none."""
+    """For each key, the greatest time (ms) of the records in its stored windows. -1 without stored windows."""
     newest = np.full(keys, NOTHING)
     np.maximum.at(newest, stored.code, stored.timestamp)
     return newest
@@ -94,11 +112,11 @@ def _newest(stored: StoredWindows, keys: int) -> Int64s:
 
 @dataclass(frozen=True)
 class _Windows:
-    """Windows by `place`, which is a number for key and start; between two that are none, at both ends.
+    """Windows sorted by `place` (of key and start), with a sentinel at each end.
 
-    Rows are numbered key by key. `number`: of the window. `timestamp`: of its row when the epoch began. `base`: the
-    stored window with which it begins; -1 for none. `begin`: the first row in it. `maker`: the row that makes it; -1
-    for a stored one.
+    Rows are numbered key by key. `number`: of the window. `timestamp`: of its stored row, ms. `base`: the stored window
+    from which it starts, -1 for none. `begin`: the first row in it. `maker`: the row that creates it, -1 for a stored
+    window.
     """
 
     place: Int64s
@@ -109,14 +127,14 @@ class _Windows:
     maker: Int64s
 
     def joined(self, others: _Windows) -> _Windows:
-        """These and others, which have no ends."""
+        """These windows and others, which have no sentinels."""
         order = np.argsort(np.concatenate([self.place, others.place]), kind="stable")
         columns = ((getattr(self, each.name), getattr(others, each.name)) for each in fields(self))
         return _Windows(*(np.concatenate(both)[order] for both in columns))
 
 
 def _stored(stored: StoredWindows, there: Int64s, times: int, begin: Int64s) -> _Windows:
-    """The stored windows at `there`. `begin`: the first row of the key of each."""
+    """The stored windows at the indexes `there`, with sentinels. `begin`: for each, the first row of its key."""
     place = stored.code[there] * times + stored.start[there]
 
     def between(values: Int64s) -> Int64s:
@@ -130,10 +148,20 @@ def _stored(stored: StoredWindows, there: Int64s, times: int, begin: Int64s) -> 
 
 @dataclass(frozen=True)
 class _Heads:
-    """The first row of each time of a key. Of each: `row`, `place` and `time`; whether it `begins` the rows of its key.
+    """Heads: the first row of each key and time. Later rows of the same key and time update the same windows.
 
-    `of_row`: the head of each row. `previous`: the time of the record right before it, -1 for none that its windows
-    tell of. `right`: whether it makes the right window of that one.
+    `of_row`: the head of each row. The other arrays have one entry for each head. `row`, `place`, `time`: of the head.
+    `begins`: whether it is the first row of its key. `previous`: the time of the record before it, -1 if no window
+    contains one. `right`: whether it creates the right window of that record.
+
+    Example: key 0 with times 20, 20, 25 and key 1 with time 7; times 42, difference 10.
+
+        of_row     [0, 0, 1, 2]
+        row        [0, 2, 3]               row 1 has the same time as row 0
+        place      [20, 25, 49]            49 = 1 * 42 + 7
+        begins     [True, False, True]
+        previous   [-1, 20, -1]
+        right      [False, True, False]    the row at 25 creates the window [21, 31]
     """
 
     of_row: Int64s
@@ -145,7 +173,7 @@ class _Heads:
     right: Bools
 
     def first_seen(self, difference: int) -> Int64s:
-        """The place of the first window that each head looks at."""
+        """For each head, the place of the earliest window start that it may need."""
         return self.place - np.minimum(2 * difference, self.time)
 
 
@@ -162,13 +190,13 @@ def _heads(code: Int64s, time: Int64s, times: int, stored: _Windows, difference:
 
 
 def _go_on(heads: _Heads, stored: _Windows, difference: int) -> None:
-    """Fill in what is before the first rows of keys, which their stored windows say."""
+    """Fill in `previous` and `right` for the first row of each key, from the key's stored windows."""
     begins = np.flatnonzero(heads.begins)
     place, time = heads.place[begins], heads.time[begins]
     at = np.searchsorted(stored.place, place - difference)
     has_left = stored.place[at] == place - difference
     previous = np.where(has_left, stored.timestamp[at], NOTHING)
-    # A record of this time was there before: then the windows are, too.
+    # An earlier epoch had a record with this time, so the windows exist already.
     again = previous >= time
     ended = stored.place[at - 1] >= heads.first_seen(difference)[begins]
     previous = np.where(ended & ~again, stored.timestamp[at - 1], previous)
@@ -179,7 +207,7 @@ def _go_on(heads: _Heads, stored: _Windows, difference: int) -> None:
 
 
 def _right(heads: _Heads, made: Int64s, first_new: int) -> _Windows:
-    """The right windows of the records before those heads that make one."""
+    """The right windows that heads create for the records before them. `made`: these heads."""
     row, none = heads.row[made], np.full(len(made), NOTHING)
     place = heads.place[made] - heads.time[made] + heads.previous[made] + 1
     return _Windows(place, first_new + np.arange(len(made)), none, none, row, row)
@@ -187,10 +215,11 @@ def _right(heads: _Heads, made: Int64s, first_new: int) -> _Windows:
 
 @dataclass(frozen=True)
 class _Left:
-    """The left windows of heads. `behind`: the first known window that starts later. `there`: whether the left one is
-    known, made by another row; `new`: whether it is none of the known ones. `alone`: where it is the right one of the
-    record before, but no other window leads there, so that it is not made twice. `number`, `base`, `begin`: see
-    `_Windows`.
+    """The left windows of heads. Known windows are the stored ones and the right windows.
+
+    `behind`: the index of the first known window that starts later. `there`: whether the left window is known, and
+    created by another row. `new`: whether it is not known. `alone`: whether it is the right window of the record before
+    and is created only once, because no earlier window is in reach. `number`, `base`, `begin`: see `_Windows`.
     """
 
     behind: Int64s
@@ -207,8 +236,8 @@ def _left(heads: _Heads, known: _Windows, difference: int, first_new: int) -> _L
     is_known = known.place[at] == heads.place - difference
     own = is_known & (known.maker[at] == heads.row)
     there = is_known & ~own
-    # A new one goes on with the latest window that has ended, if that reaches into it: a known one, or the left one of
-    # the head before.
+    # A new window copies the latest window that ended before, if that has records in it: a known window, or the left
+    # window of the head before.
     ended = known.place[at - 1]
     seen = ended >= heads.first_seen(difference)
     reaches = ~there & (heads.previous >= heads.time - difference)
@@ -222,8 +251,13 @@ def _left(heads: _Heads, known: _Windows, difference: int, first_new: int) -> _L
 
 
 def _updates(heads: _Heads, known: _Windows, left: _Left, right: _Windows) -> tuple[Int64s, Int64s, Int64s]:
-    """(row, window, first row in the window) of all updates; of each row in the order in which it does them."""
-    # The windows that reach over a record, from the latest to the earliest.
+    """(row, window, first row in the window) of all updates. For each row, in the order of its updates.
+
+    Example: the records of the example of `find_in_order` give rows [1, 0, 1, 2], windows [0, 1, 2, 3] and first rows
+    [1, 0, 0, 2].
+    """
+    # The known windows that contain a record's time, from the latest to the earliest, without its left window and those
+    # that it creates.
     end = np.searchsorted(known.place, heads.place, side="right")
     counts = (end - left.behind)[heads.of_row]
     row = np.repeat(np.arange(len(counts)), counts)
@@ -231,7 +265,7 @@ def _updates(heads: _Heads, known: _Windows, left: _Left, right: _Windows) -> tu
     over = end[heads.of_row[row]] - 1 - back
     others = known.maker[over] != row
     row, over = row[others], over[others]
-    # The left window if it is there, otherwise the right one of the record before, then the left one.
+    # Then the left window if it exists. If not, the right window of the record before, then the left window.
     is_head = np.zeros(len(counts), np.bool_)
     is_head[heads.row] = True
     again = np.flatnonzero(~is_head | left.there[heads.of_row])
@@ -246,7 +280,17 @@ def _updates(heads: _Heads, known: _Windows, left: _Left, right: _Windows) -> tu
 
 
 def _held(number: Int64s, begin: Int64s, row: Int64s, window: Int64s, rows: Int64s) -> tuple[Int64s, Int64s]:
-    """(window, row) of the contents of windows, which begin at `begin`. `row`, `window`: of all updates."""
+    """(window, row) of the contents of all windows, window by window.
+
+    `number`, `begin`: the windows, and the first row of each. `row`, `window`: of all updates. `rows`: the input rows.
+
+    Example: window 0 is updated by rows 0 to 2, window 1 by row 2.
+
+        number, begin   [0, 1], [0, 2]
+        row, window     [0, 1, 2, 2], [0, 0, 0, 1]
+        rows            [7, 8, 9]
+        result          [0, 0, 0, 1], [7, 8, 9, 9]
+    """
     last = np.full(int(number.max(initial=NOTHING)) + 1, NOTHING)
     np.maximum.at(last, window, row)
     sizes = np.where(last[number] < 0, 0, last[number] - begin + 1)

@@ -1,4 +1,4 @@
-"""Sliding windows, record by record."""
+"""Finds the sliding windows of records one by one, in any order of time. Defines the data for both ways of finding."""
 
 from __future__ import annotations
 
@@ -15,16 +15,14 @@ from ....ir.windows import SlidingWindow
 from ....records.arrays import Bools, Int64s
 from ..keyed.groups import in_groups
 
-# What records do to the sliding windows of their keys: what is given to find it, and what is found.
+# The input and the result of finding sliding windows.
 
 NOTHING = -1
 
 
 @dataclass(frozen=True)
 class Rules:
-    """`difference`, `grace`: of the window, ms. `retention`: how long a window is found after its start, by the latest
-    start of the store, ms.
-    """
+    """The settings of a sliding window, in ms. A window is found if its start > latest start - `retention`."""
 
     difference: int
     grace: int
@@ -32,16 +30,16 @@ class Rules:
 
     @classmethod
     def of(cls, window: SlidingWindow, retention: int) -> Self:
-        """Of a window."""
+        """The rules of a window."""
         return cls(window.difference_ms, window.grace_ms, retention)
 
 
 @dataclass(frozen=True)
 class StoredWindows:
-    """The stored windows that matter to the records, sorted by key and start. `code`: the number of the key.
+    """The stored windows that the records may need, sorted by key and start. `code`: the number of the key.
 
-    `start`, `timestamp` (of the row): ms. `latest`: the greatest start of all windows of the store, also of other keys;
-    -1 if there is none.
+    `start`: of the window, `timestamp`: of its row, both ms. `latest`: the greatest start of all windows in the store,
+    including other keys; -1 without windows.
     """
 
     code: Int64s
@@ -52,8 +50,8 @@ class StoredWindows:
 
 @dataclass(frozen=True)
 class Records:
-    """Records with a key, in the order of processing. `code`: the number of the key. `clock`: of the step, with each
-    record. `timestamp`, `clock`: ms.
+    """Records in the order of processing. `code`: the number of the key. `timestamp`: ms. `clock`: the step's clock
+    including each record, ms.
     """
 
     code: Int64s
@@ -62,32 +60,32 @@ class Records:
 
     @classmethod
     def of(cls, code: Int64s, timestamp: Int64s, clock: int) -> Self:
-        """With the step's clock before all of them."""
+        """The records. `clock`: the step's clock before the first one, ms."""
         return cls(code, timestamp, np.maximum(np.maximum.accumulate(timestamp), clock))
 
     @cached_property
     def keys(self) -> int:
-        """How many there are."""
+        """The number of keys."""
         return int(self.code.max(initial=NOTHING)) + 1
 
     @cached_property
     def by_key(self) -> Int64s:
-        """The rows key by key, in order within each."""
+        """The rows key by key, in the order of processing within each key."""
         return in_groups(self.code, self.keys)
 
 
 @dataclass(frozen=True)
 class Updates:
-    """What records do, in their order.
+    """The updates of windows by records, in the order of the records.
 
-    A window has a number; those that were stored have the number of their place among them. Its *contents* are rows:
-    first those of the window that it was made from, then its own.
+    Windows are numbered: first the stored ones, then the new ones. The *contents* of a window are rows: first those of
+    the window from which it was copied, then its own.
 
-    `row`, `window`: which row updates which window. `size`: how many contents the window has then; `timestamp`: that of
-    its row, ms. `key`, `start` (ms): of each window. `base`: the stored window whose aggregate its contents are added
-    to; -1 for none. `contents`: of all windows, one after another; `ends`: where those of each one end. `late`: windows
-    that were closed for a record, and records without an open one. `clock`: of the step, `latest`: the greatest start
-    of all windows, after all records.
+    One entry for each update: `row` updates `window`; afterwards the window has `size` contents, and its row has
+    `timestamp` (ms). One entry for each window: `key`, `start` (ms); `base`, the stored window to whose aggregate the
+    contents are added, -1 for none; `ends`, where its contents end in `contents`. `late`: the number of windows that
+    were closed for a record, and of records without an open window. `clock`, `latest`: the step's clock and the
+    greatest start of a window after all records, ms.
     """
 
     row: Int64s
@@ -106,10 +104,10 @@ class Updates:
 
 @dataclass(frozen=True)
 class Part:
-    """What the records of some keys do: `row`, `window`, `size`, `timestamp` as of `Updates`, row by row in order.
+    """The updates by the records of some keys. `row`, `window`, `size`, `timestamp`: see `Updates`.
 
-    `number`: of the windows of these keys, each with its `key`, `start` and `base`. `held`: (window, row) of their
-    contents, window by window in order.
+    `number`: the windows of these keys, each with its `key`, `start` and `base`. `held`: (window, row) of the contents,
+    window by window.
     """
 
     row: Int64s
@@ -125,8 +123,9 @@ class Part:
 
 
 def joined(records: Records, stored: StoredWindows, clock: int, parts: Sequence[Part]) -> Updates:
-    """What all of them do. `clock`: of the step, before all records. The parts' new windows are numbered one after
-    another.
+    """The updates of all parts. `clock`: the step's clock before all records, ms.
+
+    The new windows of a part are numbered after those of the parts before it.
     """
     row = np.concatenate([part.row for part in parts])
     order = in_groups(row, len(records.code))
@@ -158,7 +157,14 @@ def joined(records: Records, stored: StoredWindows, clock: int, parts: Sequence[
 
 
 def latest_before(part: Part, rows: int, latest: int) -> Int64s:
-    """The greatest start (ms) of windows before each row, by what a part does. `latest`: before all of them."""
+    """The greatest start (ms) of all windows before each row, after the updates of a part by earlier rows.
+
+    `rows`: the number of rows. `latest`: the greatest start before the first row.
+
+    Example: rows 0, 1, 1, 2 update windows that start at 10, 15, 21, 15; `rows` is 3, `latest` is -1.
+
+        result   [-1, 10, 21]
+    """
     start = np.empty(int(part.number.max(initial=NOTHING)) + 1, np.int64)
     start[part.number] = part.start
     greatest = np.full(rows + 1, latest)
@@ -168,21 +174,32 @@ def latest_before(part: Part, rows: int, latest: int) -> Int64s:
 
 
 def of_keys(rows: Int64s, code: Int64s, chosen: Bools) -> Int64s:
-    """Of these rows those whose key is chosen."""
+    """The rows with a chosen key. `code`: the key of each row. `chosen`: a mask of keys."""
     return rows if chosen.all() else rows[chosen[code[rows]]]
 
 
-# Finds the sliding windows of records that come in any order: of one record after another.
+# Finds the sliding windows of one record after another.
 #
-# The rules, and the order of updates, are Kafka Streams' (`KStreamSlidingWindowAggregate`, which goes through the
-# windows of a key from the latest to the earliest).
+# The rules, and the order of updates, are Kafka Streams' (`KStreamSlidingWindowAggregate`). It visits the windows of a
+# key from the latest to the earliest.
 
 
 def find_one_by_one(
     records: Records, keys: Bools, stored: StoredWindows, rules: Rules, latest: Int64s, first_new: int
 ) -> Part:
-    """What the records of some `keys` do. `latest`: the greatest start of other keys' windows before each record.
-    `first_new`: the number of the first window that is not stored.
+    """The updates of the records of these `keys` (a mask).
+
+    `latest`: the greatest start of other keys' windows before each record, ms. `first_new`: the number of the first new
+    window.
+
+    Example: one key, difference 10, records at times 25 and then 20. The record at 25 creates [15, 25]. The record at
+    20 updates that window, creates its left window [10, 20], and its right window [21, 31], which contains 25.
+
+        row, window   [0, 1, 1, 1], [0, 0, 1, 2]
+        size          [1, 2, 1, 1]
+        timestamp     [25, 25, 20, 25]
+        start         [15, 10, 21]
+        held          [0, 0, 1, 2], [0, 1, 1, 0]        (window, row): [21, 31] contains row 0
     """
     rows = np.flatnonzero(keys[records.code])
     places = np.flatnonzero(keys[stored.code])
@@ -195,7 +212,7 @@ def find_one_by_one(
 
 @dataclass(slots=True)
 class _Contents:
-    """What a window has aggregated: `base` and `rows`, see `Updates`. `timestamp`: of its row."""
+    """The contents of a window: `base` and `rows`, see `Updates`. `timestamp`: of its row, ms."""
 
     timestamp: int = NOTHING
     base: int = NOTHING
@@ -207,7 +224,7 @@ class _Contents:
 
 @dataclass(slots=True)
 class _OfKey:
-    """The windows of a key: their starts in order, and the number of each."""
+    """The windows of a key: their starts, sorted, and their numbers."""
 
     starts: list[int] = field(default_factory=list)
     numbers: list[int] = field(default_factory=list)
@@ -218,19 +235,19 @@ class _OfKey:
 
 
 class _Finding:
-    """Takes one record after another."""
+    """Processes one record after another, and collects the updates."""
 
     def __init__(self, rules: Rules, stored: StoredWindows, places: Int64s) -> None:
-        """`places`: of the stored windows that are needed."""
+        """`places`: the indexes of the needed windows in `stored`."""
         self._difference, self._grace, self._retention = rules.difference, rules.grace, rules.retention
         self._latest = stored.latest
         self._keys: dict[int, _OfKey] = {}
         self._windows: list[_Contents] = []
-        # Key and start of each window, and row, window, size and timestamp of each update: flat, as there are many.
+        # Key and start of each window; row, window, size and timestamp of each update. Flat lists, for speed.
         self._places: list[int] = []
         self._made: list[int] = []
         self._late = 0
-        # The record that is taken.
+        # The current record.
         self._row = self._key = self._time = self._closed = NOTHING
         self._of_key = _OfKey()
         columns = (places, stored.code[places], stored.start[places], stored.timestamp[places])
@@ -239,10 +256,13 @@ class _Finding:
             self._add(start, _Contents(timestamp, place))
 
     def take(self, row: int, key: int, time: int, clock: int, latest: int) -> None:
-        """One record. `clock`: of the step, with it; `latest`: the greatest start of other keys' windows."""
+        """Process a record. All times are ms.
+
+        `clock`: the step's clock including it. `latest`: the greatest start of other keys' windows.
+        """
         self._row, self._key, self._time = row, key, time
         self._latest = max(self._latest, latest)
-        # Up to this start windows are closed.
+        # Windows with a start up to this are closed.
         self._closed = clock - self._grace - self._difference - 1
         of_key = self._keys.get(key)
         if of_key is None:
@@ -256,9 +276,7 @@ class _Finding:
             self._take(of_key, time)
 
     def part(self, places: Int64s, first_new: int) -> Part:
-        """What all of them did. `places`: of the stored windows that were given; `first_new`: the number of the first
-        one that was not.
-        """
+        """The updates of all records. `places`: as in `__init__`. `first_new`: the number of the first new window."""
         number = np.concatenate([places, first_new + np.arange(len(self._windows) - len(places))])
         row, window, size, timestamp = np.array(self._made, np.int64).reshape(-1, 4).T
         key, start = np.array(self._places, np.int64).reshape(-1, 2).T
@@ -268,7 +286,7 @@ class _Finding:
         return Part(row, number[window], size, timestamp, number, key, start, base, (held, contents), self._late)
 
     def _take(self, of_key: _OfKey, time: int) -> None:
-        """A record whose left window does not start before time 0."""
+        """Process a record with a left window that starts at 0 or later."""
         difference, starts = self._difference, of_key.starts
         lowest = max(0, time - 2 * difference, self._latest - self._retention + 1)
         right: _Contents | None = None
@@ -301,7 +319,7 @@ class _Finding:
             self._copy(right)
 
     def _take_early(self, of_key: _OfKey, time: int) -> None:
-        """A record whose left window would start before time 0: it is in the window that starts there."""
+        """Process a record with a left window that would start before 0. It belongs to the window that starts at 0."""
         lowest = max(0, self._latest - self._retention + 1)
         first = previous = NOTHING
         right: _Contents | None = None
@@ -329,11 +347,11 @@ class _Finding:
             self._update(0, first)
 
     def _before(self, window: _Contents) -> _Contents:
-        """A window as it is before this record, of which a copy is made if it has later ones."""
+        """The contents of a window before the current record. A copy only if the window has later records."""
         return window.copy() if window.timestamp > self._time else window
 
     def _make(self, start: int, like: _Contents | None) -> None:
-        """A new window with this record, behind what another one has aggregated."""
+        """Create a window with the contents of `like` and the current record."""
         if start <= self._closed:
             self._late += 1
             return
@@ -343,16 +361,16 @@ class _Finding:
         self._done(start, self._add(start, window), window)
 
     def _copy(self, window: _Contents) -> None:
-        """The right window of this record, which is not in it, with what another one has aggregated."""
+        """Create the right window of the current record, with the contents of `window`. It lacks the record itself."""
         start, made = self._time + 1, window.copy()
         self._done(start, self._add(start, made), made)
 
     def _add(self, start: int, window: _Contents) -> int:
-        """A window of this key. Returns its number."""
+        """Add a window to the current key. Returns its number."""
         of_key = self._of_key
         place = bisect_left(of_key.starts, start)
         if place < len(of_key.starts) and of_key.starts[place] == start:
-            # The right window of the record before is this one's left window too, and is made twice, with this record.
+            # The right window of the record before is also this record's left window. The second replaces the first.
             self._windows[of_key.numbers[place]] = window
             return of_key.numbers[place]
         number = len(self._windows)
@@ -363,7 +381,7 @@ class _Finding:
         return number
 
     def _update(self, start: int, number: int) -> None:
-        """Add this record to a window, unless that is closed."""
+        """Add the current record to a window. Counts it as late if the window is closed."""
         if start <= self._closed:
             self._late += 1
             return
