@@ -201,6 +201,15 @@ def _split(values: Doubles) -> tuple[Int64s, Int64s, Int64s]:
 
 
 def _total_limbs(groups: Groups, start: Int64s, mantissa: Int64s, limb: Int64s, shift: Int64s) -> Int64s:
+    """`start` plus the values up to each point, as limbs with pending carries. Values: see `_split`.
+
+    Example: rows of groups 0, 1, 0; points are rows; `start` is 0 in 4 limbs. -1 << 4 is -16 in group 0.
+
+        mantissa   [3, 5, -1]
+        limb       [0, 1, 0]
+        shift      [0, 0, 4]
+        result     [[3, 0, 0, 0], [0, 5, 0, 0], [4294967283, 4294967295, -1, 0]]     the last row is 3 - 16
+    """
     low, high = (mantissa & MASK) << shift, (mantissa >> 32) << shift
     # `low` has up to 63 bits and is never negative; `high` has the sign.
     parts = (low & MASK, (low >> 32) + (high & MASK), high >> 32)
@@ -219,6 +228,7 @@ def _total_limbs(groups: Groups, start: Int64s, mantissa: Int64s, limb: Int64s, 
 
 
 def _special(groups: Groups, stored: Int64s, values: Doubles, counted: Bools) -> Int64s:
+    """The counts of NaN, +Inf and -Inf at the points: int64 of shape (points, 3). `stored`: the counts before."""
     odd = counted & ~np.isfinite(values)
     if not odd.any():
         return stored[groups.point_code]
@@ -227,6 +237,12 @@ def _special(groups: Groups, stored: Int64s, values: Doubles, counted: Bools) ->
 
 
 def _rounded(limbs: Int64s, lowest: int) -> Doubles:
+    """Finite sums as the nearest doubles, ties to even. It takes the top three limbs, at least 65 bits.
+
+    Example: `lowest` is 36, so limb 0 counts 1.
+
+        [[2**53, 2**21, 0, 0], [1, 0, 0, 0], [-3, 0, 0, 0]]   ->   [1.80143985e+16, 1.0, -3.0], the first is 2**54
+    """
     limbs = carried(limbs)
     negative = limbs[:, -1] < 0
     magnitude = carried(np.where(negative[:, None], -limbs, limbs))
@@ -250,6 +266,17 @@ def _rounded(limbs: Int64s, lowest: int) -> Doubles:
 
 
 def _pack(limbs: Int64s, lowest: int, special: Int64s) -> dict[str, pa.Array]:
+    """STATE columns of carried limbs: drops the trailing zero bits of each number. The inverse of `_stored`.
+
+    Example: `lowest` is 36, so limb 0 counts 1. The numbers are 12 * 2**32 and -6; a NaN was added to the second.
+
+        limbs      [[0, 12, 0], [2**32 - 6, 2**32 - 1, -1]]
+        special    [[0, 0, 0], [1, 0, 0]]
+        low        [3, -3]
+        high       [0, -1]
+        exponent   [34, 1]                           3 * 2**34 and -3 * 2**1
+        rest       [None, b"\\x94\\x01\\x00\\x00\\xc0"]   msgpack of [1, 0, 0, nil]
+    """
     rows, width = limbs.shape
     sign = np.where(limbs[:, -1] < 0, MASK, np.int64(0))
     words = np.concatenate([limbs & MASK, np.repeat(sign[:, None], 6, axis=1)], axis=1)
@@ -295,6 +322,14 @@ def _pack_rest(words: Int64s, bottom: Int64s, zeros: Int64s, sign: Int64s, fits:
 
 
 def _stored(state: Mapping[str, pa.Array]) -> ExactSums:
+    """The sums of STATE columns (null: 0). The inverse of `_pack`, on the smallest grid for these numbers.
+
+    Example: the columns of the example of `_pack`.
+
+        limbs     [[0, 12, 0, 0, 0, 0], [4294967290, 4294967295, 4294967295, 4294967295, -1, 0]]
+        lowest    36
+        special   [[0, 0, 0], [1, 0, 0]]
+    """
     low, high, exponent = (
         state[name].fill_null(0).to_numpy(zero_copy_only=False).astype(np.int64) for name in ("low", "high", "exponent")
     )
