@@ -1,1 +1,1 @@
-"""Python stages of the epoch's job, and the pipe through which rows go from one stage to the next."""
+"""Python stages of an epoch's job, and the pipe that carries rows from one stage to the next."""

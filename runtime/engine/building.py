@@ -1,7 +1,7 @@
 """The pipe with which generated code builds a subtopology, step by step.
 
-`job.py` has one function for each subtopology. It takes a `Pipe`, calls a method of it for each step, and returns the
-result of the last one:
+`job.py` has one function for each subtopology. It takes a `Pipe`, calls one method for each step, and returns the
+result of the last call:
 
     @subtopology(0, "late", file=FILE)
     def late(rows: Pipe) -> Pipe:
@@ -10,9 +10,9 @@ result of the last one:
         rows = rows.select("late", {"hours double": "dep_delay / 60"}, keep=("flight",), at=28)
         return rows.process(Sink("late", LATE, at=30))
 
-A pipe only notes the steps; `steps.py` does them. Each step names the edge that it works on: a flow or a table. A new
-column is written with its type, as in a table's definition: `"hours double"`. Which columns edges carry, and which
-edges go on, follows from the steps, so it is not written.
+A pipe only collects the steps; `steps.py` runs them. Each step names its edge: a flow or a table. A new column is
+written with its type, as in a table's definition: `"hours double"`. The columns of edges, and the edges that are passed
+on, follow from the steps, so generated code does not contain them.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ from .steps import PythonStep, Step, Steps, held_back, nodes_of, read_later, reg
 
 @dataclass(frozen=True)
 class Pipe:
-    """The steps of a subtopology so far. `at`, of every step and operator: the line of the YAML.
+    """The steps of a subtopology so far. `at`: the line of the step in the YAML.
 
-    `keep` names the value columns that pass unchanged; the key's always do. Where it is omitted, all pass that are not
-    replaced.
+    `keep`: the value columns that pass unchanged. Key columns always pass. Without `keep`, all columns pass that are
+    not replaced.
     """
 
     steps: tuple[Step, ...] = ()
 
     def process(self, *nodes: Any, keep: Mapping[str, Sequence[str]] | None = None) -> Pipe:
-        """Run operators in one Python stage. The first reads the sources, the last gives the tasks' commits.
+        """Run operators in one Python stage. The first stage reads the sources, the last one yields the tasks' commits.
 
-        Steps of another pipe stand between processors that share a store, and tasks do them: `Pipe().where(...)`.
-        `keep`: of edges that carry more than is needed later, the value columns that go on; `_now`, the epoch's planned
-        time, is one that goes on only where it is named.
+        The steps of another pipe, `Pipe().where(...)`, stand between processors that share a store. Tasks compute them.
+        `keep`: edge -> the value columns that are passed on, for edges with more columns than later steps need. `_now`,
+        the epoch's planned time, is passed on only if it is named.
         """
         parts: Iterator[tuple[Any, ...]] = (node.steps if isinstance(node, Pipe) else (node,) for node in nodes)
         kept = {name: tuple(columns) for name, columns in (keep or {}).items()}
         return self._with(PythonStep(tuple(chain.from_iterable(parts)), kept))
 
     def where(self, flow: str, condition: str, *, table: bool = False, at: Place = "") -> Pipe:
-        """Keep the records for which `condition` holds; a null counts as false.
+        """Keep the records for which `condition` is true. Null counts as false.
 
-        Of a table a replaced row stays only if it passed, and a new row that does not pass becomes a deletion;
-        `Settle` removes those that delete nothing.
+        On a table, a replaced row stays only if it passes. A new row that does not pass becomes a deletion. `Settle`
+        then removes deletions of rows that did not exist.
         """
         return self._with(SqlStep("where", (flow,), condition=condition, table=table, at=at))
 
@@ -73,29 +73,29 @@ class Pipe:
         null_values: bool = False,
         at: Place = "",
     ) -> Pipe:
-        """Compute value columns (name and type -> SQL); of the others only those of `keep` stay.
+        """Compute value columns (name and type -> SQL). Of the other value columns, only those in `keep` stay.
 
-        Nothing is evaluated for a null value, which stays null; unless `null_values`: then its columns are null for
-        SQL.
+        A null value stays null, and nothing is evaluated for it. With `null_values`, SQL is evaluated and sees null in
+        all value columns.
         """
         return self._computing("select", flow, columns or {}, keep, null_values, at)
 
     def with_columns(self, flow: str, columns: Mapping[str, str], *, null_values: bool = False, at: Place = "") -> Pipe:
-        """The same as `select`, but all other value columns stay."""
+        """Like `select`, but all other value columns stay."""
         return self._computing("with_columns", flow, columns, None, null_values, at)
 
     def key_by(self, flow: str, key: Mapping[str, str], *, keep: Sequence[str] | None = None, at: Place = "") -> Pipe:
         """Compute the new key columns (name and type -> SQL).
 
-        They are computed for null values too, as Kafka's mapper is called for them. Equal keys look the same to the
-        steps behind: a float's -0.0 is 0.0.
+        They are also computed for null values, because Kafka's mapper is called for these. Equal keys look the same to
+        later steps: a float's -0.0 becomes 0.0.
         """
         return self._computing("key_by", flow, key, keep, False, at)
 
     def explode(
         self, flow: str, columns: Mapping[str, str], *, keep: Sequence[str] | None = None, at: Place = ""
     ) -> Pipe:
-        """One record for each element of an array, in order; none for a null or an empty one.
+        """One record for each element of an array, in order. None for a null or empty array.
 
         `columns`: the new column (name and type of an element -> SQL of the array).
         """
@@ -104,9 +104,9 @@ class Pipe:
     def branch(
         self, flow: str, branches: Mapping[str, str | None], *, keep: Sequence[str] | None = None, at: Place = ""
     ) -> Pipe:
-        """Hand each record to the first of `branches` (edge -> condition) that holds; None takes the rest.
+        """Route each record to the first of `branches` (edge -> condition) with a true condition. None takes the rest.
 
-        Records that match none are left out, and so are those of branches that no step reads.
+        Records without a match are dropped, and so are those of branches that no step reads.
         """
         return self._with(SqlStep("branch", (flow,), branches=branches, keep=_names(keep), at=at))
 
@@ -115,7 +115,7 @@ class Pipe:
         return self._with(SqlStep("fork", (flow,), into=tuple(into), keep=_names(keep), at=at))
 
     def merge(self, flows: Sequence[str], into: str, *, at: Place = "") -> Pipe:
-        """Make one flow of several that have equal columns; records keep the order in which they come."""
+        """Merge several flows with equal columns into one. Records keep the order of processing."""
         return self._with(SqlStep("merge", tuple(flows), into=(into,), at=at))
 
     def _computing(
@@ -151,11 +151,11 @@ def _names(keep: Sequence[str] | None) -> tuple[str, ...] | None:
 def subtopology(
     number: int, name: str, *, file: str = "", on_error: Mapping[OnError, Sequence[Place]] | None = None
 ) -> Callable[[Callable[[Pipe], Pipe]], Subtopology]:
-    """A decorator that makes a subtopology of a function. Its operators say what it reads, writes and stores.
+    """A decorator that turns a function into a subtopology. Its topics and stores follow from its operators.
 
-    `number`: how its tasks are shown. `name`: how positions are kept. `file`: the YAML that its lines are meant of.
-    `on_error`: the lines of steps whose flow says what becomes of a record that fails there.
-    Raises ValueError where a step reads an edge that none makes.
+    `number`: the number that tasks are shown with. `name`: the name under which positions are committed. `file`: the
+    YAML file of the line numbers. `on_error`: policy for failed records -> the lines of steps in flows with this
+    policy. Raises ValueError if a step reads an edge that no step makes.
     """
 
     def of(function: Callable[[Pipe], Pipe]) -> Subtopology:
@@ -198,7 +198,7 @@ def subtopology(
 
 
 def _settings(nodes: Sequence[Operator]) -> Iterator[tuple[str, str, str]]:
-    """Flow, setting and value. The second `suppress` of a flow has those of `suppress_2`."""
+    """(Flow, setting, value). Settings of the second `suppress` of a flow begin with `suppress_2`."""
     numbers: Counter[str] = Counter()
     for node in sorted(nodes, key=lambda node: isinstance(node, Suppress)):
         number = ""
@@ -211,18 +211,19 @@ def _settings(nodes: Sequence[Operator]) -> Iterator[tuple[str, str, str]]:
 
 
 def repartition_topics(nodes: Iterable[Operator]) -> Iterator[str]:
-    """The names of the topics that these write for other subtopologies of their application alone."""
+    """The names of the repartition topics: only subtopologies of the same application read them."""
     return (node.topic.name for node in nodes if isinstance(node, Sink) and node.mode == "repartition")
 
 
 def answers(nodes: Sequence[Operator]) -> tuple[str, ...]:
-    """The names of the sources that bring back responses, for joins by a foreign key."""
+    """The names of the sources with responses of foreign-key joins."""
     return _sources_of({node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}, nodes)
 
 
 def _never_left_out(nodes: Sequence[Operator]) -> tuple[str, ...]:
-    """The names of the sources of which no record is skipped: changes of a regrouped table, and the subscriptions and
-    responses of joins by a foreign key.
+    """The names of the sources with records that are never skipped.
+
+    These are changes of a regrouped table, and subscriptions and responses of foreign-key joins.
     """
     return _sources_of({node.reads[0] for node in nodes if node.needs_all}, nodes)
 
@@ -232,7 +233,7 @@ def _sources_of(edges: Set[str], nodes: Sequence[Operator]) -> tuple[str, ...]:
 
 
 def fillers(nodes: Iterable[Operator]) -> Iterator[StoreFiller]:
-    """What writes the rows of each store."""
+    """The filler of each store: the operator that writes its rows."""
     filled: dict[str, str] = {}
     for node in nodes:
         for store in node.fills:
@@ -242,7 +243,7 @@ def fillers(nodes: Iterable[Operator]) -> Iterator[StoreFiller]:
 
 
 def _placed(step: Step, file: str) -> Step:
-    """The step with its lines as `file:line`."""
+    """The step, with its locations as `file:line`."""
 
     def placed(node: Any) -> Any:
         return replace(node, at=_place(node.at, file))
@@ -253,5 +254,5 @@ def _placed(step: Step, file: str) -> Step:
 
 
 def _place(at: Place, file: str) -> str:
-    """The place `file:line`. A place that has its file already stays as it is."""
+    """The location as `file:line`. A text already has its file, and stays as it is."""
     return at if isinstance(at, str) else f"{file}:{at}"

@@ -1,4 +1,4 @@
-"""Stages that failed, and dead letters."""
+"""Errors of stages, skipped records, and dead letters."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ from .numbering import TouchedRecordError
 from .operators.operator import Node
 from .pipe import TextError
 
-# The facts about an error that ended a stage, in a form that crosses processes.
+# The description of an error that ended a stage, in a form that can be sent between processes.
 
 Given = TypeVar("Given")
 
 _MOST_TOLD = 1000
-"""The most rows that fail of which an error tells, each with its cause: the next trial tells of more."""
+"""The most failed rows that an error lists with their causes. The next trial lists more."""
 
 
 class StepError(HeadwaterError):
-    """A step could not process the records of a task. `step`: the operator's name, `at`: its place in the YAML.
+    """A step could not process records of a task. `step`: the operator's name. `at`: its location in the YAML.
 
-    `numbers`: of the records, where the step can tell, in the order of taking; in a trial as `EpochPlan.numbered` says.
-    `causes`: of each of them, or none where `cause` is that of all. `by_itself`: whether each of them fails whichever
-    others there are.
+    `numbers`: the failed records, if the step knows them, by the order in which the task takes records; in a trial by
+    `EpochPlan.numbered`. `causes`: the error of each; empty if `cause` applies to all. `by_itself`: whether each record
+    fails independently of the others.
     """
 
     def __init__(
@@ -66,8 +66,9 @@ class StepError(HeadwaterError):
 
 @contextmanager
 def named_step(node: Node, task: str) -> Iterator[None]:
-    """What an operator raises for rows of a task is raised as a StepError. Errors of a store, of the log or of the
-    machine keep their own type.
+    """A context in which errors of an operator are raised as StepError.
+
+    Errors of a store, of the log or of the machine keep their own type.
     """
     step, at = type(node).__name__, str(node.at)
     try:
@@ -77,7 +78,7 @@ def named_step(node: Node, task: str) -> Iterator[None]:
     except RowFailedError as error:
         raise StepError(step, str(error.at or at), task, error.cause, [error.order]) from error
     except EachFailedError as error:
-        told = dict(reversed(error.rows[:_MOST_TOLD]))  # of several rows of a record the first
+        told = dict(reversed(error.rows[:_MOST_TOLD]))  # the first failed row of each record
         numbers, causes = [*told][::-1], [*told.values()][::-1]
         raise StepError(step, at, task, causes[0], numbers, causes, error.by_itself) from error
     except SumOverflowError as error:
@@ -89,23 +90,29 @@ def named_step(node: Node, task: str) -> Iterator[None]:
 
 
 def pieces_of(node: Node, task: str, pieces: Iterator[Given]) -> Iterator[Given]:
-    """The same rows, which an operator makes some at a time. An error on the way is one of its step."""
+    """The same pieces of rows, which an operator produces lazily. Their errors are those of its step."""
     with named_step(node, task):
         yield from pieces
 
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known about an error that ended an epoch's job.
+    """The description of an error that ended an epoch's job.
 
-    `kind`: `step`: a step failed on its input, and `at` (file:line in the YAML) is the step. `corrupted`: a store must
-    be restored, found in a trial. `missing`: the file `path` of records is not there, found in a trial. `outside`: no
-    record can be the cause, but a file, the log or the machine. `crashed`: the worker was ended by the system. `ended`:
-    what executes the job is gone. `unknown`: anything else. `cause`, `hint`: for people. `numbers`: in a trial, the
-    records that the step cannot process, as it numbers them (`EpochPlan.numbered`); none if it does not tell.
-    `causes`: of each of these, or none where `cause` is that of all. `stateless`: whether the step has looked at each
-    record alone. `too_large`: whether rows together were more bytes than can be held, so that fewer records may do;
-    `records`: how many the task has taken, 0 if that is not known.
+    `kind`:
+
+    - `step`: a step failed on its input. `at` (file:line in the YAML) is the step.
+    - `corrupted`: a store must be restored. Found in a trial.
+    - `missing`: the file `path` with records does not exist. Found in a trial.
+    - `outside`: the cause is a file, the log or the machine, not a record.
+    - `crashed`: the system ended the worker.
+    - `ended`: the process that executes the job has ended.
+    - `unknown`: anything else.
+
+    `cause`, `hint`: messages for users. `numbers`: in a trial, the records that the step cannot process, numbered by
+    `EpochPlan.numbered`; empty if unknown. `causes`: the error of each; empty if `cause` applies to all. `stateless`:
+    whether the step processed each record independently. `too_large`: whether the rows had more bytes than an array can
+    hold, so that fewer records may succeed. `records`: how many records the task took, 0 if unknown.
     """
 
     kind: Literal["step", "corrupted", "missing", "outside", "crashed", "ended", "unknown"]
@@ -121,7 +128,7 @@ class Facts:
 
 
 class TooLargeError(Exception):
-    """The rows of a task are more bytes than can be held: `records`, how many it has taken; `cause`, the error."""
+    """The rows of a task have more bytes than an array can hold. `records`: how many it took. `cause`: the error."""
 
     def __init__(self, records: int, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -130,9 +137,9 @@ class TooLargeError(Exception):
 
 
 class StageFailedError(Exception):
-    """The error that a stage raises. Its text is the facts as JSON, because Spark brings only the text to the driver.
+    """The error that a stage raises. Its text is `facts` as JSON, because Spark sends only the text to the driver.
 
-    Its cause is chained, unless its text is none that can be written.
+    The cause is chained, unless its text cannot be encoded.
     """
 
     def __init__(self, facts: Facts) -> None:
@@ -141,7 +148,7 @@ class StageFailedError(Exception):
 
 
 def with_facts(rows: Iterator[Given]) -> Iterator[Given]:
-    """The same rows. An error on the way is raised as a StageFailedError."""
+    """The same rows. An error during the iteration is raised as StageFailedError."""
     try:
         yield from rows
     except StageFailedError:  # from the previous stage, in the same process
@@ -151,7 +158,7 @@ def with_facts(rows: Iterator[Given]) -> Iterator[Given]:
 
 
 def _can_be_written(error: BaseException) -> bool:
-    """Whether a traceback with the error can be written in UTF-8. If not, Spark's workers end without a word."""
+    """Whether a traceback with the error can be encoded in UTF-8. If not, Spark's workers end without a message."""
     found: BaseException | None = error
     try:
         while found is not None:
@@ -163,7 +170,7 @@ def _can_be_written(error: BaseException) -> bool:
 
 
 def facts_of(error: Exception) -> Facts:
-    """The facts about an error."""
+    """The description of an error."""
     match error:
         case TooLargeError():
             return replace(facts_of(error.cause), too_large=True, records=error.records)
@@ -178,13 +185,13 @@ def facts_of(error: Exception) -> Facts:
                 stateless=error.by_itself,
                 too_large=too_large(error.cause),
             )
-        case TextError() | TouchedRecordError():  # of a step in Spark SQL, which is found later
+        case TextError() | TouchedRecordError():  # the cause is an earlier step in Spark SQL, which a trial finds
             return Facts("unknown", shortened(error.message), hint=error.hint or "")
         case RecordsMissingError():
             return Facts("missing", error.reason, hint=error.way_out or "", path=error.path)
         case TaskCorruptedError():
             return Facts("corrupted", error.reason, hint=error.way_out or "")
-        case TaskMigratedError():  # a store that is ahead: no other driver has a part in this one's generation
+        case TaskMigratedError():  # a store is ahead, but no other driver works on this generation
             return Facts("corrupted", error.message)
         case OSError() | MemoryError():
             return facts_of(MachineError.from_error(error))
@@ -194,7 +201,7 @@ def facts_of(error: Exception) -> Facts:
 
 
 def is_too_large(error: Exception) -> bool:
-    """Whether an error of a step or of Arrow says that rows together are more bytes than can be held."""
+    """Whether an error of a step or of Arrow says that the rows have more bytes than an array can hold."""
     return too_large(error.cause if isinstance(error, StepError) else error)
 
 
@@ -202,14 +209,14 @@ def _told(error: Exception) -> str:
     return shortened(str(error) if isinstance(error, HeadwaterError | ValueError) else error_text(error))
 
 
-# What an epoch does with the records that it leaves out: it counts them, and writes the dead letters of some.
+# Skipped records of an epoch: they are counted, and some are written as dead letters.
 #
-# The commit of the epoch lists the letters. They are written where the records are known: by the first stage, of those
-# that the plan leaves out, and by the driver, of those that a step could not process in the job itself.
+# The commit of the epoch lists the letters. The first stage writes letters for the records that the plan skips. The
+# driver writes letters for the records that a step could not process in the job itself.
 
 
 def counted(left_out: Iterable[SkippedRecord]) -> dict[str, int]:
-    """How many records count as dropped, by step and reason."""
+    """The number of dropped records by step and reason, as `step:reason`."""
     return dict(
         Counter(f"{each.step or each.topic}:{'dead_letter' if each.dead_letter else 'skipped'}" for each in left_out)
     )
@@ -218,7 +225,7 @@ def counted(left_out: Iterable[SkippedRecord]) -> dict[str, int]:
 def letters_of(
     task: TaskPlan, taken: TakenRecords, left_out: Mapping[int, SkippedRecord], sources: Iterable[Topic], log: Log
 ) -> list[DeadLetter]:
-    """The dead letters of the records that a task leaves out, by their numbers in the order of taking."""
+    """The dead letters of the records that a task skips. `left_out`: number in the task's order -> skipped record."""
     numbers = [number for number, each in left_out.items() if each.dead_letter]
     again = records_again(task, taken, {topic.name: topic for topic in sources}, numbers, log) if numbers else []
     return [
@@ -241,7 +248,7 @@ def write_letters(
     writer: Writer | Log,
     unique: str = "",
 ) -> Iterator[Listed]:
-    """Write dead letters, topic by topic. `topics`: where those of a source go. `unique`: added to the files' names."""
+    """Write dead letters, topic by topic. `topics`: source -> its dead-letter topic. `unique`: suffix of file names."""
     name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task, plan.attempt) + unique
     for source, topic in topics.items():
         mine = [each for each in letters if each.topic == source]
@@ -252,6 +259,6 @@ def write_letters(
 
 
 def volume_of(letters: Iterable[Listed]) -> Volume:
-    """How much was written."""
+    """The volume of these files: records and bytes."""
     listed = list(letters)
     return Volume(written_records=sum(each.rows for each in listed), written_bytes=sum(each.size for each in listed))

@@ -1,7 +1,7 @@
-"""SQL steps as operators of the Python stage beside them, so that no row goes to Spark SQL and back.
+"""SQL steps as operators of an adjacent Python stage, so that no row goes to Spark SQL and back.
 
-Only where each expression of a step is proven to be computed here as Spark does (`expressions/reading.py`). The
-operators get and give exactly the edges and columns that the step has in the pipe.
+This applies only if the type checker accepts every expression of a step (`expressions/reading.py`): then the task gives
+the same results as Spark. The operators have exactly the input and output columns of the step in the pipe.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .sql_step import SqlStep
 
 @dataclass(frozen=True)
 class Handover(Node):
-    """What the pipe does between two steps: only the edges `going` go on; those of `flows` with exactly its columns."""
+    """The work of the pipe between two steps: keeps the edges `going`, and casts those in `flows` to its columns."""
 
     going: tuple[str, ...]
     flows: Mapping[str, Flow]
@@ -46,7 +46,7 @@ class Handover(Node):
 
     @classmethod
     def between(cls, made: Mapping[str, Flow], wanted: Mapping[str, Flow], at: Place = "") -> tuple[Handover, ...]:
-        """What makes the edges `wanted` of those that are there; nothing where these are the same."""
+        """The operator that turns the edges `made` into the edges `wanted`. Empty if both are equal."""
         if made == wanted:
             return ()
         return (cls(tuple(wanted), {name: flow for name, flow in wanted.items() if made[name] != flow}, at),)
@@ -61,7 +61,7 @@ class Handover(Node):
 
 
 def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> tuple[Any, ...]:
-    """The operators that do a step. `before`: the edges that it is given; `behind`: those that go on.
+    """The operators for a step. `before`: the edges before it. `behind`: the edges that are passed on after it.
 
     Raises UnprovenError.
     """
@@ -80,7 +80,7 @@ def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str,
 
 
 def computing(step: SqlStep, read: Flow, into: tuple[str, ...]) -> Where | Compute | Explode | Branch:
-    """The operator of a step with expressions. `read`: the columns of its edge; `into`: which of its edges it makes.
+    """The operator of a step with expressions. `read`: the columns of its edge. `into`: the output edges that are used.
 
     Raises UnprovenError.
     """
@@ -108,6 +108,10 @@ def computing(step: SqlStep, read: Flow, into: tuple[str, ...]) -> Where | Compu
 
 
 def alone_in_sql(stay: Sequence[bool]) -> range:
-    """Those of some steps between two Python stages that no task step connects with a stage. `stay`: with Spark SQL."""
+    """The range of steps, between two Python stages, from the first to the last that stays in Spark SQL.
+
+    `stay`: whether each step stays in Spark SQL. Steps outside the range are adjacent to a Python stage or to another
+    step that is: they can run in that stage. For example, [False, True, False, True, False] gives range(1, 4).
+    """
     staying = [number for number, stays in enumerate(stay) if stays]
     return range(staying[0], staying[-1] + 1) if staying else range(0)

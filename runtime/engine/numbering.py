@@ -1,7 +1,7 @@
-"""Which record each row of a task comes from, and whether an operator has kept something of that record already.
+"""The numbers of records: from which record each row of a task comes, and whether the record is touched.
 
-A record that fails can be skipped by the stage behind the step, as long as no store and no topic has anything of it,
-and no operator has counted it. From then on it is *touched*: its rows have negative numbers. If one of them fails, the
+A failed record can be skipped by the stage after the step, as long as no operator has stored, written or counted
+anything of it. After that the record is *touched*: its rows have negative numbers. If one of these rows fails, the
 epoch is rebuilt without the record.
 """
 
@@ -25,13 +25,16 @@ class TouchedRecordError(HeadwaterError):
 
 
 def refuse_touched(failed: Sequence[int]) -> None:
-    """Raise TouchedRecordError if one of these records is touched."""
+    """Raise TouchedRecordError if one of these records is touched. `failed`: numbers, negative if touched."""
     if any(number < 0 for number in failed):
         raise TouchedRecordError
 
 
 class Numbering:
-    """The numbers of a task's rows in one stage. `numbers`: of the rows that came, by the first level of their path."""
+    """The record numbers of a task's rows in one stage.
+
+    `numbers`: int64. The first level of a row's path is an index into it. -1 - n stands for the touched record n.
+    """
 
     def __init__(self, numbers: Int64s) -> None:
         self._numbers = numbers
@@ -39,12 +42,12 @@ class Numbering:
 
     @classmethod
     def of_taken(cls, records: int) -> Numbering:
-        """That of the first stage, whose rows are the records that the task takes."""
-        # Where there is no record, what wall-clock punctuations forward has the number 0.
+        """The numbering of the first stage: its rows are the records that the task takes."""
+        # Without records, rows of wall-clock punctuations have the number 0.
         return cls(np.arange(max(records, 1)))
 
     def run(self, node: Node, edges: Edges, epoch: TaskEpoch) -> None:
-        """Run an operator, and note which records it touches."""
+        """Run an operator, and mark the records that it touches."""
         touches = node.touches
         self._touch(edges, touches.before)
         came = {name: edges[name].path[0] for name in touches.dropped}
@@ -58,18 +61,28 @@ class Numbering:
             self._touched[edges[name].path[0]] = True
 
     def touch_all(self) -> None:
-        """Leave no record out."""
+        """Mark all records as touched, so that none can be skipped."""
         self._touched[:] = True
 
     @property
     def records(self) -> Int64s:
-        """The numbers of the records, by the first level of their rows' path, whether they are touched or not."""
+        """The numbers of the records, touched or not, by the first level of their rows' path.
+
+        Example: [0, -1, 2] gives [0, 0, 2].
+        """
         return np.where(self._numbers < 0, -1 - self._numbers, self._numbers)
 
     def leave_out(self, records: Int64s, edges: Edges) -> tuple[int, ...]:
-        """Remove all rows of the records that some rows come from, by the first level of their paths; their numbers.
+        """Remove all rows of failed records from `edges`. Returns the numbers of these records.
 
-        Raises TouchedRecordError.
+        `records`: the first level of the paths of failed rows. Raises TouchedRecordError.
+
+        Example: a step before has made two rows of record 0. The second one fails, so both are removed.
+
+            numbers                         [0, 0, 2, 3]
+            records                         [1]
+            result                          (0,)
+            first levels of remaining rows  [2, 3]
         """
         failed = np.unique(self._numbers[records])
         refuse_touched(failed.tolist())
@@ -81,7 +94,13 @@ class Numbering:
         return tuple(failed.tolist())
 
     def numbers(self) -> Int64s:
-        """The numbers of the rows that go on, by the first level of their path."""
+        """The numbers for the next stage, by the first level of the rows' path. Touched records are negative.
+
+        Example: a row with the first level 1 is touched, so all rows of its record are.
+
+            numbers   [0, 0, 2, 3]
+            result    [-1, -1, 2, 3]
+        """
         if not self._touched.any():
             return self._numbers
         records = np.unique(self._numbers[self._touched])

@@ -2,10 +2,10 @@
 
 The order of arrival is the order of processing. A stage sends the rows of all its live edges in path order, and numbers
 the rows that it receives. A *flat* pipe has the columns of its only edge. A *tagged* pipe has a struct column `@<edge>`
-for each edge. In a data row exactly one of them is not null, in a control row none.
+for each edge. In a data row exactly one struct is not null, in a control row none.
 
-A *numbered* pipe also says of each row which record it comes from. So a row that a step in between could not process,
-which then has the kind `FAILED`, names its record, and the next stage leaves out all rows of that record.
+A *numbered* pipe also has the number of each row's record. A row that an SQL step could not process has the kind
+`FAILED`. The next stage then removes all rows of its record.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_me
 """The first columns of every batch. `_meta`: the payload of a control row, otherwise headers and state, see `_pack`."""
 
 NUMBER = "@@number"
-"""A fifth such column (bigint), of a numbered pipe: the record's number in the order of taking, see `numbering.py`."""
+"""A fifth meta column (bigint) of a numbered pipe: the number of the row's record, see `numbering.py`."""
 
 _SHOWN = 40
-"""The most bytes of a broken text that an error shows."""
+"""The most bytes of an invalid text that an error shows."""
 
 BATCH_ROWS = 32_768
 """The most rows of a batch that is sent to Spark SQL."""
 
 
 class TextError(HeadwaterError):
-    """An expression returned a text that is not UTF-8. `column`: where it was found; `value`: its bytes."""
+    """An expression returned a text that is not UTF-8. `column`: its column. `value`: its bytes."""
 
     def __init__(self, column: str, value: bytes) -> None:
         shown = value[:_SHOWN].hex() + ("…" if len(value) > _SHOWN else "")
@@ -62,8 +62,16 @@ def send(
 ) -> Iterator[pa.RecordBatch]:
     """Batches with a task's rows on the edges `flows`, in path order, then the control row with payload `end`.
 
-    `now`: the epoch's planned time in ms, for edges with `_now`. `numbers`: of a numbered pipe, by the first level of
-    the rows' path.
+    `now`: the epoch's planned time in ms, for edges with `_now`. `numbers`: the record numbers of a numbered pipe, by
+    the first level of the rows' path.
+
+    Example: edges a (x int) and b (y int), both with the key k. Edge a has rows with the paths 0 and 2, b has path 1.
+
+        _kind  _ts  _order  _meta   @a                     @b
+        1      0    0       None    {"k": "k", "x": 1}     None
+        1      1    1       None    None                   {"k": "k", "y": 3}
+        1      2    2       None    {"k": "k", "x": 2}     None
+        -1     0    0       "end"   None                   None
     """
     schema = pipe_schema(flows, numbers is not None)
     parts = [conform(edges[name], flow, now) for name, flow in flows.items()]
@@ -81,7 +89,7 @@ def send(
 
 
 def send_end(flows: Mapping[str, Flow], end: str, numbered: bool = False) -> pa.RecordBatch:
-    """The control row with payload `end`: all there is of a task that has no rows."""
+    """The control row with payload `end`, for a task without rows."""
     return _end(pipe_schema(flows, numbered), end)
 
 
@@ -91,7 +99,7 @@ def _end(schema: pa.Schema, end: str) -> pa.RecordBatch:
 
 
 def conform(rows: Rows, flow: Flow, now: int) -> Rows:
-    """The rows with exactly the flow's columns. `now`: the epoch's planned time in ms, for a flow with `_now`."""
+    """The rows, cast to exactly the flow's columns. `now`: the epoch's planned time in ms, for a flow with `_now`."""
     keys, values, value = rows.keys, rows.values, parse_columns(flow.value)
     if "_now" in value and "_now" not in values:
         values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))
@@ -111,7 +119,10 @@ def _meta(rows: Rows) -> list[pa.Array]:
 
 
 def _pack(headers: pa.Array | None, state: pa.Array | None, rows: int) -> pa.Array:
-    """Headers (JSON on one line) and, after a newline, the state in base64. So the state passes SQL without columns."""
+    r"""Headers (JSON on one line) and, after a newline, the state in base64. So state needs no column in SQL.
+
+    Example: headers ['{"a":"b"}', None] and state [b"\x01", None] give ['{"a":"b"}\nAQ==', None].
+    """
     if headers is None:
         headers = pa.nulls(rows, pa.string())
     if state is None:
@@ -139,7 +150,13 @@ def _concat_meta(parts: Sequence[Rows]) -> list[pa.Array]:
 
 
 def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
-    """A struct column for each part, not null only in its own rows. The rows of all parts follow one another."""
+    """A struct column for each part, null except in the part's own rows. The rows are those of all parts in turn.
+
+    Example: the first part has two rows, the second one.
+
+        @a   [{"k": "k", "x": 1}, {"k": "k", "x": 2}, None]
+        @b   [None, None, {"k": "k", "y": 3}]
+    """
     columns = []
     fields = [field for field in schema if pa.types.is_struct(field.type)]
     for mine, field in enumerate(fields):
@@ -154,8 +171,8 @@ def _tagged(parts: Sequence[Rows], schema: pa.Schema) -> list[pa.Array]:
 class Arrived:
     """One task's rows by edge, and the payload of its control row.
 
-    Of a numbered pipe: `numbers`, by the first level of the rows' path, and `failed`: the numbers of the records that a
-    step before could not process. None of their rows are in `edges`.
+    A numbered pipe also has `numbers`, the record numbers by the first level of the rows' path, and `failed`, the
+    numbers of the records that an SQL step could not process. Rows of failed records are not in `edges`.
     """
 
     edges: dict[str, Rows]
@@ -165,7 +182,17 @@ class Arrived:
 
 
 def receive(batches: Iterable[pa.RecordBatch], flows: Mapping[str, Flow], numbered: bool = False) -> Iterator[Arrived]:
-    """The tasks one by one, each as soon as its control row has arrived."""
+    """The tasks one by one, as soon as their control rows arrive.
+
+    Example: one edge of a numbered pipe. The rows with the column x = 1, 2, 3, null, 3 have these kinds and numbers.
+
+        _kind      [1, 1, 1, FAILED, 1, CONTROL]
+        @@number   [0, 1, 1, 1, 2, null]
+        failed     (1,)          record 1 failed, so its three rows are removed
+        x          [1, 3]
+        path       [1, 2]        the first level of the remaining rows
+        numbers    [0, 0, 2]     by the first level; index 0 is for rows of punctuations before the first row
+    """
     schema = pipe_schema(flows, numbered)
     pending: list[pa.RecordBatch] = []
     for batch in batches:
@@ -188,12 +215,12 @@ def _arrived(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: p
     numbers = to_numpy(columns.pop(NUMBER))
     failed = np.unique(numbers[to_numpy(columns["_kind"]) == Kind.FAILED])
     if len(failed):
-        # All rows of a record go, also those that other steps have made of it.
+        # All rows of a failed record are removed, including those from other steps.
         kept = np.flatnonzero(~np.isin(numbers, failed))
         numbers = numbers[kept]
         columns = {name: column.take(pa.array(kept)) for name, column in columns.items()}
     first = ~after_old(_kinds(columns))
-    # What punctuations forward before the first row has the path 0, and no record.
+    # Rows that punctuations forward before the first row have the path 0, and no record.
     return Arrived(_edges(columns, flows), end, np.concatenate([[0], numbers[first]]), tuple(failed.tolist()))
 
 
@@ -220,7 +247,7 @@ def _edges(columns: Mapping[str, pa.Array], flows: Mapping[str, Flow]) -> dict[s
 
 
 def _check_text(column: pa.Array, name: str) -> None:
-    """Raise TextError if Spark SQL has made a text that is not UTF-8, because nobody could read it from a topic.
+    """Raise TextError for a text from Spark SQL that is not UTF-8: no reader of a topic could decode it.
 
     This takes 30 ms for a million texts.
     """

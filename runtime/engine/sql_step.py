@@ -1,4 +1,4 @@
-"""A step in Spark SQL as data: the compiler makes these, and so do the methods of a `Pipe`. No Arrow, no I/O."""
+"""A step in Spark SQL as data, made by the compiler and by the methods of a `Pipe`. No Arrow, no I/O."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ SqlKind = Literal["where", "select", "with_columns", "explode", "branch", "fork"
 
 @dataclass(frozen=True)
 class SqlStep:
-    """One step in Spark SQL, named as in the YAML. `flows`: the edges that it reads, several in a merge.
+    """One step in Spark SQL, named as in the YAML. `flows`: its input edges, several only in a merge.
 
     | kind | fields |
     |---|---|
-    | where | `condition`; `table`: the edge holds changes of a table |
-    | select | `columns`: new value columns, beside those of `keep`; `null_values`: computed for null values too |
-    | with_columns | the same, beside all that are there |
+    | where | `condition`; `table`: whether the edge has changes of a table |
+    | select | `columns`: new value columns, in addition to `keep`; `null_values`: also computed for null values |
+    | with_columns | the same, in addition to all existing columns |
     | key_by | `columns`: the new key columns |
     | explode | `columns`: the one new value column, of an array |
     | branch | `branches`: edge -> condition, None for the rest; in order |
-    | fork | `into` |
+    | fork | `into`: the output edges |
     | merge | `flows` -> the only name of `into` |
 
-    `columns`: name -> SQL; `types`: their Spark SQL types. `keep`: the value columns that pass unchanged, None for all
-    that are not replaced; of each edge behind a branch, fork or merge. SQL is as the user wrote it, but for qualifiers:
-    it reads physical names (`operators/operator.py`), `_ts` (row time, ms) and `_now`.
+    `columns`: name -> SQL. `types`: name -> Spark SQL type. `keep`: the value columns that pass unchanged, None for all
+    that are not replaced. After a branch, fork or merge it applies to each output edge. SQL is as the user wrote it,
+    without qualifiers. It uses physical names (`operators/operator.py`), `_ts` (row time, ms) and `_now`.
     """
 
     kind: SqlKind
@@ -46,21 +46,21 @@ class SqlStep:
 
     @property
     def flow(self) -> str:
-        """The edge that it reads, or the first."""
+        """The input edge, or the first one."""
         return self.flows[0]
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The edges that it reads."""
+        """The input edges."""
         return self.flows
 
     @property
     def makes(self) -> tuple[str, ...]:
-        """The edges behind it."""
+        """The output edges."""
         return self.into or tuple(self.branches) or self.flows
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """The columns of the edges that it makes."""
+        """The columns of the output edges."""
         if self.kind == "where":
             return {self.flow: edges[self.flow]}
         edge = EdgeColumns.merged([edges[name] for name in self.flows])
@@ -74,7 +74,7 @@ class SqlStep:
         return dict.fromkeys(self.makes, replace(edge, value={**unchanged, **computed}))
 
     def texts(self) -> Iterator[StepText]:
-        """What it does, for plans: the SQL is that of the job, which is as the user wrote it but for qualifiers."""
+        """The step as text, for plans. The SQL is that of the job: as the user wrote it, without qualifiers."""
         if self.kind == "fork":
             yield from fork_texts(self.flow, self.into)
         elif text := self._text:
@@ -86,7 +86,7 @@ class SqlStep:
             case "where":
                 return f"filter {self.condition}"
             case "select" | "with_columns" | "explode":
-                # The columns that an aggregation reads are named as their expressions: they are told with its store.
+                # Input columns of an aggregation are named like their expressions. The text of its store has them.
                 columns = {name: sql for name, sql in self.columns.items() if name != sql}
                 return f"{self.kind.replace('_', ' ')} {columns_text(columns)}" if columns else ""
             case "key_by":

@@ -1,4 +1,4 @@
-"""A stage of an epoch in a worker, and what it writes."""
+"""A stage of an epoch's job in a worker, and its writes to the log."""
 
 from __future__ import annotations
 
@@ -48,17 +48,20 @@ from .operators.topics import Source
 from .pipe import pipe_schema, receive, send, send_end
 from .stopwatch import Stopwatch, bytes_taken, places_taken
 
-# What a stage writes into the log: the records that its operators have made, and the changes of stores.
+# The writes of a stage to the log: records of sinks, and changes of stores.
 
 
 def write_records(
     plan: EpochPlan, task: TaskPlan, epoch: TaskEpoch, writer: Writer, stopwatch: Stopwatch
 ) -> Iterator[Listed]:
-    """Write the records of sinks and the changes of stores, topic by topic; `stopwatch` is told how much that is."""
+    """Write the records of sinks and the changes of stores, topic by topic. Adds the volume to `stopwatch`.
+
+    A trial writes nothing, but still computes the records of sinks.
+    """
     partition = task.key.partition
     name = epoch_file_name(plan.incarnation, plan.generation, plan.epoch, task.key, plan.attempt)
     for topic, made, within in _tables(epoch):
-        # Worked out even in a trial: a record may fail here as well.
+        # Computed even in a trial, because a record may fail here.
         if plan.trial:
             continue
         table, partitions = made
@@ -77,7 +80,7 @@ def write_records(
 
 
 def _tables(epoch: TaskEpoch) -> Iterator[tuple[Topic, tuple[pa.Table, Int64s], str]]:
-    """The topics, their records, and how the names of their files end. Records that are made later go part by part."""
+    """(Topic, (its records, their partitions), suffix of the file name). Lazy records are yielded part by part."""
     assert not epoch.more, "rows of an edge without a sink"
     for topic, parts in epoch.sinks.values():
         if any(len(part.rows) for part in parts):
@@ -89,7 +92,7 @@ def _tables(epoch: TaskEpoch) -> Iterator[tuple[Topic, tuple[pa.Table, Int64s], 
 
 
 def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:
-    """The records of all sinks that write a topic, in path order, and their partitions."""
+    """(The records of all sinks of a topic, in path order; their partitions)."""
     rows: Rows = concat([part.rows for part in parts])
     partitions = parts[0].partitions
     if len(parts) > 1:
@@ -108,9 +111,9 @@ def _records(topic: Topic, parts: Sequence[Written]) -> tuple[pa.Table, Int64s]:
 
 
 def durable(outcomes: list[TaskOutcome], writer: Writer, *, traced: bool) -> list[TaskOutcome]:
-    """The outcomes of all tasks of a thread, once what they have written is durable.
+    """Sync the writer. Returns the outcomes of a thread's tasks, which are then durable.
 
-    All of it at once, so the time that this takes is said to be of the last task.
+    One sync serves all tasks. Its time counts for the last task.
     """
     stopwatch = Stopwatch(traced=traced)
     with stopwatch.tracing(), stopwatch.phase("write"):
@@ -123,20 +126,20 @@ def durable(outcomes: list[TaskOutcome], writer: Writer, *, traced: bool) -> lis
 
 # A Python stage of an epoch's job: operators that run one after the other on the rows of one task at a time.
 #
-# The first stage reads the log; its input says which threads of the client it runs. Later stages get rows through the
-# pipe and wait for a task's end, so that operators see all rows of its epoch at once (the records of a commit interval,
-# bounded by `max_records` and `max_bytes`). The control row of a task carries its outcome so far; the last stage gives
-# it to the driver. A task with a damaged store passes the later stages as an outcome without rows, and the other tasks
-# go on.
+# The first stage reads the log. Its input has the threads of the client that it runs. Later stages get rows through the
+# pipe and wait for the end of a task, so that operators see all rows of its epoch at once. (These are the records of a
+# commit interval, limited by `max_records` and `max_bytes`.) The control row of a task carries its outcome so far. The
+# last stage sends it to the driver. A task with a damaged store passes the later stages as an outcome without rows. The
+# other tasks continue.
 
 OUTCOME = pa.schema([("outcome", pa.string())])
-"""The columns of the last stage's result: one row for each task, the JSON of its TaskOutcome."""
+"""The columns of the last stage's result. It has one row for each task: its TaskOutcome as JSON."""
 
 
 class Worker(Protocol):
-    """What a stage has where it runs: the plan of the epoch, and the opened log and stores of the plan.
+    """The resources of a running stage: the plan of the epoch, the log, and the stores of the plan.
 
-    `writer`: of what the stage writes, which is durable when the stage ends.
+    `writer`: writes to the log. Its writes are durable when the stage ends.
     """
 
     plan: EpochPlan
@@ -144,20 +147,20 @@ class Worker(Protocol):
     writer: Writer
 
     def fence(self) -> None:
-        """Raise TaskMigratedError where the plan is for another client than this one, or for an older assignment."""
+        """Raise TaskMigratedError if the plan is for another client, or for an older assignment."""
 
     def store(self, task: TaskPlan, store: Store) -> StateStore:
-        """The task's partition of a store, caught up to its planned position."""
+        """The task's partition of a store, restored up to its planned position."""
 
     def global_table(self, table: GlobalTable) -> StateStore:
-        """A global table, caught up to its planned position: rows of `table.store` by encoded key."""
+        """A global table, restored up to its planned position: rows of `table.store` by encoded key."""
 
 
 @dataclass(frozen=True)
 class _Work:
-    """A task on its way through a stage: what it has come to so far, and its rows. `numbering`: of a numbered pipe.
+    """A task on its way through a stage: its outcome so far, and its rows. `numbering`: of a numbered pipe.
 
-    `origins`: of the records, where a step asks for them.
+    `origins`: of the records, if an operator of the stage needs them.
     """
 
     outcome: TaskOutcome
@@ -166,8 +169,9 @@ class _Work:
     origins: Origins | None = None
 
     def run(self, node: Node, epoch: TaskEpoch, *, leaves_out: bool) -> tuple[int, ...]:
-        """Have an operator change the rows. Returns the numbers of records that it has left out, as it cannot process
-        them. Raises RowsFailedError where it may not.
+        """Run an operator on the rows. Returns the numbers of the records that it cannot process, which are skipped.
+
+        Without `leaves_out`, no record may be skipped: raises RowsFailedError.
         """
         if self.numbering is None:
             node.run(self.edges, epoch)
@@ -185,12 +189,12 @@ class _Work:
 
 @dataclass(frozen=True)
 class Stage:
-    """Callable on an iterator of batches, for `mapInArrow`.
+    """A function on an iterator of batches, for Spark's `mapInArrow`.
 
-    `reads`: edges that come through the pipe; none in the first stage, whose input has a column `thread`. `yields`:
-    edges that go on; none in the last stage, which yields OUTCOME rows. `open_worker` is called where the stage runs.
-    `numbered`: whether rows travel with the numbers of their records (`pipe.py`). `leaves_out`: whether records are
-    left out that an expression cannot be computed for.
+    `reads`: the input edges in the pipe. The first stage has none; its input has a column `thread`. `yields`: the
+    output edges. The last stage has none; it yields OUTCOME rows. `open_worker`: called in the process that runs the
+    stage. `numbered`: whether rows travel with the numbers of their records (`pipe.py`). `leaves_out`: whether records
+    are skipped if an expression fails for them.
     """
 
     nodes: tuple[Node, ...]
@@ -202,7 +206,7 @@ class Stage:
 
     @cached_property
     def _operators(self) -> tuple[Node, ...]:
-        """The nodes as they run: those as one that have to take turns."""
+        """The operators as they run: processors that share a store are one operator."""
         return together(self.nodes)
 
     @property
@@ -250,7 +254,7 @@ class Stage:
             if before.commit is None:
                 yield _Work(before)
             else:
-                # While this stage worked on another task, nobody waited for this one.
+                # Time in which this stage worked on another task is no waiting time.
                 waited = now() - max(ready, before.measured.handed_over)
                 refuse_touched(arrived.failed)
                 outcome = replace(before, failed=(*before.failed, *arrived.failed))
@@ -261,9 +265,11 @@ class Stage:
             ready = now()
 
     def _done(self, task: TaskPlan, arrived: _Work | None, worker: Worker, waited: float = 0.0) -> _Work:
-        """What a task comes to here, and its rows. An error of its stores is its own; any other ends the job.
+        """Run a task in this stage: its outcome and its rows. An error of its stores becomes its outcome; other errors
+        end the job.
 
-        `arrived`: what it has come to in the stages before; None in the first one. `waited`: for how long, in seconds.
+        `arrived`: its outcome and rows from the stages before; None in the first stage. `waited`: how long the stage
+        waited for its rows, seconds.
         """
         stopwatch = Stopwatch(waited, traced=worker.plan.traced)
         work = arrived
@@ -276,7 +282,7 @@ class Stage:
             failed = (*work.outcome.failed, *failed)
             return replace(work, outcome=replace(work.outcome, commit=commit, measured=measured, failed=failed))
         except (TaskCorruptedError, TaskMigratedError) as error:
-            if worker.plan.trial:  # nobody reads the outcomes of a trial
+            if worker.plan.trial:  # outcomes of a trial are not read
                 raise
             return _Work(TaskOutcome.troubled(task.key, Trouble.from_error(error)))
         except MemoryError as error:
@@ -327,7 +333,7 @@ class Stage:
         return _Work(outcome, edges, numbering, origins)
 
     def _origins_again(self, task: TaskPlan, count: int, numbering: Numbering | None, worker: Worker) -> Origins | None:
-        """The origins of a task's `count` records, of which the stage that has taken them tells only the numbers."""
+        """The origins of a task's `count` records, read again: the pipe carries only the numbers of the records."""
         sources = next((node.sources for node in self.nodes if isinstance(node, Process)), None)
         if sources is None or numbering is None:
             return None
@@ -338,7 +344,7 @@ class Stage:
     def _letters(
         self, task: TaskPlan, taken: TakenRecords, sources: Sequence[Source], worker: Worker, stopwatch: Stopwatch
     ) -> tuple[Listed, ...]:
-        """Write the dead letters of the records that the plan leaves out."""
+        """Write the dead letters of the records that the plan skips."""
         if worker.plan.trial or not taken.left_out:
             return ()
         letters = letters_of(task, taken, taken.left_out, [source.topic for source in sources], worker.log)
@@ -350,9 +356,9 @@ class Stage:
     def _run(
         self, task: TaskPlan, work: _Work, worker: Worker, stopwatch: Stopwatch
     ) -> tuple[TaskCommit, tuple[int, ...]]:
-        """Run the operators, write the records that they make, and list these in the task's commit.
+        """Run the operators, and write their records. Returns (the task's commit, the numbers of skipped records).
 
-        With the numbers of the records that were left out, as an expression cannot be computed for them.
+        The commit lists the written files. Records are skipped if an expression fails for them.
         """
         commit = work.outcome.commit
         assert commit is not None
@@ -370,7 +376,7 @@ class Stage:
             worker.plan.trial,
         )
         if epoch.passed is not None and work.numbering is not None:
-            work.numbering.touch_all()  # what comes out as time passes is of no record that could be left out
+            work.numbering.touch_all()  # rows that are released as time passes belong to no record that can be skipped
         leaves_out = self.leaves_out and not worker.plan.trial
         failed = self._run_nodes(task, work, epoch, stopwatch, leaves_out=leaves_out)
         with stopwatch.phase("write"):
@@ -395,7 +401,7 @@ class Stage:
             more, later = {*epoch.more}, len(epoch.later)
             with stopwatch.phase("operators"), timed(_named(node)), named_step(node, name):
                 failed += work.run(node, epoch, leaves_out=leaves_out)
-            # What it makes as it is written may fail there, and is its own all the same.
+            # Lazy rows may fail while they are written. That is still an error of this operator.
             for edge in epoch.more.keys() - more:
                 epoch.more[edge] = pieces_of(node, name, epoch.more[edge])
             epoch.later[later:] = [(topic, pieces_of(node, name, parts)) for topic, parts in epoch.later[later:]]
@@ -403,7 +409,7 @@ class Stage:
 
 
 def _passed(task: TaskPlan, edges: Edges, plan: EpochPlan) -> PassedTime | None:
-    """The time that passes for the steps of a stage, behind the rows that it was given."""
+    """The time that passes for the operators of a stage, after its input rows. None if no time passes."""
     if not task.time_passes:
         return None
     level = max((int(rows.path[0].max(initial=0)) for rows in edges.values()), default=0)
@@ -411,7 +417,7 @@ def _passed(task: TaskPlan, edges: Edges, plan: EpochPlan) -> PassedTime | None:
 
 
 def _named(node: Node) -> str:
-    """An operator with the place of its step, as a trace shows it."""
+    """An operator with the location of its step, as a trace shows it."""
     return f"{type(node).__name__} {node.at}".rstrip()
 
 

@@ -1,4 +1,4 @@
-"""Steps of a subtopology."""
+"""The steps of a subtopology: their columns, their execution by an engine, and their text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from .operators.stateless import Call
 from .operators.topics import Sink, Source
 from .sql_step import SqlStep
 
-# Which stages of a subtopology look at each record alone.
+# The stateless stages of a subtopology: they process each record independently.
 #
-# Behind an operator with a store, what becomes of a record also depends on those before it: so whether a step fails for
-# it may be their fault.
+# After an operator with a store, the rows of a record also depend on earlier records. So if a step fails, an earlier
+# record may be the cause.
 
 
 def stateless_stages(part: Subtopology) -> list[bool]:
@@ -28,12 +28,12 @@ def stateless_stages(part: Subtopology) -> list[bool]:
 
 @dataclass
 class _Stages:
-    """An Engine that does nothing but to look at the operators."""
+    """An Engine that only inspects the operators."""
 
     stores: list[bool] = field(default_factory=list)
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
-        """No step: failing records are looked for in the stages that Spark SQL lies between."""
+        """False: stages are counted as if all SQL steps run in Spark SQL."""
         return False
 
     def process(
@@ -43,12 +43,12 @@ class _Stages:
         reads: Mapping[str, Flow],  # noqa: ARG002
         yields: Mapping[str, Flow],  # noqa: ARG002
     ) -> Any:
-        """Note whether an operator has a store."""
+        """Note whether an operator of the stage is stateful."""
         self.stores.append(any(node.is_stateful for node in nodes))
         return rows
 
     def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
-        """A step in SQL has no store."""
+        """Nothing: a step in SQL has no store."""
         return rows
 
 
@@ -62,13 +62,13 @@ Columns = Mapping[str, EdgeColumns]
 
 
 def after(step: Operator | SqlStep, edges: Columns, lineage: Lineage = UNTRACED) -> Columns:
-    """The columns of all edges that are there after a step. A step in SQL takes away the edges that it reads."""
+    """The columns of all edges after a step. A step in SQL removes its input edges."""
     kept = {name: edge for name, edge in edges.items() if not (isinstance(step, SqlStep) and name in step.reads)}
     return {**kept, **step.output_columns(edges, lineage)}
 
 
 def narrowed(edge: EdgeColumns, keep: Iterable[str]) -> EdgeColumns:
-    """The edge with only the value columns in `keep`, which may include `NOW`."""
+    """The edge with only the value columns in `keep`. `keep` may include `NOW`."""
     value = {**edge.value, NOW: Column("timestamp")}
     return replace(edge, value={name: value[name] for name in keep})
 
@@ -83,47 +83,47 @@ def flows(edges: Columns) -> dict[str, Flow]:
     return {name: edge.flow for name, edge in edges.items()}
 
 
-# Does the steps of a subtopology with an engine: Spark's, or the one in this process.
+# Runs the steps of a subtopology with an engine: Spark's, or the one in this process.
 #
-# A step says what it does to which edges. The engine needs more, which follows from the steps around it: the columns of
-# each edge, the edges that later steps read, and the physical names of columns.
+# A step only has its operation and its edges. The engine also needs the columns of each edge, the edges that later
+# steps read, and the physical names of columns. These follow from the steps around it.
 
 
 class Engine(Protocol):
-    """Does single steps. `rows` is the result of the step before; the first step gets the argument of `do_steps`."""
+    """Runs single steps. `rows`: the result of the step before. The first step gets the argument of `do_steps`."""
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:
-        """Whether a step is done within a Python stage, if that is proven to give what Spark SQL gives.
+        """Whether a step runs within a Python stage, provided that the type checker accepts it.
 
-        `alone`: only steps in SQL are beside it, so it would take one more stage.
+        `alone`: whether all its neighbours are steps in Spark SQL, so that it would need an additional stage.
         """
 
     def process(self, rows: Any, nodes: tuple[Node, ...], reads: Mapping[str, Flow], yields: Mapping[str, Flow]) -> Any:
-        """Run operators in one Python stage (`stage.Stage`). No `reads`: it is the first. No `yields`: the last."""
+        """Run operators in one Python stage (`stage.Stage`). The first stage has no `reads`, the last no `yields`."""
 
     def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:
-        """Do a step in SQL. `step`: its kind; `arguments`: those of the function in `cluster/spark/sql_steps.py`."""
+        """Run a step in SQL. `step`: its kind. `arguments`: of its function in `cluster/spark/sql_steps.py`."""
 
 
 @dataclass(frozen=True)
 class PythonStep:
     """Operators that run one after the other in one Python stage.
 
-    A step in SQL among them stands between processors that share a store: tasks do it, with every engine. `keep`: of
-    edges that carry more than is needed later, the value columns that go on.
+    Steps in SQL among them stand between processors that share a store. Tasks compute them, with every engine. `keep`:
+    edge -> the value columns that are passed on, for edges with more columns than later steps need.
     """
 
     nodes: tuple[Operator | SqlStep, ...]
     keep: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def makes(self, edges: Columns, lineage: Lineage = UNTRACED) -> Columns:
-        """The columns of all edges that are there after the operators."""
+        """The columns of all edges after the operators."""
         for node in self.nodes:
             edges = after(node, edges, lineage)
         return edges
 
     def operators(self, edges: Columns) -> tuple[Node, ...]:
-        """The operators, also of steps in SQL. `edges`: the columns before them. Raises UnprovenError."""
+        """The operators, including those of steps in SQL. `edges`: the columns before them. Raises UnprovenError."""
         operators: list[Node] = []
         for node in self.nodes:
             if isinstance(node, SqlStep):
@@ -136,7 +136,7 @@ class PythonStep:
         return tuple(operators)
 
     def behind(self, edges: Columns, later: Iterable[str], lineage: Lineage = UNTRACED) -> Columns:
-        """The columns of the edges that go on, `later`."""
+        """The columns of the edges that are passed on. `later`: the edges that later steps read."""
         going = {name: edge for name, edge in self.makes(edges, lineage).items() if name in later}
         return going | {name: narrowed(going[name], columns) for name, columns in self.keep.items()}
 
@@ -181,7 +181,7 @@ def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
 
 @dataclass(frozen=True)
 class _Placed:
-    """A step among the others: the edges before and behind it. `operators`: those of a step in SQL that a task does."""
+    """A step with the edges before and after it. `operators`: of a step in SQL that runs in a Python stage."""
 
     step: Step
     before: Columns
@@ -190,7 +190,7 @@ class _Placed:
 
 
 def _placed(steps: Sequence[Step], engine: Engine) -> Iterator[_Placed]:
-    """The steps in their order, each run of steps in SQL between two Python stages as a whole."""
+    """The steps in order. A run of steps in SQL between two Python stages is decided as a whole."""
     between: list[_Placed] = []
     for step, before, behind in columns_between(steps):
         if isinstance(step, PythonStep):
@@ -203,7 +203,7 @@ def _placed(steps: Sequence[Step], engine: Engine) -> Iterator[_Placed]:
 
 
 def columns_between(steps: Sequence[Step], lineage: Lineage = UNTRACED) -> Iterator[tuple[Step, Columns, Columns]]:
-    """Each step with the columns of the edges before it, and of those behind it that a later step reads."""
+    """(Step, the edges before it, the edges after it that a later step reads)."""
     before: Columns = {}
     for step, later in zip(steps, read_later(steps), strict=True):
         if isinstance(step, PythonStep):
@@ -215,7 +215,7 @@ def columns_between(steps: Sequence[Step], lineage: Lineage = UNTRACED) -> Itera
 
 
 def _in_task(step: SqlStep, before: Columns, behind: Columns, engine: Engine) -> tuple[Node, ...]:
-    # Imported where steps are done: operators load pandas, and the compiler only notes steps.
+    # Imported here, because operators load pandas, and the compiler only collects steps.
     from ..expressions.promotion import UnprovenError
     from .in_task import operators_of
 
@@ -236,15 +236,17 @@ def _some_in_tasks(between: Sequence[_Placed], engine: Engine) -> Iterator[_Plac
 
 @dataclass(frozen=True)
 class _Stage:
-    """A Python stage so far: the edges that it reads, its operators, and the edges that these make."""
+    """A Python stage so far: its input edges, its operators, and their output edges."""
 
     reads: Columns
     nodes: tuple[Node, ...]
     made: Columns
 
     def told(self, sources: tuple[Source, ...], kept: bool) -> tuple[Node, ...]:
-        """The operators; calls are told if nothing is kept before them, and processors behind the stage that reads the
-        sources of these. `kept`: whether a stage before keeps anything from record to record.
+        """The operators, with the properties that depend on the stages: `by_itself` of calls, `sources` of processors.
+
+        `sources`: all sources of the task, for processors in a stage that does not read them itself. `kept`: whether an
+        earlier stage is stateful.
         """
         nodes: list[Node] = []
         for node in self.nodes:
@@ -259,7 +261,7 @@ class _Stage:
 
     @classmethod
     def going_on(cls, stage: _Stage | None, edges: Columns, nodes: tuple[Node, ...], made: Columns) -> _Stage:
-        """With the operators of one more step, which is given `edges`, and makes `made`."""
+        """The stage with the operators of one more step. `edges`: its input. `made`: its output."""
         if stage is None:
             return cls(edges, nodes, made)
         from .in_task import Handover
@@ -268,7 +270,10 @@ class _Stage:
 
 
 def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
-    """For each step, its edges that a later step reads. Only these go on. Raises ValueError."""
+    """For each step, the edges after it that a later step reads. Only these are passed on.
+
+    Raises ValueError if a step reads an edge that no step makes.
+    """
     found: list[frozenset[str]] = []
     needed: frozenset[str] = frozenset()
     for step in reversed(steps):
@@ -281,10 +286,10 @@ def read_later(steps: Sequence[Step]) -> list[frozenset[str]]:
 
 
 def with_turns(steps: Sequence[Step]) -> list[Step]:
-    """The steps, with processors told their place among all of them, by their lines; those without one as they come.
+    """The steps, with the `turn` of each processor: its place among all processors, by line.
 
-    It decides where punctuations of several are due for one time. In Kafka Streams processors are initialised, and so
-    make their schedules, in the order in which they are declared.
+    The turn decides the order of punctuations of several processors that are due at one time. In Kafka Streams,
+    processors are initialised, and so create their schedules, in the order of declaration.
     """
     found = [node for node in nodes_of(steps) if isinstance(node, Process)]
     found.sort(key=lambda node: node.at if isinstance(node.at, int) else 0)
@@ -299,22 +304,22 @@ def with_turns(steps: Sequence[Step]) -> list[Step]:
 
 
 def held_back(steps: Sequence[Step]) -> dict[str, str]:
-    """The places of steps that get rows which a step before them gives up later, not with the record that has made
-    them: -> the place of that step.
+    """Location of a step -> location of an earlier step that releases the rows later, not with the record that made
+    them.
     """
     found = _behind(steps, lambda node: node.releases == "later")
     return {at: holder for at, holder in found.items() if at != holder}
 
 
 def waited(steps: Sequence[Step]) -> dict[str, str]:
-    """The places of steps that get rows of a left or outer join of streams, and of its own expressions: -> the place of
-    the join. Some of these rows have waited there for a match, and come out with another record.
+    """Location of a step -> location of an earlier left or outer stream-stream join, including the join's own
+    expressions. Some of its rows waited for a match, and are released with another record.
     """
     return _behind(steps, lambda node: node.releases == "unmatched later")
 
 
 def _behind(steps: Sequence[Step], gives: Callable[[Operator], bool]) -> dict[str, str]:
-    """The places of steps that get rows of operators that are meant: -> the place of the last one."""
+    """Location of a step -> location of the last operator before it for which `gives` is true."""
     by_edge: dict[str, str] = {}
     found: dict[str, str] = {}
     for node in nodes_of(steps):
@@ -333,20 +338,22 @@ def nodes_of(steps: Iterable[Step]) -> list[Operator | SqlStep]:
     return [node for step in steps for node in (step.nodes if isinstance(step, PythonStep) else (step,))]
 
 
-# The steps as text: what is committed of them, so that a later plan can name the one that changed.
+# The steps as text. Texts are committed, so that a later plan can name the step that changed.
 #
-# What only follows from other steps has no text: which columns travel, repartition topics; and what stores hold, which
-# is compared with the stores.
+# Properties that follow from other steps have no text: the columns of edges, repartition topics. The contents of stores
+# have no text either: they are compared with the stores.
 
 
 def step_texts(steps: Iterable[Step]) -> tuple[StepText, ...]:
-    """The steps that people would name, in the order of processing."""
+    """The texts of steps that users know, in the order of processing."""
     return tuple(text for node in nodes_of(steps) for text in node.texts())
 
 
 def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
-    """Which of the `step_texts` decide what a changed row of a table is to the groups of an aggregate: to which one its
-    new form is added, and from which one its old form is taken. They compute both when the row changes.
+    """The indexes of the `step_texts` that decide the groups of a regrouped table's rows.
+
+    When a row changes, these steps compute the group to which the new row is added, and the group from which the old
+    row is removed.
     """
     nodes = [(node, list(node.texts())) for node in nodes_of(steps)]
     number, numbers = sum(len(texts) for _, texts in nodes), []
@@ -360,7 +367,7 @@ def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
         grouped = {flow_of(edge) for edge in edges.intersection(node.makes)}
         edges.difference_update(node.makes)
         if not isinstance(node, SqlStep) and node.old_rows == "stored":
-            # Whatever was before it, the replaced rows are those that it gave.
+            # Its replaced rows come from its own store, so the steps before it do not matter.
             grouped = {flow_of(edge) for edge in node.makes} if node.needs_all else set()
         elif grouped:
             edges.update(node.reads)
@@ -368,13 +375,13 @@ def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
     return tuple(sorted(numbers))
 
 
-# What functions of steps in SQL are given.
+# The arguments of the functions for steps in SQL.
 
 
 def sql_arguments(step: SqlStep, before: Columns, behind: Columns) -> dict[str, Any]:
     """The arguments of the step's function, in physical names.
 
-    `flow` is None while there is only one edge: the pipe is then flat.
+    `flow` is None if there is only one edge: the pipe is then flat.
     """
     made = next(edge for name, edge in behind.items() if name in step.makes)
     flow = step.flow if len(before) > 1 else None
@@ -402,9 +409,9 @@ def sql_arguments(step: SqlStep, before: Columns, behind: Columns) -> dict[str, 
 
 
 def _kept(step: SqlStep, before: EdgeColumns, made: EdgeColumns) -> tuple[tuple[str, ...], dict[str, str]]:
-    """The columns that pass a step unchanged, and the key columns whose physical names change (new -> old).
+    """(The columns that pass a step unchanged, the renamed key columns as new -> old physical name).
 
-    The physical name of a key column changes where a value column of the same name comes or goes.
+    The physical name of a key column changes if the step adds or removes a value column with the same name.
     """
     names = {made.physical_key(name): before.physical_key(name) for name in made.key}
     same = [new for new, old in names.items() if old == new]

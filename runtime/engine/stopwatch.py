@@ -1,4 +1,4 @@
-"""Measures what a task's epoch costs in one stage."""
+"""Measures the time and the volume of a task's epoch in one stage."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Phase = Literal["read", "operators", "state", "write"]
 
 
 class Stopwatch:
-    """Adds up the seconds of one task in one stage. A phase within another one interrupts that.
+    """Adds up the seconds of one task in one stage, by phase. A nested phase interrupts the outer one.
 
-    `waited`: how long the stage has waited for the task's rows. `clock`: as `now`. `traced`: whether it also notes when
-    each phase, and each part within `tracing`, began and ended.
+    `waited`: how long the stage waited for the task's rows, seconds. `clock`: see `now`. `traced`: whether it also
+    records the start and end of each phase, and of each part within `tracing`.
     """
 
     def __init__(self, waited: float = 0.0, clock: Callable[[], float] = now, *, traced: bool = False) -> None:
@@ -37,12 +37,12 @@ class Stopwatch:
         self.volume = Volume()
 
     def tracing(self) -> AbstractContextManager[None]:
-        """Parts of phases that end within are noted, if the stopwatch is `traced`."""
+        """A context that records the parts of phases, if the stopwatch is `traced`."""
         return listening(self._spans)
 
     @contextmanager
     def phase(self, phase: Phase) -> Iterator[None]:
-        """What happens within is of this phase."""
+        """A context. Its time counts as this phase."""
         before = self._switch(phase)
         try:
             with timed(phase):
@@ -51,7 +51,7 @@ class Stopwatch:
             self._switch(before)
 
     def opened(self, name: str, opening: Callable[[], StateStore]) -> CommittedRows:
-        """A store as the operators use it: opening it and reading from it is `state`. Its size is noted."""
+        """A store for operators. Opening and reading it counts as `state`. Records its size."""
         with self.phase("state"):
             store = opening()
             with timed("size of store"):
@@ -61,13 +61,13 @@ class Stopwatch:
             return TimedRows(store, self)
 
     def added_to(self, before: Measured) -> Measured:
-        """What the stages before have measured, together with this one, which hands over its rows now."""
+        """The measurements of the stages so far, including this one. Called when this stage hands over its rows."""
         seconds = Seconds(sql=self._waited, **self._seconds)
         spans = () if self._spans is None else self._spans.take()
         return before.then(seconds, self.volume, self._clock(), self._stores, spans)
 
     def added_at_the_end_to(self, before: Measured) -> Measured:
-        """What a task has measured up to its last stage, with what that stage has done since for all tasks."""
+        """The measurements of a task, plus the work that its last stage did at the end for all tasks."""
         spans = () if self._spans is None else self._spans.take()
         return before.ending(Seconds(**self._seconds), spans)
 
@@ -80,7 +80,7 @@ class Stopwatch:
 
 
 class TimedRows:
-    """A store's rows, reading of which counts as `state`."""
+    """A store's rows. Reading them counts as `state`."""
 
     def __init__(self, store: CommittedRows, stopwatch: Stopwatch) -> None:
         self._store = store
@@ -88,7 +88,7 @@ class TimedRows:
 
     @property
     def position(self) -> int:
-        """Changelog records that the store holds."""
+        """The number of changelog records that the store contains."""
         return self._store.position
 
     def get_many(self, keys: Sequence[bytes]) -> list[bytes | None]:
@@ -97,15 +97,18 @@ class TimedRows:
             return self._store.get_many(keys)
 
     def range(self, start: bytes | None, end: bytes | None, *, reverse: bool = False) -> Iterator[tuple[bytes, bytes]]:
-        """See `StateStore.range`. What is done with each row counts too."""
+        """See `StateStore.range`. The work of the caller with each row counts, too."""
         with self._stopwatch.phase("state"), timed("read rows"):
             yield from self._store.range(start, end, reverse=reverse)
 
 
 def bytes_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> int:
-    """About how many bytes the records take in the log that a task has consumed: up to `positions`, by topic and lane.
+    """The approximate size in the log of the records that a task consumed. `positions`: topic -> lane -> end.
 
-    Of a range that is consumed in part, the bytes are those of the same part.
+    A partly consumed range counts in proportion.
+
+    Example: a lane starts at position 5 and is consumed up to 15. Its ranges are 0 to 10 (1,000 bytes) and 10 to 20
+    (400 bytes). The result is 1000 * 5 / 10 + 400 * 5 / 10 = 700.
     """
     found = 0.0
     for topic in plan.inputs:
@@ -120,7 +123,11 @@ def bytes_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> i
 
 
 def places_taken(plan: TaskPlan, positions: Mapping[str, Mapping[int, int]]) -> tuple[OffsetRange, ...]:
-    """Where the records lie that a task has consumed: of each lane of a topic, from the first to the last."""
+    """The offsets of the records that a task consumed: one range for each lane, from the first to the last record.
+
+    Example: as in `bytes_taken`, with the offsets of the ranges starting at 100 and 110. The result is the range of
+    offsets from 105 to 115.
+    """
     found = []
     for topic in plan.inputs:
         for lane in topic.lanes:

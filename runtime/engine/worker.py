@@ -1,4 +1,4 @@
-"""The worker of a stage, made from an epoch's plan."""
+"""The worker of a stage: the log and the stores for an epoch's plan."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class PlannedWorker:
         self._stores = TaskStores(plan, log, backend)
 
     def fence(self) -> None:
-        """Go on only where the plan is for the client that has the state directory now, and for its assignment."""
+        """Raise an error unless the plan is for the state directory's client process and its newest assignment."""
         fence(self._stores.directory, self.plan.process_id, self.plan.assignment)
 
     def store(self, task: TaskPlan, store: Store) -> StateStore:
-        """The task's partition of a store, caught up to its planned position."""
+        """The task's partition of a store, restored up to its planned position."""
         return self._stores.open(task, store)
 
     def global_table(self, table: GlobalTable) -> StateStore:
-        """A global table, caught up to its planned position."""
+        """A global table, restored up to its planned position."""
         return self._stores.open_global(table)
