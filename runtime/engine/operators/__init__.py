@@ -1,4 +1,4 @@
-"""The operators of Python stages, a file for each family: what they declare, what they answer, and what they run."""
+"""The operators of Python stages, one module for each family: their fields, properties and entry points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .operator import Operator
 
 @cache
 def operators() -> Mapping[str, type[Operator]]:
-    """Every operator by its name: the dataclasses in the modules of this package."""
+    """All operators by name: the dataclasses in the modules of this package."""
     modules = [import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__)]
     classes = (value for module in modules for value in vars(module).values() if isinstance(value, type))
     return {each.__name__: each for each in classes if issubclass(each, Operator) and is_dataclass(each)}

@@ -1,4 +1,4 @@
-"""Operators that aggregate by key, and by window if their store has one: the rows of a key become a row of a table."""
+"""Operators that aggregate by key, and by window if their store has one. The rows of a key become a row of a table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class Aggregation(OneEdge, Stores):
-    """What all of them answer. `of`: a stream, or a table that was regrouped, whose old rows are subtracted."""
+    """The base of all aggregations. `of`: a stream, or a regrouped table; the old rows of a table are subtracted."""
 
     store: Store
     of: Side = "stream"
@@ -26,15 +26,15 @@ class Aggregation(OneEdge, Stores):
 
     @property
     def needs_all(self) -> bool:
-        """Of a regrouped table each change: it is subtracted later."""
+        """True for a regrouped table, because each change is subtracted later."""
         return self.of == "table"
 
     @abstractmethod
     def results(self, edge: EdgeColumns) -> dict[str, Column]:
-        """The value columns that it makes of the columns of its edge."""
+        """The value columns of the result. `edge`: the columns of the input edge."""
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """The key, with that of the window, and the results."""
+        """The key columns, those of the window, and the results."""
         from ...records.schema import WINDOW_COLUMNS
 
         edge = edges[self.flow]
@@ -45,7 +45,7 @@ class Aggregation(OneEdge, Stores):
 
 
 class _InSql(Aggregation):
-    """Aggregation with the aggregate functions of SQL, those of `store.aggregates`."""
+    """Aggregation with the SQL aggregates in `store.aggregates`."""
 
     text = ""
 
@@ -57,7 +57,7 @@ class _InSql(Aggregation):
 
 
 class _InPython(Aggregation):
-    """Aggregation with code of the project, which makes all columns of the store."""
+    """Aggregation with Python code of the project, which computes all value columns of the store."""
 
     def results(self, edge: EdgeColumns) -> dict[str, Column]:
         inputs = edge.of_python()
@@ -68,15 +68,15 @@ class _InPython(Aggregation):
 class Aggregate(_InSql):
     """Aggregates by key, and by window if `store.window` is set. The aggregates are in `store.aggregates`.
 
-    `of`: a stream, or a table that was re-grouped. Then OLD rows are subtracted, and all aggregates must support that.
-    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows.
+    `of`: a stream, or a regrouped table. OLD rows of a table are subtracted, and all aggregates must support that.
+    `emit`: every update, or one change for each key and epoch. `old`: whether changes include the replaced rows.
 
     | | null key | null value | late |
     |---|---|---|---|
     | stream | dropped, counted | dropped, counted | - |
     | stream, windows | dropped, counted | aggregated | counted for each closed window |
 
-    A row's timestamp is the greatest of its records'. If the store has value columns that are no aggregates,
+    A row's timestamp is the greatest timestamp of its records. If the store has value columns that are no aggregates,
     expressions over aggregates follow. Then the state of each key travels with its last change (`Rows.state`), and
     `Materialize` stores both.
     """
@@ -97,11 +97,11 @@ class Aggregate(_InSql):
 
 @dataclass(frozen=True)
 class AggregateSessions(_InSql):
-    """Aggregates by key and session; `store.window` is a SessionWindow. `emit`, `old`: see `Aggregate`.
+    """Aggregates by key and session. `store.window` is a SessionWindow. `emit`, `old`: see `Aggregate`.
 
-    `headers`: whether results have the headers of their records, which only final results of sessions do. Null keys are
-    dropped and counted, and records for a session that is closed. Null values are aggregated. A row's timestamp is the
-    end of its session.
+    `headers`: whether results have the headers of their records; only final results of sessions have them. Records with
+    a null key or for a closed session are dropped and counted. Null values are aggregated. A row's timestamp is the end
+    of its session.
     """
 
     flow: str
@@ -120,7 +120,7 @@ class AggregateSessions(_InSql):
 
 @dataclass(frozen=True)
 class AggregateSliding(_InSql):
-    """Aggregates by key and sliding window; `store.window` is a SlidingWindow. `emit`, `old`: see `Aggregate`."""
+    """Aggregates by key and sliding window. `store.window` is a SlidingWindow. `emit`, `old`: see `Aggregate`."""
 
     flow: str
     store: Store
@@ -139,8 +139,8 @@ class AggregateSliding(_InSql):
 class Reduce(_InPython):
     """Reduces by key, and by window or session if the store has one, with a Python function of two values.
 
-    The row has the columns of the values. `emit`, `old`, what is dropped, and timestamps: see `Aggregate`; `headers`:
-    see `AggregateSessions`. A null value in a window is a value of nulls.
+    The result row has the columns of the values. `emit`, `old`, dropped records and timestamps: see `Aggregate`.
+    `headers`: see `AggregateSessions`. A null value in a window counts as a value with only nulls.
     """
 
     flow: str
@@ -164,10 +164,10 @@ class Reduce(_InPython):
 
 @dataclass(frozen=True)
 class AggregateWith(_InPython):
-    """Aggregates by key, and by window or session if the store has one, with a Python class: the row is its state.
+    """Aggregates by key, and by window or session if the store has one, with a Python class. Its state is the row.
 
-    `emit`, `old`, `of`, what is dropped, and timestamps: see `Aggregate`; `headers`: see `AggregateSessions`. A null
-    value in a window is a value of nulls.
+    `emit`, `old`, `of`, dropped records and timestamps: see `Aggregate`. `headers`: see `AggregateSessions`. A null
+    value in a window counts as a value with only nulls.
     """
 
     flow: str

@@ -1,4 +1,4 @@
-"""The operators of a join of tables by a foreign key: subscriptions, responses, and the join of both."""
+"""The operators of a foreign-key join of two tables: subscriptions, responses, and the join itself."""
 
 from __future__ import annotations
 
@@ -25,36 +25,37 @@ if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
 
 HASH, FOUND, SUBSCRIBE, ANSWER = "_hash", "_found", "_subscribe", "_answer"
-"""Columns of the topics of a join by a foreign key, beside those of keys and rows: the hash of the row that subscribes;
-of a response whether there is a row; of a subscription whether it begins or ends, and whether it wants a response."""
+"""Extra columns in the topics of a foreign-key join. `_hash`: the hash of the subscribing row. `_found`, of a response:
+whether the other row exists. `_subscribe`, of a subscription: whether it begins or ends. `_answer`, of a subscription:
+whether it wants a response."""
 
 LAST = b""
-"""In place of the hash of a row, in the last subscription of a row that expires: it ends the row's subscription. Its
-response has it, too, and is the last one to that row."""
+"""Replaces the hash in the last subscription of an expired row, which ends the row's subscription. The response has the
+same value. It is the last response to that row."""
 
 
 @dataclass(frozen=True)
 class Subscribe(OneEdge, Stores):
-    """The start of a join by a foreign key: turns changes of a table into subscriptions to rows of another one.
+    """The start of a foreign-key join: turns changes of a table into subscriptions to rows of another table.
 
-    `store`: of the table itself. `key`: key column of the other table -> physical column of the flow. `expired`: of a
-    table whose rows expire, those that have, until the last response to them has come.
+    `store`: of the table itself. `key`: key column of the other table -> physical column of the flow. `expired`: the
+    store of expired rows, if rows of the table expire. They stay there until their last response has come.
 
-    Each change becomes one or two records with the foreign key as their key. Of a change, f is the foreign key of the
-    row that is replaced, g that of the new one. What is sent, and to whom:
+    Each change becomes one or two records. Their key is the foreign key. In a change, f is the foreign key of the
+    replaced row, and g is that of the new row. The records are:
 
     | change | left | inner |
     |---|---|---|
     | to another g | unsubscribe from f, then subscribe to g | the same |
     | f = g, or a new row | subscribe to g | the same |
-    | g is null | unsubscribe from f; ask nobody | unsubscribe from f, who answers (or ask nobody); counted |
+    | g is null | unsubscribe from f; null subscription | unsubscribe from f with response, or the same; counted |
     | deletion | the same | the same, not counted |
 
-    Each subscription gets a response, also if there is no row. A record that asks nobody has a null key, and the
-    response is that there is no row. So every update of a row gets one, with the hash of the row that it is for.
+    Each subscription gets a response, even if the other row does not exist. A null subscription has a null key, and its
+    response says that no row exists. So every update of a row gets a response, with the hash of that row.
 
-    Of a table whose rows expire, nobody is asked where g is null or of a deletion: the result changes at once
-    (`ForeignKeyJoin`). A row that expires unsubscribes, and gets one more response: by then all others have come.
+    If rows of the table expire, a null g and a deletion send no null subscription: the result changes at once
+    (`ForeignKeyJoin`). An expired row unsubscribes and gets one more response. All its other responses come before.
     """
 
     flow: str
@@ -85,19 +86,19 @@ class Subscribe(OneEdge, Stores):
 
 @dataclass(frozen=True)
 class Answer(Stores):
-    """The other table's side of a join by a foreign key: keeps the subscriptions of `flow`, and responds to them.
+    """The other table's side of a foreign-key join: stores the subscriptions of `flow`, and responds to them.
 
-    `table`: the edge with the table's changes; `rows`: its store. `store`: that of the subscriptions. `key`: the key
-    columns of the rows that subscribe. `values`: new column -> column of the table.
+    `table`: the edge with the table's changes. `rows`: the table's store. `store`: of the subscriptions. `key`: the key
+    columns of the subscribing rows. `values`: new column -> column of the table.
 
-    It responds to each subscription with the row as it is then, and to all subscribers of a row when that changes:
+    It responds to each subscription with the current row, and to all subscribers of a row when the row changes:
 
-    | what comes | who gets a response | time of the response |
+    | input | receiver of the response | time of the response |
     |---|---|---|
-    | a subscription, or the end of one that wants a response | its sender | the later one of record and row |
-    | a change of the row, also a deletion | each subscriber, by key bytes | that of the change |
+    | a subscription, or its end if that wants a response | its sender | the later of record and row |
+    | a change of the row, including a deletion | each subscriber, by key bytes | that of the change |
 
-    A subscriber to a null foreign key gets the response that there is no row, and is not kept.
+    A subscriber to a null foreign key gets the response that no row exists. Its subscription is not stored.
     """
 
     flow: str
@@ -122,7 +123,7 @@ class Answer(Stores):
 
     @property
     def fills(self) -> tuple[Store, ...]:
-        """The subscriptions: the rows are those of the table."""
+        """Only the subscriptions. Other operators fill the table's store."""
         return (self.store,)
 
     @property
@@ -143,15 +144,15 @@ class Answer(Stores):
 
 @dataclass(frozen=True)
 class ForeignKeyJoin(Transforms):
-    """The end of a join by a foreign key: responses meet the rows of `table`, kept in `store`, that have subscribed.
+    """The end of a foreign-key join: joins responses with the subscribing rows of `table`, which are in `store`.
 
-    For a table whose rows expire: `asks_by` is the `key` of `Subscribe`, `expired` as there, and `ended` the edge with
-    the keys of expired rows to which no response will come any more.
+    If rows of the table expire: `asks_by` is the `key` of `Subscribe`, `expired` is as there, and `ended` is the edge
+    with the keys of expired rows that get no more responses.
 
-    It makes upserts of the result: the left row as it is now, with the columns of the other one. A response to a row
-    that is another one by now is dropped and counted: that row has subscribed, too. The result is null where the left
-    row is gone and, of an inner join, where the other row was not found. The rows of a table that expire are looked up
-    among those that have expired then, until the last response has come.
+    It makes upserts of the result: the current left row, with the columns of the other row. A response to an older
+    version of the left row is dropped and counted: the current version has its own subscription. The result is null if
+    the left row does not exist and, in an inner join, if the other row was not found. Expired rows are looked up in
+    `expired`, until their last response has come.
     """
 
     flow: str
@@ -177,7 +178,7 @@ class ForeignKeyJoin(Transforms):
 
     @property
     def touches(self) -> Touched:
-        """All: what one row subscribes to, others depend on."""
+        """All records: other rows depend on the subscriptions."""
         return Touched(before=self.reads)
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
@@ -195,9 +196,9 @@ class ForeignKeyJoin(Transforms):
 
 @dataclass(frozen=True)
 class Forget(Transforms):
-    """Removes the rows of the keys on an edge from a store, which is no change of the table.
+    """Removes the rows with the keys on an edge from a store. This is no change of the table.
 
-    Nobody is told: the rows are as they were, but can change no more.
+    No change is emitted: the results of these rows stay as they are, but can change no more.
     """
 
     flow: str
@@ -212,7 +213,7 @@ class Forget(Transforms):
         return (self.flow,)
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """It makes no edge."""
+        """No edges."""
         return {}
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:

@@ -1,4 +1,4 @@
-"""Joins by the same key, and lookups in global tables. Joins by a foreign key: `foreign_keys.py`."""
+"""Joins by equal keys, and lookups in global tables. Foreign-key joins: `foreign_keys.py`."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ How = Literal["inner", "left"]
 """Whether a join drops the records without a match (`inner`) or keeps them (`left`)."""
 
 TableHow = Literal["inner", "left", "outer"]
-"""Of which rows a join of two tables or streams has one: of both, of this side's, or of either side's."""
+"""Which rows a join of two tables or streams keeps: those of both sides, of this side, or of either side."""
 
 UNMATCHED_HEAD = {"of_this": "boolean", "record_time": "timestamp"}
 UNMATCHED_TAIL = {"record_number": "bigint"}
-"""The columns before and behind those of the key, in the store of records without a match: see `records.join_keys`."""
+"""The columns before and after the key columns in the store of records without a match, see `records.join_keys`."""
 
 
 def joined(edge: EdgeColumns, values: Mapping[str, str], store: Store, other: EdgeColumns) -> EdgeColumns:
-    """An edge with columns of a store's rows: new name -> column. `other`: the edge from which the store is filled."""
+    """`edge` with added columns of a store. `values`: new name -> column. `other`: the edge that fills the store."""
     types = columns_of(store.key) | columns_of(store.value)
     added = {new: types[name].with_inputs(other.at(name).inputs) for new, name in values.items()}
     return replace(edge, value={**edge.value, **added})
@@ -45,16 +45,16 @@ def joined(edge: EdgeColumns, values: Mapping[str, str], store: Store, other: Ed
 
 @dataclass(frozen=True)
 class StreamTableJoin(Transforms):
-    """Looks up the key in a table as it is when the record is processed.
+    """Looks up each record's key in a table, at the moment when the record is processed.
 
-    That is the row of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
-    path order. `values`: new column -> column of the table. `made_of`: edges of the stored tables of which `table` is
-    made, before all else that is. Its rows are seen as they are once these have changed.
+    The row is that of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
+    path order. `values`: new column -> column of the table. `made_of`: the edges of the stored tables from which
+    `table` is computed. Once these have changed, the lookup sees the changed rows of `table`.
 
     | | null value | null key |
     |---|---|---|
     | inner | dropped, counted | dropped, counted |
-    | left | dropped, counted | goes on with nulls |
+    | left | dropped, counted | passed on with nulls |
     """
 
     flow: str
@@ -75,7 +75,7 @@ class StreamTableJoin(Transforms):
 
     @property
     def touches(self) -> Touched:
-        """What it drops: that is counted."""
+        """The records that it drops, because they are counted."""
         return Touched(dropped=(self.flow,))
 
     @property
@@ -93,12 +93,12 @@ class StreamTableJoin(Transforms):
 
 @dataclass(frozen=True)
 class GlobalJoin(OneEdge, Transforms):
-    """Looks up any columns in a global table. `by`: key column of the table -> physical column of the flow.
+    """Looks up rows of a global table by any columns. `by`: key column of the table -> physical column of the flow.
 
     | | null value | looked-up key null |
     |---|---|---|
     | inner | dropped, counted | dropped, counted |
-    | left | dropped, counted | goes on with nulls |
+    | left | dropped, counted | passed on with nulls |
     """
 
     flow: str
@@ -110,7 +110,7 @@ class GlobalJoin(OneEdge, Transforms):
 
     @property
     def touches(self) -> Touched:
-        """What it drops: that is counted."""
+        """The records that it drops, because they are counted."""
         return Touched(dropped=(self.flow,))
 
     @property
@@ -129,15 +129,15 @@ class GlobalJoin(OneEdge, Transforms):
 
 @dataclass(frozen=True)
 class TableTableJoin(Transforms):
-    """Joins the rows of two tables with the same key; changes of either give changes of the result.
+    """Joins the rows of two tables with the same key. Changes of either table give changes of the result.
 
-    `flow`: the edge of this side, which becomes the result; its rows are also in `store`. `table`: that of the other
-    side, with `other_store`. `values`: new -> column of the other side. `emit`: every update, or one change for each
-    key and epoch. `old`: with the replaced rows. `this_made_of`, `other_made_of`: edges of stored tables of which a
-    side is made, before all else that is. Its rows are seen as they are once these have changed.
+    `flow`: the edge of this side, with `store`. It becomes the result. `table`: the edge of the other side, with
+    `other_store`. `values`: new column -> column of the other side. `emit`: every update, or one change for each key
+    and epoch. `old`: whether changes include the replaced rows. `this_made_of`, `other_made_of`: the edges of the
+    stored tables from which a side is computed. Once these have changed, the join sees the changed rows of that side.
 
-    Each change is joined with the row that the other side has at that moment, in path order. The time of a result is
-    the greater one of the change and of the other side's row.
+    Each change is joined with the current row of the other side, in path order. The time of a result is the greater one
+    of the change and the other side's row.
 
     | | a change of this side gives | a change of the other side gives |
     |---|---|---|
@@ -168,7 +168,7 @@ class TableTableJoin(Transforms):
 
     @property
     def text(self) -> str:
-        """The edge is named after its reader too, where the table has several."""
+        """Without the name of the reader, which the edge has if the table has several readers."""
         return f"{self.how} join {self.table.rpartition('.')[2]}, values {columns_text(self.values)}"
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
@@ -182,19 +182,19 @@ class TableTableJoin(Transforms):
 
 @dataclass(frozen=True)
 class StreamJoin(Stores):
-    """Joins the records of two edges that have equal keys and times that fit (`this_store.window`).
+    """Joins the records of two edges with equal keys and times within the join window (`this_store.window`).
 
-    `values`: new column -> column of the edge `other`. `this_store`, `other_store`: their records, for as long as they
-    can be found. `unmatched`: those that have found none so far, of a left or outer join.
+    `values`: new column -> column of the edge `other`. `this_store`, `other_store`: the records of both sides, as long
+    as they can match. `unmatched`: the records without a match so far, of a left or outer join.
 
     | | null value | null key |
     |---|---|---|
     | inner | dropped, counted | dropped, counted |
-    | left | dropped, counted | of this side: goes on alone; of the other: dropped, counted |
-    | outer | dropped, counted | goes on alone |
+    | left | dropped, counted | of this side: passed on alone; of the other: dropped, counted |
+    | outer | dropped, counted | passed on alone |
 
-    Dropped records move stream time too. A pair has the later of both times, and the headers of the record that came
-    later; what comes out alone has its own time, and the headers of the record at which it comes out.
+    Dropped records also advance stream time. A pair has the later of both times, and the headers of the record that was
+    processed later. A record without a match has its own time, and the headers of the record that releases it.
     """
 
     flow: str
@@ -226,7 +226,7 @@ class StreamJoin(Stores):
         return f"{self.how} join stream {self.other}, values {columns_text(self.values)}"
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """In an outer join the key is that of either side."""
+        """The columns of the result. In an outer join, the key comes from either side."""
         this, other = edges[self.flow], edges[self.other]
         kept = {
             name: column.with_inputs(this.value[name].inputs)

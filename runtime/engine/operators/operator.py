@@ -1,9 +1,9 @@
-"""What every operator of a Python stage declares and answers, and the columns of the edges between operators.
+"""The interface of all operators of Python stages, and the columns of the edges between operators.
 
-The compiler makes operators, and generated code contains them as class and fields. They are frozen data without Arrow
-and without I/O: `run` alone imports array code (`engine/execution`), so that the compiler starts without it. Edges are
-named by flow or table. All column names are physical: a value column has its own name; a key column has its name, or
-`key.<name>` while the edge has a value column of that name. `at`: the step's place in the YAML.
+The compiler creates operators, and generated code contains them as class and fields. They are frozen data without Arrow
+and without I/O. Only `run` imports array code (`engine/execution`), so the compiler starts without it. Edges are named
+by flow or table. All column names are physical: a value column has its own name; a key column has its name, or
+`key.<name>` while the edge has a value column of that name. `at`: the step's location in the YAML.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
 
 Place = int | str
-"""A line of the topology's file, as in generated code, or `file:line`, which the pipe makes from it."""
+"""The location of a step: a line of the topology's file, as in generated code, or `file:line`, made by the pipe."""
 
 Emit = Literal["each_update", "per_epoch"]
-"""`emit` in the YAML. `each_update`: every change. `per_epoch`: one for each key and epoch, from start to end of it."""
+"""`emit` in the YAML. `each_update`: every change. `per_epoch`: one change for each key and epoch, from the row at the
+start of the epoch to the row at its end."""
 
 Side = Literal["stream", "table"]
-"""What an operator reads: records, or changes of a table."""
+"""The input of an operator: records of a stream, or changes of a table."""
 
 OldRows = Literal["stored", "derived"]
-"""Where the replaced rows of a change come from: the operator's store has them, or they follow from those it reads."""
+"""The source of the replaced rows in changes: the operator's store, or the replaced rows in its input."""
 
 Releases = Literal["at once", "later", "unmatched later"]
-"""When rows come out: with their record; with a later one; or with a later one if they found no match."""
+"""When rows are released: with their record, with a later record, or with a later record if they found no match."""
 
 
 # The columns of edges.
@@ -42,7 +43,7 @@ Releases = Literal["at once", "later", "unmatched later"]
 
 @dataclass(frozen=True)
 class Flow:
-    """The columns of an edge: key and value as Spark SQL DDL, only those that a later step needs.
+    """The columns of an edge: key and value as Spark SQL DDL. Only columns that a later step needs.
 
     Names are unique in a batch: a key column that shares its name with a value column is stored as `key.<name>`. A
     windowed key's `window_start` and `window_end` (timestamp) are part of `key`. `value` may include `_now timestamp`,
@@ -54,16 +55,16 @@ class Flow:
 
 
 Inputs = frozenset[tuple[str, str]] | None
-"""Topics and columns of theirs (`key.<name>`, `value.<name>`) whose values enter a column; None if unknown."""
+"""The lineage of a column: pairs of a topic and its column (`key.<name>`, `value.<name>`). None if unknown."""
 
 NO_INPUTS: Inputs = frozenset()
 
 OWN = ("_now", "_ts")
-"""What expressions may read beside columns: the planned time of the epoch, and the timestamp of the record."""
+"""Names in expressions that are no columns: the planned time of the epoch, and the timestamp of the record."""
 
 
 def union(parts: Iterable[Inputs]) -> Inputs:
-    """All inputs together; None if some are unknown."""
+    """The union of inputs. None if any are unknown."""
     inputs: set[tuple[str, str]] = set()
     for part in parts:
         if part is None:
@@ -76,15 +77,15 @@ def union(parts: Iterable[Inputs]) -> Inputs:
 class Column:
     """A column of an edge: its type in Spark SQL, and its lineage.
 
-    What only decides whether a record is there, or where, is no input: a condition, the key of a join, the times of a
-    window.
+    Columns that only decide whether or where a record exists are no inputs: those in a condition, the key of a join,
+    the times of a window.
     """
 
     type: str
     inputs: Inputs = NO_INPUTS
 
     def with_inputs(self, inputs: Inputs) -> Column:
-        """A column of the same type."""
+        """A column of the same type with these inputs."""
         return Column(self.type, inputs)
 
 
@@ -96,7 +97,7 @@ def columns_of(text: str) -> dict[str, Column]:
 
 
 def column_of(data_type: str, inputs: Inputs = NO_INPUTS) -> Column:
-    """A column of a type, which may be written in any form that Spark SQL takes. Raises TypeSyntaxError."""
+    """A column of a type, in any notation of Spark SQL. Raises TypeSyntaxError."""
     from ...records.types import arrow_type, ddl
 
     return Column(ddl(arrow_type(data_type)), inputs)
@@ -158,29 +159,29 @@ class EdgeColumns:
         )
 
     def of_python(self) -> Inputs:
-        """What enters a column that Python computes: which columns it reads is unknown, so all of them."""
+        """The inputs of a column that Python computes: all columns, because it is unknown which ones the code reads."""
         return union(column.inputs for side in self.sides for column in side.values())
 
 
 class Lineage(Protocol):
-    """Where the columns of topics and of expressions come from."""
+    """The lineage of columns of topics and of expressions."""
 
     def topic(self, topic: Topic) -> EdgeColumns:
         """The columns of a topic's records."""
 
     def expression(self, sql: str, edge: EdgeColumns) -> Inputs:
-        """What enters the result of an expression over the columns of an edge."""
+        """The inputs of an expression over the columns of an edge."""
 
 
 class Untraced:
-    """A Lineage for those who only ask for types."""
+    """A Lineage without inputs, for callers that need only types."""
 
     def topic(self, topic: Topic) -> EdgeColumns:
         """The columns of a topic's records, without inputs."""
         return topic_columns(topic)
 
     def expression(self, sql: str, edge: EdgeColumns) -> Inputs:
-        """None of the inputs."""
+        """No inputs."""
         return NO_INPUTS
 
 
@@ -198,15 +199,15 @@ def topic_columns(topic: Topic) -> EdgeColumns:
     return EdgeColumns(key, value)
 
 
-# What stages run.
+# Operators and their common interface.
 
 
 @dataclass(frozen=True)
 class Touched:
-    """Of which records an operator keeps, writes or counts something, so that they cannot be skipped any more.
+    """The records that an operator touches: it stores, writes or counts something, so they can no longer be skipped.
 
-    Of those on the edges `before` it runs, of those on the edges `after`, and of those that it drops from the edges
-    `dropped`.
+    These are the records on the edges `before` when it starts, those on the edges `after` when it ends, and those that
+    it drops from the edges `dropped`.
     """
 
     before: tuple[str, ...] = ()
@@ -220,27 +221,27 @@ class Node(ABC):
     @property
     @abstractmethod
     def at(self) -> Place:
-        """The place of its step in the YAML."""
+        """The location of its step in the YAML."""
 
     @property
     @abstractmethod
     def reads(self) -> tuple[str, ...]:
-        """The edges that it reads."""
+        """The input edges."""
 
     @property
     @abstractmethod
     def makes(self) -> tuple[str, ...]:
-        """The edges that it makes. An edge that it changes is in both."""
+        """The output edges. An edge that it changes is both input and output."""
 
     @property
     @abstractmethod
     def touches(self) -> Touched:
-        """Which records it touches."""
+        """The records that it touches."""
 
     @property
     @abstractmethod
     def is_stateful(self) -> bool:
-        """Whether what it does with a record depends on records before it."""
+        """Whether its result for a record depends on earlier records."""
 
     @abstractmethod
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -248,63 +249,64 @@ class Node(ABC):
 
 
 class Operator(Node):
-    """A declared operator. Its stores, global tables and functions are its fields; it answers everything else.
+    """A declared operator. Its stores, global tables and functions are fields of the dataclass.
 
-    A class inherits answers only from a base that it names for that (`OneEdge`, `SameColumns`, `Transforms`, `Stores`).
+    A class defines the abstract properties itself, or inherits them from `OneEdge`, `SameColumns`, `Transforms` or
+    `Stores`.
     """
 
     @abstractmethod
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """The columns of the edges that it makes. `edges`: at least those that it reads."""
+        """The columns of the output edges. `edges`: at least the input edges."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """What it does, for plans; empty if that follows from other steps, or from its stores."""
+        """Its description for plans. Empty if it follows from other steps, or from its stores."""
 
     @property
     @abstractmethod
     def topics_read(self) -> tuple[Topic, ...]:
-        """The topics whose records it takes. Those of global tables are no sources."""
+        """The topics that it reads as a source. Topics of global tables are not included."""
 
     @property
     @abstractmethod
     def topics_written(self) -> tuple[Topic, ...]:
-        """The topics that it writes, and a dead-letter topic."""
+        """The topics that it writes, including a dead-letter topic."""
 
     @property
     @abstractmethod
     def fills(self) -> tuple[Store, ...]:
-        """Of its stores those whose rows it writes: it is their filler, unless an operator before it is."""
+        """The stores that it writes. It is the filler of a store unless an earlier operator is."""
 
     @property
     @abstractmethod
     def old_rows(self) -> OldRows:
-        """Where the replaced rows that it gives come from."""
+        """The source of the replaced rows in its output."""
 
     @property
     @abstractmethod
     def releases(self) -> Releases:
-        """When its rows come out."""
+        """When its rows are released."""
 
     @property
     @abstractmethod
     def needs_all(self) -> bool:
-        """Whether no record that reaches it on `flow` may be skipped, as others depend on it."""
+        """Whether no record of its input `flow` may be skipped, because other records depend on it."""
 
     @property
     def stores(self) -> tuple[Store, ...]:
-        """Its stores, as its fields name them."""
+        """The stores in its fields, without duplicates."""
         return tuple({value.name: value for value in self._values if isinstance(value, Store)}.values())
 
     @property
     def global_tables(self) -> tuple[GlobalTable, ...]:
-        """The global tables that it looks at."""
+        """The global tables in its fields."""
         return tuple(value for value in self._values if isinstance(value, GlobalTable))
 
     @property
     def functions(self) -> tuple[PythonFunction, ...]:
-        """The functions of the project that it calls."""
+        """The project's functions that it calls."""
         calls = (value.function if isinstance(value, Udf) else value for value in self._values)
         return tuple(value for value in calls if isinstance(value, PythonFunction))
 
@@ -315,17 +317,17 @@ class Operator(Node):
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """Name and value of settings that neither `text` nor a store tells, for people; and which code it runs."""
+        """(Name, value) of settings that are in neither `text` nor a store, for users. Includes digests of its code."""
         return tuple((f"{CODE_OF}{function.name}", function.digest) for function in self.functions)
 
     def texts(self) -> Iterator[StepText]:
-        """Its `text` at each edge for which people know it."""
+        """Its `text`, once for each edge in `text_edges`."""
         if self.text:
             yield from (StepText(flow_of(edge), self.text, str(self.at)) for edge in self.text_edges)
 
     @property
     def text_edges(self) -> tuple[str, ...]:
-        """The edges of the flows that `text` belongs to."""
+        """The edges of the flows to which `text` belongs."""
         return self.reads[:1]
 
     @property
@@ -335,11 +337,11 @@ class Operator(Node):
             yield from value if isinstance(value, tuple) else (value,)
 
 
-# Answers that several operators have in common.
+# Properties that several operators share.
 
 
 class OneEdge(Operator):
-    """Changes the edge `flow`, and reads no other."""
+    """An operator that changes the edge `flow` and has no other input."""
 
     flow: str
 
@@ -355,7 +357,7 @@ class OneEdge(Operator):
 
 
 class SameColumns(OneEdge):
-    """Leaves the columns of its edge as they are."""
+    """An operator that keeps the columns of its edge."""
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
         """The same columns."""
@@ -363,7 +365,7 @@ class SameColumns(OneEdge):
 
 
 class Transforms(Operator):
-    """Makes rows of rows: it writes no topic, fills no store, and rows come out with their record."""
+    """An operator that only transforms rows: it writes no topic, fills no store, and releases rows at once."""
 
     topics_read = ()
     topics_written = ()
@@ -383,7 +385,7 @@ class Transforms(Operator):
 
 
 class Stores(Operator):
-    """Keeps what reaches it in its stores."""
+    """An operator that stores its input."""
 
     topics_read = ()
     topics_written = ()
@@ -395,26 +397,26 @@ class Stores(Operator):
 
     @property
     def touches(self) -> Touched:
-        """All that reaches it."""
+        """All its input."""
         return Touched(before=self.reads)
 
 
 JOINING_EDGES = ("rows", "asking", "asked", "answers", "last_answers")
-"""The ends of the names of a join's own edges, behind that of its flow: the rows that are joined, their subscriptions,
-what the other table's side gets, what comes back, and the keys of expired rows to which no more answers will come."""
+"""The suffixes of a foreign-key join's own edges, after the name of its flow: the left rows, their subscriptions, the
+input of the other table's side, the responses, and the keys of expired rows that get no more responses."""
 
 
 def flow_of(edge: str) -> str:
-    """The flow of an edge of a join by a foreign key; other edges have their own names."""
+    """The flow of an edge: without the suffix of a foreign-key join, otherwise the name of the edge."""
     return edge.partition(".")[0] if edge.rpartition(".")[2] in JOINING_EDGES else edge
 
 
 def fork_texts(flow: str, into: Iterable[str]) -> Iterator[StepText]:
-    """What several flows read. Where a flow has one reader, the steps of both are those of one flow."""
+    """The texts `from flow ...` of the flows that read a forked flow. The flow itself needs no text."""
     names = dict.fromkeys(map(flow_of, into))
     return (StepText(name, f"from flow {flow}") for name in names if name != flow)
 
 
 def columns_text(columns: Mapping[str, str]) -> str:
-    """New columns and what they are made of, for people."""
+    """New columns and their expressions, as text for users."""
     return ", ".join(name if name == sql else f"{name}: {sql}" for name, sql in columns.items())

@@ -1,4 +1,4 @@
-"""The operator of the `process` step: an object of a project's class gets one record after another."""
+"""The operator of the `process` step: an object of a project's class processes one record after another."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Process(Stores):
-    """Gives each record to an object of a project's class, which forwards records and keeps rows in stores.
+    """Passes each record to an object of a project's class, which forwards records and keeps rows in stores.
 
-    `name`: of the processor, in its topology: by it the times of its punctuations are kept. `into`: the columns of the
-    records that it forwards, by edge; without any that is the flow, and their columns are those that come. `named`:
-    whether it says to which of these edges each one goes. `options`: arguments of the class. The pipe adds `sources`,
-    what the task reads, where another stage does that, and `turn`, its place among the processors of the subtopology.
+    `name`: of the processor in its topology. Its schedules are kept under this name. `into`: output edge -> the columns
+    of the forwarded records. If empty, records are forwarded to `flow`, with the columns of the input. `named`: whether
+    the class names the output edge of each record. `options`: arguments of the class. The pipe adds `sources`, the
+    sources of the task, if another stage reads them, and `turn`, its place among the processors of the subtopology.
 
-    A record for which it fails is raised as RowFailedError: the epoch is then rebuilt without it, so nothing of it is
-    left in stores. A failure elsewhere, in `init`, `close` or a punctuation, is no record's fault.
+    If the class fails for a record, a RowFailedError is raised. The epoch is then rebuilt without the record, so no
+    store has changes from it. An error in `init`, `close` or a punctuation belongs to no record.
     """
 
     flow: str
@@ -45,7 +45,7 @@ class Process(Stores):
     needs_all = False
 
     is_stateful = True
-    """Also without a store: its object may remember records."""
+    """True even without a store, because its object may remember records."""
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -57,12 +57,12 @@ class Process(Stores):
 
     @property
     def touches(self) -> Touched:
-        """All that reaches it, as what it has not stored may decide about other records too; and all that it makes."""
+        """All input and output. Input that it does not store may still influence other records."""
         return Touched(before=self.reads, after=self.makes)
 
     @property
     def text(self) -> str:
-        """Without the code, which is a setting."""
+        """The step without its code, which is in `settings`."""
         parts = [f"process by {self.function.name}"]
         if self.options:
             parts.append(f"options {compact(dict(self.options))}")

@@ -1,4 +1,4 @@
-"""Operators that look at single rows and keep nothing."""
+"""Stateless operators: they process single rows and store nothing."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from .operator import (
 if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
 
-# Operators that rename and drop columns of the value or of the key.
+# Operators that rename, drop or compute columns of the value or the key.
 
 
 @dataclass(frozen=True)
 class Select(OneEdge, Transforms):
-    """Other value columns: those of `keep`, and `columns` (new name -> physical name of an existing column)."""
+    """Selects value columns: those in `keep`, and `columns` (new name -> physical name of an existing column)."""
 
     flow: str
     columns: Mapping[str, str] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class Select(OneEdge, Transforms):
 
     @property
     def text(self) -> str:
-        """Columns that are only dropped follow from later steps."""
+        """Empty if it only drops columns, because that follows from later steps."""
         return f"select {columns_text(self.columns)}" if self.columns else ""
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
@@ -56,7 +56,7 @@ class Select(OneEdge, Transforms):
 
 @dataclass(frozen=True)
 class KeyBy(OneEdge, Transforms):
-    """Another key: new name -> physical name of an existing column."""
+    """Changes the key. `key`: new name -> physical name of an existing column."""
 
     flow: str
     key: Mapping[str, str]
@@ -77,12 +77,12 @@ class KeyBy(OneEdge, Transforms):
 
 @dataclass(frozen=True)
 class Call(OneEdge, Transforms):
-    """Calls a Python function of an expression for each row: its result is the value column `column`.
+    """Calls a Python function of an expression for each row. The result is the value column `column`.
 
-    Also for rows that another one replaces: of equal rows it makes equal ones. `arguments`: the columns that it is
-    given. `null_values`: whether it is called for records with a null value too, whose columns are all null; otherwise
-    the column is null there. `by_itself`: whether nothing is kept from row to row before it, so that it fails for a row
-    whichever others are skipped; known once the stages are (`engine/steps.py`).
+    It is also called for replaced rows: equal rows give equal results. `arguments`: the columns that are passed.
+    `null_values`: whether it is also called for null values, with null in all value columns. Otherwise the result is
+    null there. `by_itself`: whether no earlier operator is stateful. Then it fails for a row regardless of skipped
+    records. `engine/steps.py` sets this when it builds the stages.
     """
 
     flow: str
@@ -95,7 +95,7 @@ class Call(OneEdge, Transforms):
 
     @property
     def text(self) -> str:
-        """With the function, the order of its arguments and the types: the name alone says nothing of them."""
+        """Includes the function, the order of arguments and the types, because the name does not determine them."""
         form = " with Arrow" if self.udf.arrow else ""
         return f"call {self.column}, {self.udf.signature}, by {self.udf.function.name}{form}"
 
@@ -124,19 +124,20 @@ class Call(OneEdge, Transforms):
         except CallFailedError as error:
             orders = rows.order[index[list(error.failed)]].tolist()
             raise EachFailedError([*zip(orders, error.failed.values(), strict=True)], self.by_itself) from error
-        if len(index) < len(rows):  # null at the other rows
+        if len(index) < len(rows):
+            # Null at the other rows: for the mask [True, False, True], results ["x", "y"] become ["x", None, "y"].
             results = results.take(pa.array(np.cumsum(mask) - 1, mask=~mask))
         edges[self.flow] = rows.with_columns(None, {**rows.values, self.column: results})
 
 
-# Operators that only change which rows are on which edge: copies, merges, and parts of a table's changes.
+# Operators that only move rows between edges or remove rows: copies, merges, and filters on changes of a table.
 
 
 @dataclass(frozen=True)
 class Fork(Transforms):
-    """A copy of each row for each reader, in order.
+    """Copies each row to the edge of each reader, in the order of `into`.
 
-    Everything that the first reader does with a row comes before the second sees it.
+    All results of the first reader for a row precede those of the second.
     """
 
     flow: str
@@ -169,7 +170,7 @@ class Fork(Transforms):
 
 @dataclass(frozen=True)
 class Merge(Transforms):
-    """The rows of several edges with equal columns, in the order of processing."""
+    """Merges the rows of several edges with equal columns, in the order of processing."""
 
     flows: tuple[str, ...]
     into: str
@@ -219,7 +220,7 @@ class Settle(SameColumns, Transforms):
 
 @dataclass(frozen=True)
 class ToStream(SameColumns, Transforms):
-    """Turns a table's changes into records. Replaced rows are dropped."""
+    """Turns the changes of a table into records. Drops replaced rows."""
 
     flow: str
     at: Place = ""

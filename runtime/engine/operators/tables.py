@@ -1,4 +1,4 @@
-"""Operators that keep the rows or the changes of a table, or give them when their windows have closed."""
+"""Operators that store the rows or changes of a table, or release them when their windows close."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
 
 WhenFull = Literal["emit", "fail"]
-"""What a full buffer does: the oldest change goes on at once, or the task stops."""
+"""The behaviour of a full buffer: it releases the oldest change at once, or the task stops."""
 
 
 @dataclass(frozen=True)
 class Table(SameColumns, Stores):
-    """Keeps the last processed row of each key, even if its timestamp is older: upserts in, changes of a table out.
+    """Stores the last processed row of each key, even if its timestamp is older. Turns upserts into changes of a table.
 
-    `emit`: every update, or one change for each key and epoch. `old`: with the replaced rows. Null keys are dropped and
-    counted.
+    `emit`: every update, or one change for each key and epoch. `old`: whether changes include the replaced rows.
+    Records with a null key are dropped and counted.
     """
 
     flow: str
@@ -45,8 +45,8 @@ class Table(SameColumns, Stores):
 class Materialize(SameColumns, Stores):
     """Stores a table's rows that SQL has computed (expressions over aggregates, filtered or projected tables).
 
-    It keeps the last row of each key; the changes go on unchanged. In a store of aggregates the row also has their
-    hidden state, which arrives in `Rows.state` and goes no further. The clock of another store with windows is the
+    It stores the last row of each key, and passes the changes on unchanged. In a store of aggregates, the row includes
+    their hidden state, which arrives in `Rows.state` and is not passed on. In other windowed stores, the clock is the
     greatest time of these changes.
     """
 
@@ -67,16 +67,16 @@ class Materialize(SameColumns, Stores):
 
 @dataclass(frozen=True)
 class Suppress(SameColumns, Stores):
-    """Holds changes of a table back in `store`, one for each key: a later one replaces the one that waits.
+    """Buffers changes of a table in `store`, one for each key. A later change replaces the waiting one.
 
-    In a store of type `window_changes` each waits until `wait_ms` after the end of its window, and a stream of the last
-    rows goes on. In one of type `changes` each waits until `wait_ms` after the first one of its key, and changes of a
-    table go on; `old`: with the replaced rows. `when_full`: what happens if more than `max_records` wait (None: no
-    limit).
+    In a store of type `window_changes`, a change waits until `wait_ms` after the end of its window. The output is a
+    stream of the last rows. In a store of type `changes`, it waits until `wait_ms` after the first change of its key.
+    The output is changes of a table; `old`: whether they include the replaced rows. `when_full`: the behaviour if more
+    than `max_records` changes wait (None: no limit).
 
-    It has a clock of its own: the greatest timestamp that has reached it. A change goes on when a later one finds its
-    time passed, with its own timestamp and headers. Deletions go on too, but for those of windows whose rows nobody has
-    seen.
+    It has its own clock: the greatest timestamp of its input. A change is released when a later one advances the clock
+    far enough. It keeps its own timestamp and headers. Deletions are released, too, except those of windows without a
+    released row.
     """
 
     flow: str
@@ -97,7 +97,7 @@ class Suppress(SameColumns, Stores):
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """How long a window stays open is told with its store."""
+        """The settings of the buffer. The grace period of a window is part of its store."""
         waits = (("suppress.for", duration_text(self.wait_ms)),) if self.store.type == "changes" else ()
         most = "none" if self.max_records is None else str(self.max_records)
         return (*waits, ("suppress.max_records", most), ("suppress.when_full", self.when_full))
@@ -111,11 +111,11 @@ class Suppress(SameColumns, Stores):
 
 @dataclass(frozen=True)
 class FinalResults(SameColumns, Transforms):
-    """Turns the updates of a windowed aggregate into a stream: one record for each row whose window has closed.
+    """Turns the updates of a windowed aggregate into a stream: one record for each closed window.
 
-    `store`: the aggregate's, which has all of these updates already. Rows come by start and then by key bytes; sessions
-    by end, start and key bytes. A row keeps its timestamp, and has the headers of the record that closed its window. A
-    row that is open stays in the store, also at the end of the input.
+    `store`: of the aggregate. It contains these updates already. Records come by window start and key bytes; those of
+    sessions by end, start and key bytes. A record has the timestamp of its row, and the headers of the record that
+    closed its window. Rows of open windows stay in the store, even at the end of the input.
     """
 
     flow: str

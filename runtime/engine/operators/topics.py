@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
 
 SinkMode = Literal["append", "each_update", "per_epoch", "repartition"]
-"""What a sink writes: see `Sink`."""
+"""The mode of a sink, see `Sink`."""
 
 
 @dataclass(frozen=True)
 class Source(Operator):
-    """Reads a topic into one or several edges. Of several, the first edge sees a record before the second does.
+    """Reads a topic into one or several edges. Of several edges, the first gets a record before the second.
 
-    `columns`: the value columns that are needed; None: all. Of records with equal timestamps, those of the source
-    declared first come first. The compiler puts tables before streams. `dead_letter`: the topic that keeps records of
-    this one that a step could not process; None if no reader asks for that. `start`: where a topology begins that has
-    not read the topic yet, see `starts.py`; None: at the first record.
+    `columns`: the needed value columns. None: all. Of records with equal timestamps, those of the source that is
+    declared first come first. The compiler puts tables before streams. `dead_letter`: the topic for records of this
+    topic that a step could not process. None if no reader uses one. `start`: where a new topology begins to read the
+    topic, see `starts.py`. None: at the first record.
     """
 
     topic: Topic
@@ -42,7 +42,7 @@ class Source(Operator):
 
     @property
     def edges(self) -> tuple[str, ...]:
-        """The edges into which it reads."""
+        """The output edges."""
         return (self.into,) if isinstance(self.into, str) else self.into
 
     @property
@@ -59,7 +59,7 @@ class Source(Operator):
 
     @property
     def text(self) -> str:
-        """Empty for a topic that an application writes for itself: no topic of a project has such a name."""
+        """Empty for an internal topic of an application. The names of topics of a project differ from these."""
         writer = self.topic.writer
         return "" if writer is not None and self.topic.name.startswith(f"{writer}-") else f"from {self.topic.name}"
 
@@ -68,34 +68,34 @@ class Source(Operator):
         return self.edges
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """The columns of the topic that are needed."""
+        """The needed columns of the topic, on each edge."""
         edge = lineage.topic(self.topic)
         if self.columns is not None:
             edge = replace(edge, value={name: edge.value[name] for name in self.columns})
         return dict.fromkeys(self.edges, edge)
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """Nothing: the stage has put the records there (`execution/source.py`)."""
+        """Does nothing: the stage puts the records on the edges (`execution/source.py`)."""
 
 
 @dataclass(frozen=True)
 class Sink(Operator):
-    """Appends to a topic. The edge has the topic's columns and maybe others.
+    """Appends to a topic. The edge has the topic's columns, and may have others.
 
-    | mode | what is written |
+    | mode | written records |
     |---|---|
     | append | a stream's records |
     | each_update | a table's changes: new rows and deletions |
-    | per_epoch | the last change of each key, in order of last write; nothing for a row that came and went |
+    | per_epoch | the last change of each key, in the order of these changes; nothing for a row that came and went |
     | repartition | a stream's records, or a regrouped table's old and new rows, by the new key |
 
     A record's partition is that of its key (without the window). Records with a null key stay in the task's own
-    partition. `per_epoch` can recognize a row that came and went only if old rows are sent along.
+    partition. `per_epoch` recognizes a row that came and went only if changes include old rows.
 
-    In a repartition topic, records with a null key are not written unless `keep_null_keys`; records of a stream and
-    rows of a table (`of`) are then dropped and counted. A table's deletion is written as its old row, which leaves its
-    group. The deletion of a row that did not exist is not written. An old row there has the time of the change. Old and
-    new rows of the same group are marked, so that the group is updated once.
+    In a repartition topic, records with a null key are dropped and counted unless `keep_null_keys` is set. This applies
+    to records of a stream and rows of a table (`of`). A table's deletion is written as its old row, which leaves its
+    group. The deletion of a row that did not exist is not written. An old row has the time of the change. Old and new
+    rows of the same group are marked, so that the group is updated once.
     """
 
     flow: str
@@ -118,7 +118,7 @@ class Sink(Operator):
 
     @property
     def touches(self) -> Touched:
-        """All that it writes, and what it drops."""
+        """All input: it is written, or dropped and counted."""
         return Touched(before=self.reads)
 
     @property
@@ -131,15 +131,14 @@ class Sink(Operator):
 
     @property
     def settings(self) -> tuple[tuple[str, str], ...]:
-        """`emit` as the topic is written.
+        """`emit`, as it applies to the topic.
 
-        A table that should give one change an epoch gives all of them where something behind it has to see them, or may
-        fail.
+        A table with one change per epoch emits all changes if a later step needs them or may fail.
         """
         return (("emit", self.mode),) if self.mode in ("each_update", "per_epoch") else ()
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
-        """It makes no edge."""
+        """No edges."""
         return {}
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -149,6 +148,6 @@ class Sink(Operator):
 
 
 def topics_written(nodes: Sequence[Operator]) -> tuple[Topic, ...]:
-    """The topics that operators write, in their order; dead-letter topics, which those of sources are, come last."""
+    """The topics that operators write, in their order. The dead-letter topics of sources come last."""
     ordered = sorted(nodes, key=lambda node: bool(node.topics_read))
     return tuple({topic.name: topic for node in ordered for topic in node.topics_written}.values())
