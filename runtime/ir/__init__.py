@@ -1,1 +1,1 @@
-"""What generated code declares: the topology, its operators, windows and functions."""
+"""The declarations of generated code: the topology, windows and functions."""

@@ -1,4 +1,4 @@
-"""The Python functions of a project as generated code declares them."""
+"""The Python functions of a project, as generated code declares them."""
 
 from __future__ import annotations
 
@@ -12,31 +12,32 @@ from pathlib import Path
 
 from ...unusable_paths import OutsideProjectError, is_outside
 
-# The code of a project's `functions/`, as text: so it travels to executors, which share no disk with the driver.
+# The code of a project's `functions/`, as text. It is sent to executors as text, because they share no disk with the
+# driver.
 
 FOLDER = "functions"
-"""The package of a project that holds its functions."""
+"""The package of a project with its functions."""
 
 
 @dataclass(frozen=True)
 class PythonCode:
-    """Modules of `functions/`: path relative to the project, such as `functions/text.py`, and text, by path."""
+    """Modules of `functions/`: pairs of a path relative to the project, such as `functions/text.py`, and a text."""
 
     files: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of_project(cls, root: Path, modules: Iterable[str]) -> PythonCode:
-        """These modules of the project, and all modules of `functions/` that they import, directly or not.
+        """These modules of the project, and all modules of `functions/` that they import, directly or indirectly.
 
-        A module that is missing or is no Python is left out: whoever loads it will say so. Raises
-        OutsideProjectError, OSError, UnicodeDecodeError.
+        Missing modules are omitted; loading them raises an error later. Raises OutsideProjectError, OSError,
+        UnicodeDecodeError.
         """
         texts = _Texts(lambda path: _read(root, path))
         return cls(tuple((path, texts[path]) for path in sorted(_reached(modules, texts))))
 
     @classmethod
     def beside(cls, file: str) -> PythonCode:
-        """The modules that `headwater compile` has put beside generated code. Raises OSError."""
+        """The modules that `headwater compile` wrote to the directory of generated code. Raises OSError."""
         folder = Path(file).parent
         paths = sorted(path.relative_to(folder).as_posix() for path in folder.joinpath(FOLDER).rglob("*.py"))
         return cls(tuple((path, folder.joinpath(path).read_text("utf-8")) for path in paths))
@@ -52,18 +53,18 @@ class PythonCode:
         return _digest(self.files)
 
     def digest_of(self, module: str) -> str:
-        """That of the files on which a module depends: it changes with the code that the module's functions run."""
+        """The digest of the files on which a module depends. It changes with the code that its functions run."""
         texts = _Texts(self.texts.get)
         return _digest([(path, self.texts[path]) for path in sorted(_reached([module], texts))])
 
     def path_of(self, module: str) -> str | None:
-        """The file of a module; None if there is none."""
+        """The path of a module. None if it does not exist."""
         return next((path for path in _paths(module) if path in self.texts), None)
 
 
 @dataclass(frozen=True)
 class PythonFunction:
-    """A function or class that the YAML names: `functions.module:name`, and the code that has it."""
+    """A function or class in the YAML, `functions.module:name`, and the code that contains it."""
 
     name: str
     code: PythonCode = field(default_factory=PythonCode, repr=False)
@@ -75,19 +76,19 @@ class PythonFunction:
 
     @property
     def digest(self) -> str:
-        """That of all the code that it runs, without installed packages."""
+        """The digest of all its code, without installed packages."""
         return self.code.digest_of(self.module)
 
 
 class _Texts:
-    """The texts of files, each read once; None for those that are not there."""
+    """The texts of files by path. A file is read once. A missing file has an empty text."""
 
     def __init__(self, read: Callable[[str], str | None]) -> None:
         self._read = read
         self._known: dict[str, str | None] = {}
 
     def find(self, module: str) -> str | None:
-        """The path of a module that is there."""
+        """The path of a module. None if it does not exist."""
         return next((path for path in _paths(module) if self._text(path) is not None), None)
 
     def __getitem__(self, path: str) -> str:
@@ -121,7 +122,7 @@ def _digest(files: Iterable[tuple[str, str]]) -> str:
 
 
 def _reached(modules: Iterable[str], texts: _Texts) -> set[str]:
-    """The files of these modules, of the packages that they are in, and of all that they import."""
+    """The paths of these modules, of their packages, and of all modules that they import, within `functions/`."""
     found: set[str] = set()
     left = list(modules)
     while left:
@@ -141,7 +142,7 @@ def _is_own(module: str) -> bool:
 
 
 def _imported(text: str, package: str) -> Iterator[str]:
-    """The modules that a module may import, anywhere in its text; nothing for what is no Python."""
+    """The modules that a module may import, anywhere in its text. Empty for text that is not valid Python."""
     try:
         nodes = list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -152,20 +153,20 @@ def _imported(text: str, package: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             try:
                 module = resolve_name("." * node.level + (node.module or ""), package)
-            except ImportError:  # beyond the project: the import will fail, and say so
+            except ImportError:  # outside the project: the import itself will raise an error
                 continue
             yield module
             yield from (f"{module}.{alias.name}" for alias in node.names)
 
 
-# Python functions that expressions call, as `functions:` of headwater.yml declares them.
+# Python functions for expressions, from the section `functions:` of headwater.yml.
 
 
 @dataclass(frozen=True)
 class Udf:
-    """A function by the name that expressions call. `arguments`, `returns`: types of Spark SQL, the former by name.
+    """A function with its name in expressions. `arguments`: name -> Spark SQL type. `returns`: a Spark SQL type.
 
-    `arrow`: it is given an array of Arrow for each argument, with the rows of many calls, and returns one.
+    `arrow`: whether it takes an Arrow array for each argument, with the rows of many calls, and returns an array.
     """
 
     name: str
@@ -176,6 +177,6 @@ class Udf:
 
     @property
     def signature(self) -> str:
-        """`slug(title string) string`, for people."""
+        """The signature as text for users, such as `slug(title string) string`."""
         taken = ", ".join(f"{name} {type_}" for name, type_ in self.arguments.items())
         return f"{self.name}({taken}) {self.returns}"

@@ -1,4 +1,4 @@
-"""What generated code declares of a topology: topics, stores, subtopologies, settings."""
+"""The declarations of a topology in generated code: topics, stores, subtopologies, settings."""
 
 from __future__ import annotations
 
@@ -13,31 +13,34 @@ if TYPE_CHECKING:
     from ..engine.steps import Engine
 
 
-# The declarations of generated code: topics, stores, subtopologies. They are frozen data without Spark and I/O.
+# Topics, stores and subtopologies: frozen data without Spark and I/O.
 #
-# `job.py` builds them from the YAML; the whole runtime reads them. Column lists are Spark SQL DDL
+# `job.py` creates them from the YAML. The whole runtime reads them. Column lists are Spark SQL DDL
 # (`"carrier string, delay double"`), which is easy to review in generated code.
 
 ExpressionEngine = Literal["spark", "task"]
-"""What computes expressions: Spark SQL; or the task itself, on Arrow, those for which it is proven to give the same."""
+"""The engine for expressions. `spark`: Spark SQL. `task`: the task itself on Arrow, for expressions that the type
+checker accepts, and Spark SQL for the others."""
 
 OnError = Literal["fail", "skip", "dead_letter"]
-"""What becomes of a record that a step cannot process: its task stops, or the record is left out, and maybe kept."""
+"""The policy for a record that a step cannot process. `fail`: its task stops. `skip`: the record is skipped.
+`dead_letter`: it is skipped and kept in a dead-letter topic."""
 
 
 @dataclass(frozen=True)
 class Topic:
     """A partitioned sequence of records, addressed by partition and offset.
 
-    `writer` is the application that writes it (`<project>-<topology>`). It is None for a topic that is fed from
-    outside, by `headwater seed`, `--append` or a Python call. `windowed` keys also have `window_start` and `window_end`
-    (timestamps). `partitions` never changes during the life of the topic. `timestamp`: the value column (a timestamp, a
-    date or a bigint of ms) with the time of records from outside.
-
-    `cleanup`: `delete`, `compact` or `compact,delete`; with `compact` only the last record of each key stays, with
-    `delete` those within `retention_ms` (None: all). `on_error`: what its readers do with a record that fails, unless
-    the flow says otherwise in which it fails. `readers`: the applications of the project that read a topic whose
-    records may go, whether they have ever run or not: the records wait for all of them.
+    - `writer`: the application that writes it (`<project>-<topology>`). None for an external topic, which
+      `headwater seed`, `--append` or a Python call writes.
+    - `windowed`: whether keys also have `window_start` and `window_end` (timestamps).
+    - `partitions`: never changes during the life of the topic.
+    - `timestamp`: the value column with the time of external records: a timestamp, a date, or a bigint of ms.
+    - `cleanup`: `delete`, `compact` or `compact,delete`. `compact` keeps only the last record of each key. `delete`
+      keeps the records within `retention_ms` (None: all).
+    - `on_error`: the policy of its readers for a failed record. A flow may have its own policy.
+    - `readers`: the applications of the project that read a topic with deletion. Its records wait for all of them, even
+      if they have never run.
     """
 
     name: str
@@ -64,21 +67,21 @@ DEAD_LETTER_COLUMNS: Mapping[str, str] = {
     "step": "string",
     "error": "string",
 }
-"""The value columns of all topics of dead letters, see `records/dead_letters.py`. These topics have no key."""
+"""The value columns of all dead-letter topics, see `records/dead_letters.py`. These topics have no key."""
 
 DEAD_LETTER_VALUE = ", ".join(f"{column} {data_type}" for column, data_type in DEAD_LETTER_COLUMNS.items())
-"""The same as DDL."""
+"""The value columns of dead-letter topics as DDL."""
 
 
 def dead_letter_topic(name: str, source: Topic, writer: str) -> Topic:
-    """The topic for dead letters of `source`. A letter is in the partition that its record has in `source`."""
+    """The topic for dead letters of `source`. A letter has the partition of its record in `source`."""
     return Topic(name, source.partitions, "", DEAD_LETTER_VALUE, writer=writer)
 
 
 StoreType = Literal["key_value", "window", "session", "window_changes", "changes"]
-"""What the rows of a store are found by: their key, their key and a window's start, or their key and a session.
+"""The type of a store: rows by key, by key and start of a window, or by key and session.
 
-The last two are those of `suppress`: what waits for its window to be closed, or for some time.
+The last two are for `suppress`: changes that wait until their window closes, or for some time.
 """
 
 
@@ -86,8 +89,8 @@ The last two are those of `suppress`: what waits for its window to be closed, or
 class Agg:
     """One aggregate of a step: the result column `name`, computed by `function` over `column` (None: `count(*)`).
 
-    `type` is the result's Spark SQL type, `of` that of the column. `options` are the function's other arguments, which
-    are literals (`first(x, true)`). `written`: the user's aggregate, if it was rewritten as this simpler one.
+    `type`: the Spark SQL type of the result. `of`: that of the column. `options`: the function's other arguments, which
+    are literals (`first(x, true)`). `written`: the user's aggregate, if the compiler replaced it with this simpler one.
     """
 
     name: str
@@ -109,9 +112,9 @@ class Agg:
 class Store:
     """A task's local state: rows by key, or by key and window.
 
-    `key` and `value` are the columns that users see (`query`, joins). The store of an aggregation has the hidden state
-    of its `aggregates`. Value columns that are expressions over aggregates are stored beside it. `cleanup`: of its
-    changelog, see `Topic`; None: see `changelog_cleanup`.
+    `key`, `value`: the columns that users see (`query`, joins). The store of an aggregation has the hidden state of its
+    `aggregates`, and also the value columns that are expressions over aggregates. `cleanup`: of its changelog, see
+    `Topic`. None: the default in `changelog_cleanup`.
     """
 
     name: str
@@ -129,41 +132,41 @@ class Store:
 
     @property
     def changelog_cleanup(self) -> str:
-        """`cleanup`, or its default, as in Kafka Streams."""
+        """`cleanup`, or else the default of Kafka Streams."""
         return self.cleanup or ("compact,delete" if self.is_windowed else "compact")
 
     @property
     def kept_ms(self) -> int | None:
-        """How long a row is kept: as `retention_ms` says, or else until its window is closed; None for ever."""
+        """How long a row can be found: `retention_ms`, or else until its window closes. None: for ever."""
         if self.retention_ms is not None or self.window is None:
             return self.retention_ms
         return self.window.kept_ms
 
     @property
     def held_ms(self) -> int | None:
-        """How long a row stays in the store, whether a step finds it or not; None for ever."""
+        """How long a row stays in the store, even if steps no longer find it. None: for ever."""
         kept = self.kept_ms
         return kept if kept is None or self.window is None else kept + self.window.unseen_ms
 
     @property
     def is_windowed(self) -> bool:
-        """Whether its rows have windows, and expire by stream time."""
+        """Whether its rows have windows or sessions, and expire by stream time."""
         return self.type in ("window", "session")
 
     @property
     def keeps_given_windows(self) -> bool:
-        """Whether processors say which windows or sessions its rows have: there is no window of a step."""
+        """Whether processors choose the windows or sessions of its rows, so that it has no window of a step."""
         return self.is_windowed and self.window is None and self.retention_ms is not None
 
     @property
     def is_buffer(self) -> bool:
-        """Whether its rows are changes that wait (`Suppress`)."""
+        """Whether its rows are waiting changes (`Suppress`)."""
         return self.type in ("window_changes", "changes")
 
 
 @dataclass(frozen=True)
 class GlobalTable:
-    """A table of which every client has all rows, loaded from all partitions of its topic."""
+    """A global table: every client has all its rows, from all partitions of its topic."""
 
     name: str
     topic: Topic
@@ -172,7 +175,7 @@ class GlobalTable:
 
 @dataclass(frozen=True)
 class StepText:
-    """A step of a flow or table, for people: `flow`, its `text`, and its place as `file:line`."""
+    """A step of a flow or table, as text for users. `flow`: of the flow or table. `at`: its location as `file:line`."""
 
     flow: str
     text: str
@@ -183,7 +186,7 @@ class StepText:
 
 @dataclass(frozen=True)
 class StoreFiller:
-    """What writes the rows of a store: of the steps of a flow or table that keep rows, the one of this `number`."""
+    """The operator that writes the rows of a store: `number` among the storing operators of a flow or table, from 1."""
 
     store: str
     flow: str
@@ -193,26 +196,32 @@ class StoreFiller:
 
 
 CODE_OF = "code of "
-"""How a setting of a flow begins that tells which code a Python function has: the function's name follows."""
+"""The prefix of settings with the digest of a Python function's code. The function's name follows."""
 
 
 @dataclass(frozen=True)
 class Subtopology:
     """A connected part of a topology. It has one task for each partition of its sources, `partitions` in all.
 
-    `build` has an engine do the steps, which starts from the given rows (`engine/steps.py`).
-    `places`: store -> the first step that uses it, as `file:line` of the YAML. `repartition_topics`: those of the sinks
-    that are only there to be read by another subtopology of the same application. `steps`: what it does, for people.
-    `on_error`: of flows that have one, by the places of their steps. `dead_letters`: source -> the topic that keeps its
-    failed records, which is one of the sinks. `starts`: source -> where it begins, see `starts.py`; others at the first
-    record. `fillers`: of each store what writes its rows. `settings`: flow, setting and value of what its operators are
-    told beside that, for people. `processors`: the names of those that a project's Python is. `answers`: those of the
-    sources that bring back answers, for which nobody waits. `never_left_out`: the sources of which no record is left
-    out, as others depend on each. `regrouping`: the numbers of those `steps` that say of the rows of a table to which
-    groups they are added, and from which they are taken when they change. `of_tables`: the stores of such groups.
-    `held_back`: the places of steps that get rows which a step before gives up later ->
-    the place of that step. `waited`: those of steps that get rows of a left or outer join of streams, some of which
-    have waited there -> the place of the join.
+    Locations are `file:line` of the YAML.
+
+    - `build`: runs the steps with an engine on the given rows (`engine/steps.py`).
+    - `places`: store -> location of the first step that uses it.
+    - `repartition_topics`: names of the sinks that only other subtopologies of the same application read.
+    - `steps`: the texts of the steps, for users.
+    - `on_error`: location of a step -> the error policy of its flow, if the flow has one.
+    - `dead_letters`: source -> its dead-letter topic, which is also in `sinks`.
+    - `starts`: source -> where a new reader begins, see `starts.py`. Other sources begin at the first record.
+    - `fillers`: the operator that writes the rows of each store.
+    - `settings`: (flow, setting, value) of other settings of operators, for users.
+    - `processors`: names of the processors, which are Python code of the project.
+    - `answers`: names of the sources with responses of foreign-key joins. No task waits for their records.
+    - `never_left_out`: names of the sources with records that are never skipped, because other records depend on them.
+    - `regrouping`: indexes of the `steps` that decide the groups of a regrouped table's rows: the group to which a
+      changed row is added, and the group from which its old row is removed.
+    - `of_tables`: names of the stores of these groups.
+    - `held_back`: location of a step -> location of an earlier step that releases its rows later.
+    - `waited`: location of a step -> location of an earlier left or outer stream-stream join. Some rows waited there.
     """
 
     number: int
@@ -241,20 +250,20 @@ class Subtopology:
 
     @property
     def read(self) -> tuple[Topic, ...]:
-        """The topics that it reads, as its sources and for its global tables."""
+        """The topics that it reads: its sources, and the topics of its global tables."""
         return (*self.sources, *(table.topic for table in self.global_tables))
 
     @property
     def leaves_out(self) -> bool:
-        """Whether there is a source or a step at which a record that fails is left out."""
+        """Whether a source or a step has a policy that skips failed records."""
         policies = {*self.on_error.values(), *(topic.on_error for topic in self.sources)}
         return bool(policies - {"fail"})
 
     def policy(self, topic: str, step: str) -> OnError:
-        """What becomes of a record of a source that fails at a step (`file:line`; empty: unknown).
+        """The policy for a record of a source that fails at a step (`file:line`; empty: unknown).
 
-        What the step's flow says counts before what the topic says. A row that was held back is not its record's:
-        without this one it would fail with the next.
+        The policy of the step's flow has priority over that of the topic. A row that was held back does not belong to
+        the record that released it: without this record it would fail with the next one. So the policy is `fail`.
         """
         if step in self.held_back:
             return "fail"
@@ -265,7 +274,7 @@ class Subtopology:
 
 @dataclass(frozen=True)
 class PluginRef:
-    """A plugin by name, with options that its own schema has checked."""
+    """A plugin by name, with options that its own schema has validated."""
 
     name: str
     options: Mapping[str, Any] = field(default_factory=dict)
@@ -290,7 +299,7 @@ class Assignment:
 class Topology:
     """One application: a topology of a project, ready to run.
 
-    `was`: names of its flows, tables, stores and steps -> what each was called before, the latest name first.
+    `was`: name of a flow, table, store or step -> its former names, the latest first.
     """
 
     project: str
@@ -304,50 +313,53 @@ class Topology:
 
     @property
     def application(self) -> str:
-        """The application's id, which names its commits, directories and lock."""
+        """The application's id. Its commits, directories and lock have this name."""
         return f"{self.project}-{self.name}"
 
     @property
     def read(self) -> tuple[Topic, ...]:
-        """The topics that its subtopologies read. One may be there several times."""
+        """The topics that its subtopologies read. May contain duplicates."""
         return tuple(topic for part in self.subtopologies for topic in part.read)
 
     @property
     def written(self) -> tuple[Topic, ...]:
-        """The topics that its subtopologies write. One may be there several times."""
+        """The topics that its subtopologies write. May contain duplicates."""
         return tuple(topic for part in self.subtopologies for topic in part.sinks)
 
     @property
     def global_tables(self) -> tuple[GlobalTable, ...]:
-        """Those of all subtopologies."""
+        """The global tables of all subtopologies."""
         return tuple(table for part in self.subtopologies for table in part.global_tables)
 
 
 MAX_BYTES = 256 << 20
-"""Bytes of the records that a task takes in one epoch, where nobody says otherwise: a thousand times 200 KB, or the
+"""The default limit for the bytes of records that a task takes in one epoch: a thousand records of 200 KB, or the
 default of `max_records` at 1.3 KB each. An epoch takes up to five times as much memory."""
 
 DEADLINE_MS = 30_000
-"""How long an executor may be silent: three of Spark's heartbeats by default, and two thirds of what Kafka allows."""
+"""The default time that an executor may be silent: three of Spark's default heartbeats, and two thirds of Kafka's
+limit."""
 
 
 @dataclass(frozen=True)
 class Settings:
     """Where and how an application runs: the chosen target of `profiles.yml`. Paths are absolute when it starts.
 
-    `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: names to leave out.
-    `max_records`, `max_bytes`: the most that a task takes in an epoch.
-    `state_cleanup_delay_ms`: for how long a client keeps a store that none of its tasks has.
-    `racks`: host -> rack, or `rack_script`, which prints the rack of a host. `client_tags`: host -> tag -> value. In
-    local mode the names of virtual clients take the place of hosts. `lineage`: where OpenLineage events go: `url` (with
-    `api_key`) or `file`, and `namespace`. `deadline_ms`: an executor that has been silent for so long is given up.
-    `clean`: whether the log is cleaned while the application runs, `clean_interval_ms`: how long after a round the next
-    one begins. `file_delete_delay_ms`: how long a file stays that others have taken the place of, for those who still
-    read it. `delete_retention_ms`: how long deletions stay in changelogs. `former_names`: application of the project
-    -> those that it had before, the latest first. `beside`: application -> the place of the result that is computed for
-    it beside the one that it has. `go_on`: changes that may count from the next record on do; no result is computed
-    again for them. `traced`: whether observers of the run are told what each epoch did when. `engine`: what computes
-    expressions: the task where that is proven to give what Spark SQL gives, or Spark SQL alone.
+    - `max_records`, `max_bytes`: the limits for the records that a task takes in an epoch.
+    - `deadline_ms`: an executor that is silent for longer counts as lost.
+    - `state_cleanup_delay_ms`: how long a client keeps a store that none of its tasks uses.
+    - `clean`: whether the log is cleaned while the application runs. `clean_interval_ms`: the pause between rounds.
+    - `file_delete_delay_ms`: how long a replaced file stays for its current readers.
+    - `delete_retention_ms`: how long deletions stay in changelogs.
+    - `plugins`: modules below `project_dir` with the project's own plugins. `without_plugins`: plugins to ignore.
+    - `racks`: host -> rack. `rack_script`: prints the rack of a host instead. `client_tags`: host -> tag -> value. In
+      local mode, names of virtual clients replace hosts.
+    - `lineage`: the target of OpenLineage events: `url` (with `api_key`) or `file`, and `namespace`.
+    - `former_names`: application of the project -> its former names, the latest first.
+    - `beside`: application -> location of the result that is being rebuilt for it.
+    - `go_on`: whether compatible changes apply from the next record on, without a rebuild of results.
+    - `traced`: whether observers of the run get the times of each epoch's parts.
+    - `engine`: the engine for expressions, see `ExpressionEngine`.
     """
 
     log: PluginRef
@@ -377,14 +389,14 @@ class Settings:
     engine: ExpressionEngine = "task"
 
 
-# Where a new reader of a topic begins, as `start` of a flow says it.
+# Where a new reader of a topic begins: the setting `start` of a flow.
 
 Begin = Literal["earliest", "latest"] | int
-"""At the first record, after the last, or at a time in ms since 1970."""
+"""At the first record, after the last record, or at a time in ms since 1970."""
 
 
 def parse_start(text: str) -> Begin:
-    """`earliest`, `latest`, or an ISO 8601 time, in UTC if it has no zone. Raises ValueError for any other text."""
+    """Parses `earliest`, `latest` or an ISO 8601 time, in UTC if it has no zone. Raises ValueError for other texts."""
     if text == "earliest":
         return "earliest"
     if text == "latest":

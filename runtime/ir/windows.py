@@ -1,6 +1,6 @@
-"""Windows as generated code declares them: which records they take, how long they stay open and are kept.
+"""Windows as generated code declares them: their records, how long they stay open, and how long rows are kept.
 
-All times are milliseconds.
+All times are in milliseconds.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from ..environment import parse_duration
 
 @dataclass(frozen=True)
 class Window:
-    """Time windows `[start, start + size)` at multiples of `advance`, in milliseconds (tumbling: size = advance).
+    """Time windows `[start, start + size)`. They start at multiples of `advance`. Tumbling windows: size = advance.
 
-    A window is closed for a record once stream time >= end + grace.
+    A window is closed once stream time >= end + grace.
     """
 
     size_ms: int
@@ -23,45 +23,46 @@ class Window:
 
     @classmethod
     def tumbling(cls, size: str, *, grace: str) -> Window:
-        """Windows that follow one another; durations as in the YAML (`1h`)."""
+        """Consecutive windows without overlap. Durations as in the YAML (`1h`)."""
         return cls.hopping(size, advance=size, grace=grace)
 
     @classmethod
     def hopping(cls, size: str, *, advance: str, grace: str) -> Window:
-        """Windows that overlap; durations as in the YAML (`1h`)."""
+        """Overlapping windows. Durations as in the YAML (`1h`)."""
         return cls(parse_duration(size), parse_duration(advance), parse_duration(grace))
 
     @property
     def length_ms(self) -> int:
-        """From start to end."""
+        """The length of a window from start to end."""
         return self.size_ms
 
     @property
     def kept_ms(self) -> int:
-        """How long a row can still change after the start of its window."""
+        """How long after the start of its window a row can change."""
         return self.size_ms + self.grace_ms
 
     @property
     def closed_after_ms(self) -> int:
-        """How far stream time is behind the end of a window when it closes."""
+        """How far stream time is past the end of a window when it closes."""
         return self.grace_ms
 
     @property
     def suppressed_ms(self) -> int:
-        """How far stream time is behind the end of a window when `suppress` takes it for closed."""
+        """How far stream time is past the end of a window when `suppress` treats it as closed."""
         return self.grace_ms
 
     @property
     def unseen_ms(self) -> int:
-        """For how long a row stays in its store although no step finds it any more."""
+        """How long a row stays in its store after steps stop finding it."""
         return 0
 
 
 @dataclass(frozen=True)
 class SessionWindow:
-    """Windows of a key's records that are at most `gap` apart, both bounds included, in milliseconds.
+    """Sessions: windows of a key's records with gaps of at most `gap`.
 
-    They start and end with their first and last record. A session is closed once stream time > end + gap + grace.
+    A session starts at its first record and ends at its last one, both included. It is closed once stream time > end +
+    gap + grace.
     """
 
     gap_ms: int
@@ -74,30 +75,30 @@ class SessionWindow:
 
     @property
     def kept_ms(self) -> int:
-        """How long a row can still change after the end of its window."""
+        """How long after the end of its session a row can change."""
         return self.gap_ms + self.grace_ms
 
     @property
     def suppressed_ms(self) -> int:
-        """How far stream time is behind the end of a session when `suppress` takes it for closed: 1 ms earlier."""
+        """How far stream time is past the end of a session when `suppress` treats it as closed: 1 ms earlier."""
         return self.gap_ms + self.grace_ms
 
     @property
     def closed_after_ms(self) -> int:
-        """How far stream time is behind the end of a session when it closes."""
+        """How far stream time is past the end of a session when it closes."""
         return self.gap_ms + self.grace_ms + 1
 
     @property
     def unseen_ms(self) -> int:
-        """For how long a row stays in its store although no step finds it any more: it is gone before it is closed."""
+        """How long a row stays in its store after steps stop finding it. It can no longer be found before it closes."""
         return 1
 
 
 @dataclass(frozen=True)
 class JoinWindow:
-    """Which records of two streams join: this one's time - `before` <= the other's <= this one's + `after`, in ms.
+    """The condition for two records to join: this time - `before` <= other time <= this time + `after`.
 
-    A record that finds no other is given up once stream time is more than `grace` behind the last time that fits.
+    A record without a match stops waiting once stream time is more than `grace` past the last matching time.
     """
 
     before_ms: int
@@ -111,21 +112,21 @@ class JoinWindow:
 
     @property
     def kept_ms(self) -> int:
-        """How long a record can still be found after its time."""
+        """How long after its time a record can be found."""
         return self.before_ms + self.after_ms + self.grace_ms
 
     @property
     def unseen_ms(self) -> int:
-        """For how long a record stays in its store although none finds it any more."""
+        """How long a record stays in its store after other records stop finding it."""
         return 0
 
 
 @dataclass(frozen=True)
 class SlidingWindow:
-    """Windows `[start, start + difference]`, both bounds included, in milliseconds: wherever a record of the key is at
-    their end or right before their start.
+    """Sliding windows `[start, start + difference]`, both bounds included.
 
-    A window is closed once stream time > end + grace.
+    A key has a window wherever one of its records is at the end, or 1 ms before the start. A window is closed once
+    stream time > end + grace.
     """
 
     difference_ms: int
@@ -138,30 +139,30 @@ class SlidingWindow:
 
     @property
     def length_ms(self) -> int:
-        """From start to end."""
+        """The length of a window from start to end."""
         return self.difference_ms
 
     @property
     def kept_ms(self) -> int:
-        """How long a row is found after the start of its window, as a later record may make windows out of it.
+        """How long after the start of its window a row can be found: a later record may copy it for a new window.
 
-        Where the difference is 0, the window of one moment is found for a record of that moment as long as it is open.
+        With a difference of 0, a window of one moment can be found by a record of that moment while it is open.
         """
         return max(2 * self.difference_ms, 1) + self.grace_ms
 
     @property
     def suppressed_ms(self) -> int:
-        """How long `suppress` waits for a window after its end."""
+        """How long `suppress` waits after the end of a window."""
         return self.grace_ms
 
     @property
     def closed_after_ms(self) -> int:
-        """How far stream time is behind the end of a window when it closes."""
+        """How far stream time is past the end of a window when it closes."""
         return self.grace_ms + 1
 
     @property
     def unseen_ms(self) -> int:
-        """For how long a row stays in its store although no step finds it any more."""
+        """How long a row stays in its store after steps stop finding it."""
         return 0
 
 
