@@ -356,7 +356,7 @@ class Settings:
       local mode, names of virtual clients replace hosts.
     - `lineage`: the target of OpenLineage events: `url` (with `api_key`) or `file`, and `namespace`.
     - `former_names`: application of the project -> its former names, the latest first.
-    - `beside`: application -> location of the result that is being rebuilt for it.
+    - `beside`: application -> the place in the log of the result that is being rebuilt for it.
     - `go_on`: whether compatible changes apply from the next record on, without a rebuild of results.
     - `traced`: whether observers of the run get the times of each epoch's parts.
     - `engine`: the engine for expressions, see `ExpressionEngine`.

@@ -61,7 +61,10 @@ def to_words(limbs: Int64s) -> tuple[Int64s, Int64s, Bools]:
 
 
 def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
-    """(Low words, high words) of a decimal128 column. Words of nulls are arbitrary."""
+    """(Low words, high words) of a decimal128 column. Words of nulls are arbitrary.
+
+    Example: 1.50 as decimal(5, 2) has the words (150, 0).
+    """
     words: npt.NDArray[np.int64] = (
         np.frombuffer(column.buffers()[1], np.int64) if len(column) else np.zeros(0, np.int64)
     )
@@ -70,7 +73,10 @@ def decimal_words(column: pa.Array) -> tuple[Int64s, Int64s]:
 
 
 def decimals(low: Int64s, high: Int64s, data_type: pa.DataType, null: Bools) -> pa.Array:
-    """A decimal128 column from its words. `null`: a mask."""
+    """A decimal128 column from its words. `null`: a mask.
+
+    Example: low [150, -1] and high [0, -1] as decimal(5, 2) are 1.50 and -0.01.
+    """
     words = np.empty((len(low), 2), np.int64)
     words[:, 0], words[:, 1] = low, high
     valid = np.packbits(~null, bitorder="little")

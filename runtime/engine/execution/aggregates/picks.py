@@ -1,4 +1,4 @@
-"""The aggregates count, min, max, first, last and collect_list."""
+"""The aggregates count, min, max, first, last and collect_list. Null arguments are ignored unless noted."""
 
 from __future__ import annotations
 
@@ -293,7 +293,8 @@ class OrderedPosition:
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
         """See `Aggregate`."""
-        # Of each group, the value with the least order (first) or the greatest one (last).
+        # The value with the least order (first) or the greatest order (last) of each group. For first, values
+        # ["a", "b", "d"] with orders [5, 3, 4] in groups [0, 0, 1] give ["b", "d"] with orders [3, 4].
         order = to_numpy(parts["order"].fill_null(0)).astype(np.int64)
         valid = to_numpy(parts["order"].is_valid())
         nothing = np.zeros(groups.count, np.int64)

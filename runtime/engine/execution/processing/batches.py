@@ -57,7 +57,7 @@ def times_of(rows: Columns, name: str, what: str) -> Int64s:
 
 
 def fence(rows: Columns, known: Iterable[str], what: str) -> None:
-    """Raise UnfitValueError for a column that is not in `known`."""
+    """Raise UnfitValueError for a column outside `known`."""
     wanted = list(known)
     for name in rows.schema.names:
         if name not in wanted:
@@ -106,7 +106,12 @@ ROW = "_row"
 
 
 def batch_of(rows: Rows, start: int, end: int) -> pa.RecordBatch:
-    """The rows from `start` (included) to `end` (excluded) as a batch."""
+    """The rows from `start` (included) to `end` (excluded) as a batch.
+
+    Example: one row with the key column k and the value column x.
+
+        {"k": "p", "x": 1, "_timestamp": 100, "_headers": None, "_kind": 1}
+    """
     headers = pa.nulls(len(rows), pa.string()) if rows.headers is None else rows.headers
     columns = {
         **rows.columns,
@@ -118,7 +123,18 @@ def batch_of(rows: Rows, start: int, end: int) -> pa.RecordBatch:
 
 
 def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping[str, pa.DataType], came: Rows) -> Rows:
-    """The rows of a batch that a processor returned. `came`: its input rows. Raises UnfitValueError."""
+    """The rows of a batch that a processor returned. `came`: its input rows. Raises UnfitValueError.
+
+    Timestamps, headers and the levels of paths come from the input rows, unless the batch has these columns.
+
+    Example: input rows with the paths 4 and 9, timestamps 100 and 200, orders 70 and 71.
+
+        batch       k ["a", "b", "c"], y [1.0, 2.0, 3.0], _kind [1, 0, 1], _row [0, 0, 1]
+        path        [4, 4, 9], [0, 1, 0]     the levels of the input row, then the place among its rows
+        timestamp   [100, 100, 200]
+        order       [70, 70, 71]
+        y           [1.0, None, 3.0]         null where the value is null
+    """
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         raise UnfitValueError(f"`process_batch` returns an Arrow RecordBatch or Table, not {type(batch).__name__}")
     keys = {name: physical_key(name, dict(value)) for name in key}

@@ -226,7 +226,7 @@ def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:
 class ProcessorContext:
     """The context of a processor, with the names of Kafka's `ProcessorContext`. It is valid for one epoch.
 
-    Wrong use raises an error. That is then the error of the current record, with the line of the processor's code.
+    Wrong use raises an error. It counts as the error of the current record, and names the line of the processor's code.
     """
 
     if not TYPE_CHECKING:  # a type checker reports unknown methods itself

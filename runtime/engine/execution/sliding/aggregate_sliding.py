@@ -87,7 +87,7 @@ class _Fold:
     without a new row; their values follow those of all fold rows. `place`: the fold row of each entry of
     `found.contents`. `begin`: for each window, where its contents begin.
 
-    Example: the records of the example of `find_in_order`, at times 20, 25 and 40, with difference 10.
+    Example: the first example of `find_in_order`: records at times 20, 25 and 40, difference 10.
 
         found.contents   [1, 0, 0, 1, 2]   the rows of windows 0, 1, 2 (two rows) and 3
         row              [0, 0, 1, 1, 2]   the same, sorted by row
@@ -146,7 +146,10 @@ def changed_windows(found: Updates) -> tuple[Int64s, Int64s]:
 
 
 def _of_bases(column: pa.Array, base: Int64s) -> pa.Array:
-    """The values of a column of the stored windows at `base`. Null for -1."""
+    """The values of a column of the stored windows at `base`. Null for -1.
+
+    Example: column ["s", "t"] and base [1, -1, 0] give ["t", None, "s"].
+    """
     return column.take(pa.array(np.maximum(base, 0), mask=base < 0))
 
 

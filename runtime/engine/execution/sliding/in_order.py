@@ -28,7 +28,9 @@ def keys_in_order(records: Records, stored: StoredWindows, rules: Rules) -> Bool
     - No record is so early that its left window would start before time 0.
     - All windows that they touch are still open, and none has expired from the store.
 
-    Example: with difference 10, times 20, 25, 40 give True; times 25, 20 give False.
+    Example: difference 10, no stored windows. Key 0 has a record at 20, key 1 at 30 and then 28, key 2 at 5.
+
+        result   [True, False, False]    28 is earlier than 30; the left window of 5 would start at -5
     """
     usual = np.ones(records.keys, np.bool_)
     if records.keys * _times(records, stored) > _MOST_PLACES:
@@ -63,6 +65,15 @@ def find_in_order(records: Records, keys: Bools, stored: StoredWindows, rules: R
         start         [21, 10, 15, 30]                  of windows 0 to 3
         base          [-1, -1, -1, -1]
         held          [0, 1, 2, 2, 3], [1, 0, 0, 1, 2]  (window, row) of the contents
+
+    Example: the windows after 20 and 25 are stored, as windows 0 to 2, and a record at 28 follows. It updates [21, 31],
+    creates the right window of 25, [26, 36], and creates its left window [18, 28] as a copy of [15, 25].
+
+        row, window   [0, 0, 0], [2, 3, 4]
+        size          [1, 1, 1]                         only the contents of this epoch
+        start         [10, 15, 21, 26, 18]              of windows 0 to 4
+        base          [0, 1, 2, -1, 1]                  window 4 starts from the aggregate of window 1
+        held          [2, 3, 4], [0, 0, 0]
     """
     rows = of_keys(records.by_key, records.code, keys)
     code, time, difference = records.code[rows], records.timestamp[rows], rules.difference
@@ -117,6 +128,15 @@ class _Windows:
     Rows are numbered key by key. `number`: of the window. `timestamp`: of its stored row, ms. `base`: the stored window
     from which it starts, -1 for none. `begin`: the first row in it. `maker`: the row that creates it, -1 for a stored
     window.
+
+    Example: the stored windows and the right window of the second example of `find_in_order`. MAX is 2**63 - 1.
+
+        place       [-1, 10, 15, 21, 26, MAX]
+        number      [-1,  0,  1,  2,  3,  -1]
+        timestamp   [-1, 20, 25, 25, -1,  -1]
+        base        [-1,  0,  1,  2, -1,  -1]
+        begin       [-1,  0,  0,  0,  0,  -1]
+        maker       [-1, -1, -1, -1,  0,  -1]
     """
 
     place: Int64s
@@ -220,6 +240,14 @@ class _Left:
     `behind`: the index of the first known window that starts later. `there`: whether the left window is known, and
     created by another row. `new`: whether it is not known. `alone`: whether it is the right window of the record before
     and is created only once, because no earlier window is in reach. `number`, `base`, `begin`: see `_Windows`.
+
+    Example: the heads at 20, 25 and 40 of the first example of `find_in_order`. [21, 31] is window 0, with index 1.
+
+        behind   [1, 1, 2]
+        new      [True, True, True]
+        number   [1, 2, 3]
+        base     [-1, -1, -1]
+        begin    [0, 0, 2]             [15, 25] begins with row 0, like [10, 20]
     """
 
     behind: Int64s
@@ -253,7 +281,7 @@ def _left(heads: _Heads, known: _Windows, difference: int, first_new: int) -> _L
 def _updates(heads: _Heads, known: _Windows, left: _Left, right: _Windows) -> tuple[Int64s, Int64s, Int64s]:
     """(row, window, first row in the window) of all updates. For each row, in the order of its updates.
 
-    Example: the records of the example of `find_in_order` give rows [1, 0, 1, 2], windows [0, 1, 2, 3] and first rows
+    Example: the first example of `find_in_order` gives rows [1, 0, 1, 2], windows [0, 1, 2, 3] and first rows
     [1, 0, 0, 2].
     """
     # The known windows that contain a record's time, from the latest to the earliest, without its left window and those
