@@ -18,7 +18,7 @@ from .operators.operator import Node
 
 
 class TouchedRecordError(HeadwaterError):
-    """A step could not process a row of a record that is touched."""
+    """A step could not process a row of a touched record."""
 
     def __init__(self) -> None:
         super().__init__("a step cannot process a record of which a store or a topic has something already")

@@ -20,7 +20,7 @@ from .sql_step import SqlStep
 
 
 def stateless_stages(part: Subtopology) -> list[bool]:
-    """For each Python stage, in their order, whether neither it nor one before it has a store."""
+    """For each Python stage, in order, whether neither it nor an earlier stage is stateful."""
     stages = _Stages()
     part.build(None, stages)
     return [not any(stages.stores[: number + 1]) for number in range(len(stages.stores))]
@@ -361,7 +361,7 @@ def regrouping(steps: Sequence[Step]) -> tuple[int, ...]:
     for node, texts in reversed(nodes):
         number -= len(texts)
         if isinstance(node, Sink) and node.mode == "repartition" and node.of == "table":
-            if node.flow == flow_of(node.flow):  # else it is that of a join by a foreign key
+            if node.flow == flow_of(node.flow):  # otherwise the edge belongs to a foreign-key join
                 edges.add(node.flow)
             continue
         grouped = {flow_of(edge) for edge in edges.intersection(node.makes)}

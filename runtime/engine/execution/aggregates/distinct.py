@@ -49,7 +49,15 @@ class ApproxCountDistinct:
         return ApproxCountDistinct(min(16, max(5, ceil(-2 * log2(deviation)))))
 
     def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """See `Aggregate`."""
+        """See `Aggregate`. Each distinct value of a group is added once, at the first row with it.
+
+        Example: new groups, points are rows.
+
+            groups.code   [1, 0, 1, 1]
+            values        ["x", "y", "x", "z"]
+            result        [1, 1, 1, 2]            at the rows
+            at the end    [1, 2]                  by group
+        """
         assert values is not None
         here = np.flatnonzero(counted(groups, values))
         keys = encode_keys([values.take(pa.array(here))])

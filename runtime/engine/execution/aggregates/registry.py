@@ -61,7 +61,7 @@ class MergeableAggregate(Aggregate, Protocol):
 
 
 class UnknownAggregateError(HeadwaterError):
-    """There is no aggregate for this function."""
+    """A declaration has an unknown aggregate function."""
 
     def __init__(self, function: str, known: Sequence[str]) -> None:
         super().__init__(f"there is no aggregate {function!r}", f"known: {', '.join(known)}")

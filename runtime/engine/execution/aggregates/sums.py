@@ -103,7 +103,15 @@ def _column(array: Int64s, null: Bools) -> pa.Array:
 
 @dataclass(frozen=True)
 class SumOfIntegers:
-    """sum of tinyint to bigint: bigint."""
+    """sum of tinyint to bigint: bigint. Null for a group without values.
+
+    Example of `fold`: new groups, points are rows.
+
+        groups.code   [0, 1, 0]
+        values        [5, None, 7]
+        result        [5, None, 12]
+        state         sum [12, 0], count [2, 0]
+    """
 
     state: ClassVar[Mapping[str, pa.DataType]] = {"sum": pa.int64(), "count": pa.int64()}
     type: ClassVar[pa.DataType] = pa.int64()
@@ -214,7 +222,15 @@ def _decimal_limbs(column: pa.Array) -> Int64s:
 
 @dataclass(frozen=True)
 class AverageOfDecimals:
-    """avg of decimal(p, s): decimal(p + 4, s + 4) within 38 digits. Rounds half away from zero."""
+    """avg of decimal(p, s): decimal(p + 4, s + 4) within 38 digits. Rounds half away from zero.
+
+    Example of `fold`: new groups, points are rows, values are decimal(4, 2).
+
+        groups.code   [0, 1, 0]
+        values        [1.00, None, 0.01]
+        result        [1.000000, None, 0.505000]
+        state         sum [1.01, 0.00], count [2, 0]
+    """
 
     sum_type: pa.DataType
     type: pa.DataType

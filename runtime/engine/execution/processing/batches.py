@@ -125,7 +125,8 @@ def batch_of(rows: Rows, start: int, end: int) -> pa.RecordBatch:
 def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping[str, pa.DataType], came: Rows) -> Rows:
     """The rows of a batch that a processor returned. `came`: its input rows. Raises UnfitValueError.
 
-    Timestamps, headers and the levels of paths come from the input rows, unless the batch has these columns.
+    Timestamps and headers come from the input rows, unless the batch has these columns. Paths begin with those of the
+    input rows.
 
     Example: input rows with the paths 4 and 9, timestamps 100 and 200, orders 70 and 71.
 

@@ -1,4 +1,4 @@
-"""The operator of processors."""
+"""The operator `Process`: runs one processor of a task during an epoch."""
 
 from __future__ import annotations
 
