@@ -40,7 +40,7 @@ class StepError(HeadwaterError):
     """A step could not process records of a task. `step`: the operator's name. `at`: its location in the YAML.
 
     `numbers`: the failed records, if the step knows them, by the order in which the task takes records; in a trial by
-    `EpochPlan.numbered`. `causes`: the error of each; empty if `cause` applies to all. `by_itself`: whether each record
+    `EpochPlan.locate`. `causes`: the error of each; empty if `cause` applies to all. `by_itself`: whether each record
     fails independently of the others.
     """
 
@@ -110,7 +110,7 @@ class Facts:
     - `unknown`: anything else.
 
     `cause`, `hint`: messages for users. `numbers`: in a trial, the records that the step cannot process, numbered by
-    `EpochPlan.numbered`; empty if unknown. `causes`: the error of each; empty if `cause` applies to all. `stateless`:
+    `EpochPlan.locate`; empty if unknown. `causes`: the error of each; empty if `cause` applies to all. `stateless`:
     whether the step processed each record independently. `too_large`: whether the rows had more bytes than an array can
     hold, so that fewer records may succeed. `records`: how many records the task took, 0 if unknown.
     """

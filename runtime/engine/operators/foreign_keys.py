@@ -48,7 +48,7 @@ class Subscribe(OneEdge, Stores):
     |---|---|---|
     | to another g | unsubscribe from f, then subscribe to g | the same |
     | f = g, or a new row | subscribe to g | the same |
-    | g is null | unsubscribe from f; null subscription | unsubscribe from f with response, or the same; counted |
+    | g is null | unsubscribe from f; null subscription | unsubscribe with response, or null subscription; counted |
     | deletion | the same | the same, not counted |
 
     Each subscription gets a response, even if the other row does not exist. A null subscription has a null key, and its
