@@ -1,8 +1,8 @@
 """The numbers of records: from which record each row of a task comes, and whether the record is touched.
 
 A failed record can be skipped by the stage after the step, as long as no operator has stored, written or counted
-anything of it. After that the record is *touched*: its rows have negative numbers. If one of these rows fails, the
-epoch is rebuilt without the record.
+anything of it. Once an operator has, the record is *touched*: its rows have negative numbers. If one of these rows
+fails, the epoch is rebuilt without the record.
 """
 
 from __future__ import annotations
