@@ -243,7 +243,7 @@ def rows_of(parts: Sequence[Results], columns: Columns, events: Events, trial: b
         new path level        [0, 0, 1, 2]
 
     `trial`: `_order` is the number of the record. A waiting row may be emitted by another record than its own, so it
-    gets `~number`, a negative number: see `EpochPlan.numbered`.
+    gets `~number`, a negative number: see `EpochPlan.locate`.
     """
     event, this, other, key, time = (
         np.concatenate([getattr(part, name) for part in parts]) for name in ("event", "this", "other", "key", "time")
