@@ -38,9 +38,11 @@ class Aggregation(OneEdge, Stores):
         from ...records.schema import WINDOW_COLUMNS
 
         edge = edges[self.flow]
-        key = {name: column.with_inputs(edge.key[name].inputs) for name, column in columns_of(self.store.key).items()}
-        if self.store.window is not None:
-            key |= dict.fromkeys(WINDOW_COLUMNS, Column("timestamp"))
+        # The key of a store with a window may name the window's columns, which the edge before does not have.
+        window = WINDOW_COLUMNS if self.store.window is not None else ()
+        columns = {name: column for name, column in columns_of(self.store.key).items() if name not in window}
+        key = {name: column.with_inputs(edge.key[name].inputs) for name, column in columns.items()}
+        key |= dict.fromkeys(window, Column("timestamp"))
         return {self.flow: EdgeColumns(key, self.results(edge))}
 
 

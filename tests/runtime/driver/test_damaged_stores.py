@@ -151,7 +151,7 @@ def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> N
         shop.rows("lasting")
     assert shop.rows("lasting") == dict.fromkeys(PRODUCTS, 3)
     for _ in range(2):
-        with pytest.raises(DamagedStoreError, match="has no changelog to be restored from"):
+        with pytest.raises(DamagedStoreError, match="has no changelog to restore it from"):
             shop.rows("forgetful")
 
     assert len(set(shop.order().lost)) == 2

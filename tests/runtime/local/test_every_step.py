@@ -104,7 +104,7 @@ def test_stores_of_all_kinds_are_restored_from_snapshots(
     saved = LogState.load(app.log.commits(app.topology.application)).store_snapshots
     (visit,) = (part for part in app.topology.subtopologies if part.name == "visit")
     assert {each.name for each in visit.stores} - {each.store for each in saved.listed} == set()
-    newest = {saved.of(each.store, each.partition)[0].path for each in saved.listed}
+    newest = {saved.of_partition(each.store, each.partition)[0].path for each in saved.listed}
 
     every_step.feed(path, 6, MOMENTS)
     requests = Requests(monkeypatch)

@@ -7,16 +7,18 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
-from local_application import LocalApplication
+from local_application import LocalApplication, Part
 from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed, summed_by_text
 
 from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import EpochCommitted, Event, LineageNotSent, StatusTaken
+from headwater.runtime.engine.steps import PythonStep, Steps
 from headwater.runtime.observe import lineage as lineage_observer
 from headwater.runtime.observe import lineage as sender
 from headwater.runtime.observe.lineage import reporting_lineage
@@ -75,8 +77,26 @@ def server(status: int = 201) -> Iterator[tuple[str, list[tuple[str, str, dict[s
             thread.join()
 
 
+class Noting:
+    """An engine that notes the Python steps of a subtopology and runs none."""
+
+    def __init__(self) -> None:
+        self.steps: list[PythonStep] = []
+
+    def process(self, rows: Any, nodes: Any, *_: Any) -> Any:
+        self.steps.append(PythonStep(nodes))
+        return rows
+
+
+def with_steps(part: Part) -> Part:
+    """The same part, whose build is its steps, as that of generated code: only these can be traced."""
+    engine = Noting()
+    part.subtopology.build({}, engine)
+    return replace(part, subtopology=replace(part.subtopology, build=Steps(tuple(engine.steps))))
+
+
 def test_run_has_a_start_and_an_end_with_what_it_reads_and_writes(application, tmp_path):
-    app = fed(application(*summed_by_text()))
+    app = fed(application(*map(with_steps, summed_by_text())))
     file = tmp_path / "lineage" / "events.jsonl"
     assert run_told(app, Heard(), file=str(file)).status == "caught_up"
 

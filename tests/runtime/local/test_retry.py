@@ -191,7 +191,7 @@ def test_snapshot_of_the_log_knows_what_was_put_back(app) -> None:
 
     found = Snapshot.decode(state.snapshot())
     assert found is not None
-    again.unfold(found)
+    again.restore(found)
     assert again.retried == state.retried != {}
 
 
