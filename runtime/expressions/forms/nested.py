@@ -15,8 +15,7 @@ from ..json.conversions import FromJson, pattern_of, struct
 from ..misread import name_of
 from ..nodes import BOOLEAN, Constant, Function, Node
 from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_constant, is_null, unproven, unproven_of
-from . import form as leaves
-from .form import Forms, Reader, arguments_of, form, named
+from .form import LEAF_FORMS, Forms, Reader, arguments_of, form, named
 from .times import DATE
 
 # Arrays, structs and maps.
@@ -33,7 +32,7 @@ def _list(element: pa.DataType) -> pa.DataType:
 def _column(reader: Reader, tree: exp.Column) -> Node:
     """A column, or a field of a struct column: `a.b.c`."""
     first, *fields = tree.parts
-    node = leaves.LEAF_FORMS[exp.Column].read(reader, exp.Column(this=first))
+    node = LEAF_FORMS[exp.Column].read(reader, exp.Column(this=first))
     for each in fields:
         node = _field_of(tree, node, each)
     return node

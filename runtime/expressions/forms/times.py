@@ -12,7 +12,6 @@ from sqlglot import exp
 
 from ...records.types import TIMESTAMP
 from .. import calendar
-from .. import calendar as time_texts
 from ..kernels import Value
 from ..nodes import Constant, Function, Node
 from ..promotion import BIGINT, DOUBLE, INT, STRING, WHOLE, is_null, unproven, unproven_of
@@ -181,18 +180,18 @@ def _date_format(reader: Reader, tree: exp.Anonymous) -> Node:
 
 
 def _from_unixtime(reader: Reader, tree: exp.Anonymous) -> Node:
-    pattern = _pattern(tree.expressions[1]) if len(tree.expressions) == 2 else time_texts.TIME_PATTERN[:-2]
+    pattern = _pattern(tree.expressions[1]) if len(tree.expressions) == 2 else calendar.TIME_PATTERN[:-2]
     argument = arguments_of(reader, tree, max(len(tree.expressions), 1))[0]
     if argument.data_type not in WHOLE or is_null(argument) or len(tree.expressions) > 2:
         unproven_of(tree, (argument,))
     return _formatted(Function(calendar.at_second, (argument,), TIMESTAMP), pattern)
 
 
-def _formatted(argument: Node, pattern: time_texts.Pattern) -> Node:
-    return Function(partial(time_texts.formatted, pattern=pattern), (argument,), STRING)
+def _formatted(argument: Node, pattern: calendar.Pattern) -> Node:
+    return Function(partial(calendar.formatted, pattern=pattern), (argument,), STRING)
 
 
-def _pattern(tree: exp.Expr) -> time_texts.Pattern:
+def _pattern(tree: exp.Expr) -> calendar.Pattern:
     """The pieces of a format, a literal. Raises UnprovenError for a piece that is not supported."""
     pieces = tuple(each[0] for each in _RUN.finditer(tree.this)) if _is_text(tree) else ()
     if not pieces or not _PIECES.issuperset(pieces):
@@ -223,8 +222,8 @@ def cast_of(argument: Node, wanted: pa.DataType) -> Node | None:
         return Function(calendar.of_seconds, (argument,), TIMESTAMP)
     known: Mapping[tuple[pa.DataType, pa.DataType], Node] = {
         (TIMESTAMP, DATE): Function(calendar.to_date, (argument,), DATE),
-        (DATE, STRING): _formatted(argument, time_texts.DATE_PATTERN),
-        (TIMESTAMP, STRING): Function(time_texts.shown, (argument,), STRING),
+        (DATE, STRING): _formatted(argument, calendar.DATE_PATTERN),
+        (TIMESTAMP, STRING): Function(calendar.shown, (argument,), STRING),
         (TIMESTAMP, BIGINT): Function(partial(calendar.since_epoch, microseconds=calendar.SECOND), (argument,), BIGINT),
         (TIMESTAMP, DOUBLE): Function(calendar.in_seconds, (argument,), DOUBLE),
     }

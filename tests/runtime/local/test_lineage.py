@@ -19,8 +19,7 @@ from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed, sum
 from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import EpochCommitted, Event, LineageNotSent, StatusTaken
 from headwater.runtime.engine.steps import PythonStep, Steps
-from headwater.runtime.observe import lineage as lineage_observer
-from headwater.runtime.observe import lineage as sender
+from headwater.runtime.observe import lineage
 from headwater.runtime.observe.lineage import reporting_lineage
 
 SCHEMA = "https://openlineage.io/spec/2-0-2/OpenLineage.json#/$defs/RunEvent"
@@ -181,7 +180,7 @@ def test_run_that_was_taken_over_is_aborted(application, tmp_path):
 
 @pytest.mark.usefixtures("at_once")
 def test_run_that_goes_on_says_so(application, tmp_path, monkeypatch):
-    monkeypatch.setattr(lineage_observer, "RUNNING_SECONDS", 0.0)
+    monkeypatch.setattr(lineage, "RUNNING_SECONDS", 0.0)
     app = fed(application(summed()))
     file = tmp_path / "events.jsonl"
     heard = Heard()
@@ -207,7 +206,7 @@ def test_server_that_refuses_is_told_of_once_and_the_run_goes_on(application, st
 
 
 def test_server_that_never_answers_keeps_no_run(application, monkeypatch):
-    monkeypatch.setattr(sender, "TIMEOUT_SECONDS", 0.05)
+    monkeypatch.setattr(lineage, "TIMEOUT_SECONDS", 0.05)
     app = fed(application(summed()))
     heard = Heard()
     with server() as (gone, _):
@@ -223,14 +222,14 @@ def test_server_that_never_answers_keeps_no_run(application, monkeypatch):
 
 
 def test_end_of_a_run_does_not_wait_for_what_a_server_holds_up(application, monkeypatch):
-    monkeypatch.setattr(sender, "CLOSE_SECONDS", 0.05)
+    monkeypatch.setattr(lineage, "CLOSE_SECONDS", 0.05)
     released = threading.Event()
 
     class Stuck:
         def emit(self, event: Any) -> None:
             released.wait()
 
-    monkeypatch.setattr(lineage_observer, "transport_to", lambda *_: Stuck())
+    monkeypatch.setattr(lineage, "transport_to", lambda *_: Stuck())
     app = fed(application(summed()))
     assert run_told(app, Heard(), url="http://127.0.0.1:1").status == "caught_up"
     released.set()

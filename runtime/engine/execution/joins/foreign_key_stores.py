@@ -20,10 +20,11 @@ from ...operators.foreign_keys import HASH
 from ..aggregate import look_up, row_keys
 from ..final_results import Closing, closed_rows
 from ..keyed.groups import by_key, bytes_of, group_codes, last_rows
-from ..keyed.stored_rows import StoredRows, expired, visible_columns
+from ..keyed.stored_rows import StoredRows, visible_columns
 from ..keyed.stored_rows import expired as has_expired
 from ..node import EpochStore, TaskEpoch
 from ..rows import Rows, is_old, path_order
+from .lookups import last_before
 
 # The store of subscriptions, and the changes of subscriptions during an epoch.
 #
@@ -210,27 +211,6 @@ def _also_expired(store: Store, expired: Store, keys: pa.BinaryArray, epoch: Tas
     )
 
 
-def last_before(code: Int64s, order: Int64s, changes: int) -> Int64s:
-    """For each record, the index of the last change of its key before it; -1 without one.
-
-    `code`: the key numbers of all changes, then of all records. `order`: the permutation that sorts these by path.
-    For an example see `_latest` in `lookups.py`, the same function.
-    """
-    if not changes:
-        return np.full(len(code) - changes, -1)
-    # Stable: inside a key, changes and records keep their path order.
-    by_key = order[np.argsort(code[order], kind="stable")]
-    starts = np.ones(len(by_key), np.bool_)
-    starts[1:] = code[by_key][1:] != code[by_key][:-1]
-    places = np.arange(len(by_key))
-    last_start = np.maximum.accumulate(np.where(starts, places, 0))
-    last_change = np.maximum.accumulate(np.where(by_key < changes, places, -1))
-    latest = np.full(len(code), -1)
-    # A change before the start of the key is of another key.
-    latest[by_key] = np.where(last_change >= last_start, by_key[last_change], -1)
-    return latest[changes:]
-
-
 # Expiry of left rows, for a left table with windows.
 #
 # A row expires once lookups no longer find it: at the change that moves the clock of the table past its retention. From
@@ -245,7 +225,7 @@ def unexpired(store: Store, rows: Rows, epoch: TaskEpoch) -> Rows:
     old = is_old(rows.kind)
     times = np.where(old, -1, rows.timestamp)
     clock = np.maximum(np.maximum.accumulate(times), epoch.clock_before(store.name))
-    gone = expired(store, rows.keys, clock)
+    gone = has_expired(store, rows.keys, clock)
     # A replaced row is kept or dropped with its change, the next row.
     replaced = np.flatnonzero(old)
     gone[replaced] = gone[replaced + 1]

@@ -77,7 +77,7 @@ def join_table(join: StreamTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     order = path_order([changed, rows])
     # A null key finds nothing: `null` masks it below.
     stored = look_up(join.store, epoch.store(join.store), keys.take(pa.array(first)))
-    change = _latest(code, order, len(changed))
+    change = last_before(code, order, len(changed))
     # Index into the stored rows (one for each distinct key), followed by the changes of this epoch.
     index = np.where(change >= 0, change + len(first), code[len(changed) :])
     found = np.concatenate([stored.exists, changed.kind == Kind.VALUE])[index] & ~null
@@ -121,7 +121,7 @@ def _with_values(rows: Rows, null: Bools, node: StreamTableJoin | GlobalJoin, ep
     return rows.filter(here), null[here]
 
 
-def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
+def last_before(code: Int64s, order: Int64s, changes: int) -> Int64s:
     """For each record, the index of the last change of its key before it; -1 without one.
 
     `code`: the key numbers of all changes, then of all records. `order`: the permutation that sorts these by path.
@@ -130,7 +130,7 @@ def _latest(code: Int64s, order: Int64s, changes: int) -> Int64s:
     Example: three changes of the keys 0, 1, 0, then three records of the keys 0, 0, 1. In path order: change 0,
     record 0, change 1, change 2, record 1, record 2. Records are numbered behind changes: record 0 is index 3.
 
-        _latest(code=[0, 1, 0, 0, 0, 1], order=[0, 3, 1, 2, 4, 5], changes=3)
+        last_before(code=[0, 1, 0, 0, 0, 1], order=[0, 3, 1, 2, 4, 5], changes=3)
             [0, 2, 1]: record 0 sees change 0, record 1 sees change 2, record 2 sees change 1
     """
     if not changes:

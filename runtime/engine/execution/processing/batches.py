@@ -56,7 +56,7 @@ def times_of(rows: Columns, name: str, what: str) -> Int64s:
     return times
 
 
-def fence(rows: Columns, known: Iterable[str], what: str) -> None:
+def reject_other_columns(rows: Columns, known: Iterable[str], what: str) -> None:
     """Raise UnfitValueError for a column outside `known`."""
     wanted = list(known)
     for name in rows.schema.names:
@@ -139,7 +139,7 @@ def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping
     if not isinstance(batch, pa.RecordBatch | pa.Table):
         raise UnfitValueError(f"`process_batch` returns an Arrow RecordBatch or Table, not {type(batch).__name__}")
     keys = {name: physical_key(name, dict(value)) for name in key}
-    fence(batch, [*keys.values(), *value, *META, ROW], "forward")
+    reject_other_columns(batch, [*keys.values(), *value, *META, ROW], "forward")
     source = _sources(batch, len(came))
     plain = came.take(source)
     given = batch.schema.names
