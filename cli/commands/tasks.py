@@ -12,7 +12,16 @@ from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.findings import rebuild_progress, warn_of_call
-from ..printing.tables import STORE_HEADER, STORE_RIGHT, TASK_HEADER, TASK_RIGHT, store_cells, task_cells, time_text
+from ..printing.tables import (
+    STORE_HEADER,
+    STORE_RIGHT,
+    TASK_HEADER,
+    TASK_RIGHT,
+    store_cells,
+    stores_text,
+    task_cells,
+    time_text,
+)
 from ..printing.terminal import ERROR, WARNING, console, is_terminal, print_line, print_styled
 
 if TYPE_CHECKING:
@@ -87,10 +96,10 @@ def _print(applications: Sequence[ApplicationTasks], style: str, verbose: bool, 
         for line in reasons(application):
             print_styled(line)
         if verbose and application.status is not None:
-            counted, stores = numbers(application), store_cells(application.status)
+            counts = [task_cells(task) for _, task in _tasks(application)]
             for header, cells, right in (
-                (TASK_HEADER[:-1], [row[:-1] for row in counted if any(row[1:-1])], TASK_RIGHT),
-                (STORE_HEADER, stores, STORE_RIGHT),
+                (TASK_HEADER, [row for row in counts if row is not None], TASK_RIGHT),
+                (STORE_HEADER, store_cells(application.status), STORE_RIGHT),
             ):
                 if cells:
                     click.echo()
@@ -163,15 +172,21 @@ class Screen:
 
     def _table(self, application: ApplicationTasks) -> tuple[Sequence[str], Sequence[int], Sequence[Sequence[str]]]:
         if self._verbose:
-            return TASK_HEADER, TASK_RIGHT, numbers(application)
+            nothing = [""] * (len(TASK_HEADER) - 1)
+            counts = [
+                [*(task_cells(task) or [f"{task.id} on {client}", *nothing]), stores_text(task)]
+                for client, task in _tasks(application)
+            ]
+            return (*TASK_HEADER, "stores"), TASK_RIGHT, counts
         header = _header(application)
         right = [n for n in _RIGHT if n < len(header)]
         return header, right, [cells for cells, _ in sorted(task_rows(application), key=lambda row: row[1])]
 
 
-def numbers(application: ApplicationTasks) -> list[list[str]]:
-    """The cells of the numbers of each task."""
-    return [] if application.status is None else list(task_cells(application.status))
+def _tasks(application: ApplicationTasks) -> Iterator[tuple[str, TaskStatus]]:
+    """(Client, task) of all tasks."""
+    for client in application.status.clients if application.status is not None else ():
+        yield from ((client.name, task) for task in client.tasks)
 
 
 def failure(status: RunStatus) -> tuple[str, str]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from ...runtime.driver.results import ApplicationResult
-    from ...runtime.driver.status import RunStatus, StoreStatus
+    from ...runtime.driver.status import RunStatus, StoreStatus, TaskStatus
     from ...runtime.observe.tracing import Share
 
 
@@ -158,7 +158,7 @@ def size_text(size: int) -> str:
 RUN_HEADER = ("application", "records/s", "epoch time", "most of it")
 RUN_RIGHT = (1, 2)
 
-TASK_HEADER = ("task", "consumed", "", "written", "", "dropped", "time", "most of it", "stores")
+TASK_HEADER = ("task", "consumed", "", "written", "", "dropped", "time", "most of it")
 TASK_RIGHT = (1, 2, 3, 4, 5, 6)
 
 STORE_HEADER = ("store", "task", "client", "rows", "size")
@@ -196,29 +196,24 @@ def share_cells(shares: Sequence[Share]) -> Iterator[list[str]]:
     yield ["all", f"{sum(share.seconds for share in shares if len(share.part) == 1):,.3f}", "100.0%"]
 
 
-def task_cells(status: RunStatus) -> Iterator[list[str]]:
-    """What each task has done since the run began, and its store sizes; of a standby task only the sizes."""
+def task_cells(task: TaskStatus) -> list[str] | None:
+    """What a task has done since the run began; None for a standby task."""
     from ...runtime.tasks.measured import PHASES
 
-    for client in status.clients:
-        for task in client.tasks:
-            stores = ", ".join(filter(None, map(_store, task.stores)))
-            if task.counts is None:
-                yield [f"{task.id} on {client.name}", "", "", "", "", "", "", "", stores]
-                continue
-            counts, volume = task.counts, task.counts.volume
-            seconds = dict(zip(PHASES, counts.seconds.values, strict=True))
-            yield [
-                task.id,
-                f"{counts.records:,}",
-                size_text(volume.read_bytes),
-                f"{volume.written_records + volume.changed_records:,}",
-                size_text(volume.written_bytes + volume.changed_bytes),
-                f"{sum(counts.dropped.values()):,}",
-                f"{counts.seconds.total:,.1f} s",
-                _spent(seconds, _MOST_OF_A_TASK),
-                stores,
-            ]
+    if task.counts is None:
+        return None
+    counts, volume = task.counts, task.counts.volume
+    seconds = dict(zip(PHASES, counts.seconds.values, strict=True))
+    return [
+        task.id,
+        f"{counts.records:,}",
+        size_text(volume.read_bytes),
+        f"{volume.written_records + volume.changed_records:,}",
+        size_text(volume.written_bytes + volume.changed_bytes),
+        f"{sum(counts.dropped.values()):,}",
+        f"{counts.seconds.total:,.1f} s",
+        _spent(seconds, _MOST_OF_A_TASK),
+    ]
 
 
 def store_cells(status: RunStatus) -> list[list[str]]:
@@ -242,6 +237,11 @@ def _spent(seconds: Mapping[str, float], most: int) -> str:
     shares = {phase: spent / total for phase, spent in seconds.items()} if total else {}
     first = sorted(shares.items(), key=lambda item: -item[1])[:most]
     return ", ".join(f"{phase} {100 * share:.0f}%" for phase, share in first if share >= _WORTH_A_WORD)
+
+
+def stores_text(task: TaskStatus) -> str:
+    """`totals 3 rows, 20 kB`: the stores of a task whose sizes are known."""
+    return ", ".join(filter(None, map(_store, task.stores)))
 
 
 def _store(store: StoreStatus) -> str:
