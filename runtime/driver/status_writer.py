@@ -77,7 +77,7 @@ class StatusWriter:
         self._samples: deque[tuple[float, dict[tuple[str, str], tuple[_Kept, int]]]] = deque(maxlen=SAMPLES)
         self._last: RunStatus | None = None
         self._members: Mapping[str, GroupMember] = {}
-        self._sizes = _sizes(self._before())
+        self._sizes = _sizes(self._before()) if any(part.stores for part in self._parts.values()) else {}
         """(client, store) -> last known size, of this run or of the previous one."""
 
     @property
