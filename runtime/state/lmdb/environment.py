@@ -423,18 +423,29 @@ def _was_moved(environment: Environment) -> bool:
 
 
 def _open_to_write(directory: Path, map_size: int) -> Environment:
-    make_folder(directory)
+    make_folder(directory.parent)
     # The workers of an executor may open a global table at the same time. A file that one of them is still creating
     # would look damaged to another one, which would wipe it.
     with _locked(directory.parent):
-        if is_trusted(directory):
+        while True:
             try:
-                return Environment(directory, map_size)
-            except DAMAGE:
-                pass  # wiped below; the changelog has all rows
-        wipe(directory)
-        make_folder(directory)
-        return Environment(directory, map_size)
+                return _open_or_wipe(directory, map_size)
+            except (FileNotFoundError, lmdb.Error):
+                if directory.exists():
+                    raise
+                # Another process has wiped the store after `make_folder`.
+
+
+def _open_or_wipe(directory: Path, map_size: int) -> Environment:
+    make_folder(directory)
+    if is_trusted(directory):
+        try:
+            return Environment(directory, map_size)
+        except DAMAGE:
+            pass  # wiped below; the changelog has all rows
+    wipe(directory)
+    make_folder(directory)
+    return Environment(directory, map_size)
 
 
 @contextmanager

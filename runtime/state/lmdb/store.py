@@ -18,7 +18,6 @@ import lmdb
 
 from ....errors import MachineError
 from ....private_files import make_folder, opener
-from ....unusable_paths import raises_machine_errors
 from ...tasks.errors import TaskMigratedError
 from ...tasks.measured import StoreSize
 from ..directory import work_folder
@@ -146,11 +145,8 @@ class LmdbStore:
     `writable`: False for a read-only store. It is not created, and needs no write permission.
     """
 
-    @raises_machine_errors
     def __init__(self, directory: Path, map_size: int = MAP_SIZE, *, writable: bool = True) -> None:
-        if writable:
-            make_folder(directory)
-        self._directory = directory.resolve()
+        self._directory = Path(os.path.realpath(directory))  # as `resolve`, but a circle of links is left to its use
         self._map_size = map_size
         self._writable = writable
 
@@ -225,6 +221,11 @@ class LmdbStore:
             environment.lengthen()
         except lmdb.MapFullError:
             return False
+        except FileNotFoundError:
+            if environment.is_current():
+                raise
+            # The store was wiped meanwhile: its file crashes another process, which copies it for a snapshot.
+            raise TaskMigratedError(f"store {self._directory}", from_position, 0) from None
         return True
 
     def _pages(self, start: bytes, end: bytes | None, reverse: bool) -> Iterator[Iterable[tuple[bytes, bytes]]]:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headwater.runtime.state.directory import wipe
 from headwater.runtime.state.store import Changes, StateStore, StoreBackend, StoreDamagedError, StoreUnusableError
 from headwater.runtime.tasks.errors import TaskMigratedError
 
@@ -43,6 +46,35 @@ def test_later_change_of_a_key_wins_within_a_chunk_and_across_chunks(store: Stat
     )
 
     assert rows(store) == [(b"a", b"2"), (b"d", b"1")]
+
+
+class WipingKeys(list[bytes]):
+    """Keys during whose writing another process wipes the store."""
+
+    def __init__(self, keys: list[bytes], directory: Path) -> None:
+        super().__init__(keys)
+        self._directory = directory
+
+    def __iter__(self) -> Iterator[bytes]:
+        wipe(self._directory)
+        return super().__iter__()
+
+
+@pytest.mark.parametrize("rows_before", [0, 1])
+def test_store_that_is_wiped_while_it_is_written_is_restored_from_its_first_position(
+    store: StateStore, backend: StoreBackend, tmp_path: Path, rows_before: int
+) -> None:
+    directory = tmp_path / "state" / "store" / "0"
+    store.apply([([b"a"] * rows_before, [b"1"] * rows_before)], 0, rows_before)
+
+    with suppress(TaskMigratedError):  # RocksDB and memory may not see it before the next use
+        store.apply([(WipingKeys([b"b", b"c"], directory), [b"2", b"3"])], rows_before, rows_before + 2)
+
+    store = backend.open(directory)
+    assert store.position == 0
+    assert rows(store) == []
+    store.apply([([b"b"], [b"2"])], 0, 1)
+    assert rows(store) == [(b"b", b"2")]
 
 
 def test_size_counts_rows_and_the_bytes_that_they_take(
