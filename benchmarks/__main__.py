@@ -10,6 +10,7 @@ told, and the next one goes on. Exit code: 0; 1 if a measurement has failed; 3 i
 from __future__ import annotations
 
 import argparse
+import subprocess
 import sys
 import tempfile
 import time
@@ -18,7 +19,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from . import others
 from .suite.bench import Bench, machine
 from .suite.measurement import Measurement
 from .suite.names import NAMES, PARTS, Measuring
@@ -27,6 +27,23 @@ from .suite.results import RESULTS, keep
 
 FAILED, BUSY = 1, 3
 OTHERS = "others"
+COMMANDS: Sequence[Sequence[str]] = (
+    ("rack_aware",),
+    ("balanced",),
+    ("rebalance",),
+    ("checksums",),
+    ("backends",),
+    ("restore",),
+    ("restore", "--link", "spark", "--no-peer"),
+    ("standby_cost",),
+    ("metrics_parts",),
+    ("epoch_profile",),
+    ("failover", "failover_0"),
+    ("failover", "failover_1", "--keys", "100000", "1000000", "2000000", "--no-peer"),
+    ("object_store",),
+    ("failing_records",),
+)
+"""The commands of `others`. Their figures are in `docs/internals/measurements.md`, not in `docs/benchmarks.md`."""
 
 
 def main(arguments: Sequence[str] | None = None, measurements: Mapping[str, Measuring] = NAMES) -> int:
@@ -48,8 +65,8 @@ def main(arguments: Sequence[str] | None = None, measurements: Mapping[str, Meas
                 traceback.print_exc()
                 failed.append(name)
             bench.clear()
-    if OTHERS in names and others.main():
-        failed.append(OTHERS)
+    if OTHERS in names:
+        failed += _others()
     busy = [each.name for each in lines if each.busy is not None]
     if busy:
         print(f"not kept, as the machine was busy: {', '.join(busy)}", file=sys.stderr)
@@ -68,6 +85,17 @@ def _measure(name: str, measuring: Measuring, bench: Bench, results: Path, lines
         lines.append(said)
         print(f"{told(said)} ({time.monotonic() - begun:.0f} s)", file=sys.stderr, flush=True)
         keep(said, results)
+
+
+def _others() -> list[str]:
+    """Run the measurements that are commands of their own, such as `python -m benchmarks.restore`; those that fail."""
+    failed = []
+    for name, *arguments in COMMANDS:
+        print(f"-- python -m benchmarks.{' '.join([name, *arguments])}", flush=True)
+        done = subprocess.run([sys.executable, "-m", f"benchmarks.{name}", *arguments], cwd=Path(__file__).parents[1])
+        if done.returncode:
+            failed.append(name)
+    return failed
 
 
 def told(found: Measurement) -> str:

@@ -10,13 +10,14 @@ clients of one thread each, and clients of one to three threads.
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import cycle
 from statistics import median
 
 from headwater.runtime.assignment.assignor import TaskAssignment, TaskAssignor, TaskType
+from headwater.runtime.assignment.balanced import Balanced
 from headwater.runtime.assignment.cluster import (
     LATEST_OFFSET,
     ApplicationState,
@@ -30,6 +31,8 @@ from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.assignment.sticky import Fallback, Sticky
 from headwater.runtime.task_id import TaskId
 
+from .common import seconds
+
 SIZES = ((10_000, 200), (10_000, 50), (1_000, 200))
 KAFKA = {"high_availability": (3.3, 0.55, 0.24), "sticky": (1.3, 8.5, 0.02)}
 """Seconds, by size; the lower ends of what was measured."""
@@ -38,6 +41,7 @@ ASSIGNORS: dict[str, TaskAssignor] = {
     "high_availability": HighAvailability(),
     "sticky": Sticky(),
     "fallback": Fallback(),
+    "balanced": Balanced(),
 }
 FAR = 1_000_000
 
@@ -67,14 +71,7 @@ def measure(
     steady = after(cold, assignor.assign(cold))
     more = state_of(tasks, clients + 1, standbys, threads)
     joined = replace(more, clients={**more.clients, **steady.clients})
-    return [median(timed(assignor, state) for _ in range(runs)) for state in (cold, steady, joined)]
-
-
-def timed(assignor: TaskAssignor, state: ApplicationState) -> float:
-    """Seconds of one assignment."""
-    start = time.perf_counter()
-    assignor.assign(state)
-    return time.perf_counter() - start
+    return [median(seconds(partial(assignor.assign, state)) for _ in range(runs)) for state in (cold, steady, joined)]
 
 
 def state_of(tasks: int, clients: int, standbys: int, threads: Sequence[int]) -> ApplicationState:

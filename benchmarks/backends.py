@@ -11,7 +11,6 @@ Restores are `restore_1m` and `restore_hot` of `benchmarks.restore`, with links 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import statistics
@@ -25,7 +24,8 @@ from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
 from headwater.runtime.tasks.errors import OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT
 
-from .restore import ENTRIES, links_of, measured, write_changelog
+from .common import medians, print_line
+from .restore import ENTRIES, links_of, measured, write_entry
 
 BACKENDS: dict[str, Callable[[], StoreBackend]] = {
     "lmdb": LmdbBackend,
@@ -128,8 +128,7 @@ def measure_epochs(name: str, keys: int, root: Path) -> dict[str, float]:
 
 
 def tell(what: dict[str, object], runs: Sequence[dict[str, float]]) -> None:
-    medians = {name: round(statistics.median(run[name] for run in runs), 1) for name in runs[0]}
-    print(json.dumps(what | medians | {"load": os.getloadavg()[0]}), flush=True)
+    print_line(what, {name: round(each, 1) for name, each in medians(runs).items()})
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -145,7 +144,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             tell({"entry": "epochs", "keys": keys, "backend": name}, runs)
     for entry in ("restore_1m", "restore_hot"):
         with tempfile.TemporaryDirectory(prefix="headwater-benchmark-") as folder, links_of("driver") as links:
-            write_changelog(Path(folder), ENTRIES[entry])
+            write_entry(Path(folder), ENTRIES[entry])
             for name in ("lmdb", "rocksdb"):
                 states = [f"state-{name}-{number}" for number in range(options.times)]
                 runs = [measured(Path(folder), state, links, name) for state in states]

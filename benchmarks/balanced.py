@@ -10,30 +10,19 @@ means of five applications drawn alike:
     rounds    of assignment, until all has settled
     load      the busiest client's records a second, by its share; at the end
     far       partitions that actives read from other racks, at the end
-
-Then seconds that one assignment takes, medians of five.
 """
 
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isnan, nan
-from statistics import fmean, median
+from statistics import fmean
 
 from headwater.runtime.assignment.assignor import TaskAssignor
 from headwater.runtime.assignment.balanced import Balanced
-from headwater.runtime.assignment.cluster import (
-    LATEST_OFFSET,
-    ApplicationState,
-    AssignmentConfigs,
-    ClientState,
-    ProcessId,
-    TaskInfo,
-    TaskTopicPartition,
-)
+from headwater.runtime.assignment.cluster import AssignmentConfigs, TaskInfo, TaskTopicPartition
 from headwater.runtime.assignment.high_availability import HighAvailability
 from headwater.runtime.simulation.fleet import parse_events
 from headwater.runtime.simulation.model import Application, Assumptions, Rate, SimulatedTask, Size, members
@@ -44,7 +33,6 @@ from headwater.runtime.task_id import TaskId
 ASSIGNORS: dict[str, Callable[[], TaskAssignor]] = {"high_availability": HighAvailability, "balanced": Balanced}
 RESTORE_BYTES = 50_000_000
 RECORD_BYTES = 100
-RUNS = 5
 SEEDS = range(1, 6)
 
 
@@ -150,41 +138,11 @@ def compare(case: Case) -> None:
             )
 
 
-def state(count: int, clients: int, cold: bool) -> ApplicationState:
-    """An application that starts, or one that has settled."""
-    infos = {task.info.id: task.info for task in tasks(Case("speed", 1.2, 1.2, tasks=count), 1)}
-    names = [ProcessId(f"c{number:03}") for number in range(clients)]
-    states = {}
-    for number, name in enumerate(names):
-        own = frozenset() if cold else frozenset(list(infos)[number::clients])
-        lags = {task: LATEST_OFFSET if task in own else 1_000_000 for task in infos}
-        states[name] = ClientState(name, 1, own, lags=lags)
-    return ApplicationState(infos, states)
-
-
-def speed(count: int, clients: int) -> None:
-    """Print one line of the second table."""
-    for cold in (True, False):
-        found, settled = [], state(count, clients, cold)
-        for make in ASSIGNORS.values():
-            seconds = []
-            for _ in range(RUNS):
-                start = time.perf_counter()
-                make().assign(settled)
-                seconds.append(time.perf_counter() - start)
-            found.append(median(seconds))
-        figures = "".join(f"{each:19.2f}" for each in found)
-        print(f"{count:>6} tasks x {clients:>3} clients, {'cold' if cold else 'steady':<6}{figures}")
-
-
 def main() -> None:
-    """Both tables."""
+    """Print the table."""
     print(f"{'':38}    down   waiting  restored  rounds    load   far")
     for case in CASES:
         compare(case)
-    print("\nseconds of one assignment        " + "".join(f"{name:>19}" for name in ASSIGNORS))
-    for count, clients in ((1_000, 50), (10_000, 50), (10_000, 200)):
-        speed(count, clients)
 
 
 if __name__ == "__main__":

@@ -22,6 +22,8 @@ import pyarrow as pa
 from headwater import Project
 from headwater.runtime.cluster.spark.session import start_session
 
+from .common import write_files
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -86,10 +88,7 @@ def run(session: SparkSession, records: int, failing: int, on_error: str) -> flo
     """The seconds of a run until caught up over a new project, of which so many records fail."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        for name, text in FILES.items():
-            file = root / name
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text.format(records=records, on_error=on_error))
+        write_files(root, {name: text.format(records=records, on_error=on_error) for name, text in FILES.items()})
         project = Project(root, session=session)
         project.append("readings", rows(records, failing))
         (result,) = project.run(until_caught_up=True).applications

@@ -7,18 +7,15 @@ of an entry. `seconds`: from SIGKILL to the first commit of a task that the exec
 them has made one; `phases`: when what was noticed, placed and restored, and when the epoch was planned that made the
 first commit; `usual_epoch`: how long epochs took before, from plan to commit, which tells of the machine. A store is
 filled by its changelog and holds so many keys in four partitions. The peer is Spark Structured Streaming with as many
-keys and the same input, see `benchmarks.spark_failover`.
+keys and the same input, see `benchmarks.spark_peers`.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import signal
 import statistics
-import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -42,21 +39,18 @@ from headwater.runtime.driver.events import (
     TasksPlaced,
 )
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.engine.execution.keyed.stored_rows import stored_columns
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
-from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, TaskCommit
+from headwater.runtime.log.commit.records import EpochRecord
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
-from headwater.runtime.records.keys import encode_keys
-from headwater.runtime.records.schema import CHANGELOG, changelog_topic
-from headwater.runtime.state.codec import RowCodec
+from headwater.runtime.records.schema import changelog_topic
 from headwater.runtime.state.lmdb.store import LmdbBackend
+
+from .common import in_process, tell, write_changelog
 
 PARTITIONS = 4
 MASTER = "local-cluster[2,2,1024]"
-PER_COMMIT = 250_000
 RECORDS = 200
 EVERY_SECONDS = 0.05
 EPOCH_MS = 100
@@ -80,26 +74,6 @@ def totals(rows: Pipe) -> Pipe:
 
 
 TOPOLOGY = Topology("benchmark", "failover", "1", "hash", (totals,))
-
-
-def write_changelog(log: EmbeddedLog, keys: int) -> None:
-    """Commit a changelog that has each key once, in any order."""
-    application = TOPOLOGY.application
-    state = LogState.load(log.commits(application))
-    state.commit(GenerationRecord(1, 0, TopologyDescription.from_topology(TOPOLOGY)))
-    columns = stored_columns(STORE)
-    codec = RowCodec(columns)
-    for partition in range(PARTITIONS):
-        numbers = np.random.default_rng(partition).permutation(keys // PARTITIONS)
-        for start in range(0, len(numbers), PER_COMMIT):
-            some = numbers[start : start + PER_COMMIT]
-            named = pa.array([f"k{number * PARTITIONS + partition:08d}" for number in some.tolist()])
-            values = codec.encode([pa.array(some).cast(kind) for kind in columns.values()], some)
-            table = pa.table([encode_keys([named]), pa.array(values, pa.binary()), some], schema=CHANGELOG)
-            topic = changelog_topic(application, STORE.name)
-            segments = log.write(application, topic, f"{partition}-{start}", table, partition, partition)
-            task = TaskCommit(totals.name, partition, {}, -1, segments=segments)
-            state.commit(EpochRecord(state.generation, 1, 0, (task,)))
 
 
 def feed(keys: int, number: int) -> pa.Table:
@@ -146,7 +120,13 @@ class Failover:
         self.standbys = standbys
         self.watching = Watching()
         self.stop = threading.Event()
-        write_changelog(self.log, keys)
+        # Each key once, in any order.
+        write_changelog(
+            self.log,
+            TOPOLOGY,
+            STORE,
+            lambda partition: np.random.default_rng(partition).permutation(keys // PARTITIONS),
+        )
         assignment = Assignment(PluginRef("sticky"), standby_replicas=standbys)
         topology = replace(TOPOLOGY, assignment=assignment)
         log = PluginRef("embedded", {"path": str(root / "log")})
@@ -282,8 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         session.stop()
     if not options.no_peer:
         for keys in options.keys:
-            peer = [sys.executable, "-m", "benchmarks.spark_failover", str(keys), str(options.times)]
-            found = json.loads(subprocess.run(peer, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1])
+            found = in_process("benchmarks.spark_peers", "failover", keys, options.times)
             tell({"entry": "failover_0", "keys": keys, "side": "spark streaming"}, found)
 
 
@@ -293,20 +272,6 @@ def wait_for_executors(session: Any) -> None:
 
     while len(executors(session)) < 2:
         time.sleep(0.1)
-
-
-def tell(what: dict[str, Any], runs: Sequence[dict[str, Any]]) -> None:
-    """A JSON line for each run, and one of the medians, with the load of the machine."""
-    for run in runs:
-        print(
-            json.dumps(what | {key: round(v, 2) if isinstance(v, float) else v for key, v in run.items()}), flush=True
-        )
-    medians = {
-        key: round(statistics.median(run[key] for run in runs), 2)
-        for key, value in runs[0].items()
-        if isinstance(value, float)
-    }
-    print(json.dumps(what | {"median": True, **medians, "load": os.getloadavg()[0]}), flush=True)
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
+
+from .common import seconds
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,4 @@ def measured(
 
 
 def _seconds(work: Callable[[], object]) -> float:
-    found = []
-    for _ in range(3):
-        begun = time.perf_counter()
-        work()
-        found.append(time.perf_counter() - begun)
-    return round(sorted(found)[1], 5)
+    return round(median(seconds(work) for _ in range(3)), 5)

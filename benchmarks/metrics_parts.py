@@ -1,4 +1,4 @@
-"""What each part of the metrics costs by itself, in microseconds of a core: beside `benchmarks.metrics_overhead`.
+"""What each part of the metrics costs by itself, in microseconds of a core.
 
     python -m benchmarks.metrics_parts [--times 2000]
 

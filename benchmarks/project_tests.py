@@ -12,8 +12,6 @@ modules. `--profile`: the calls of one more run, for `python -m pstats`.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import resource
 import statistics
 import subprocess
@@ -22,6 +20,8 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from .common import print_line, write_files
 
 IMPORTS = "import pyarrow, sqlglot, jsonschema, yaml, click"
 FILES = {
@@ -69,12 +69,12 @@ def main() -> None:
         for _ in range(given.times):
             for side, command in sides.items():
                 found[side].append(measured(command))
-                print(json.dumps({"side": side, **_seconds(found[side][-1])}), flush=True)
+                print_line({"side": side}, _seconds(found[side][-1]))
         medians = {
             side: _seconds([statistics.median(values) for values in zip(*runs, strict=True)])
             for side, runs in found.items()
         }
-        print(json.dumps({"cases": given.cases, "load": os.getloadavg()[0], **medians}))
+        print_line({"cases": given.cases}, medians)
         if given.profile:
             subprocess.run([sys.executable, "-m", "cProfile", "-o", given.profile, *tests[1:]], check=True)
 
@@ -90,9 +90,7 @@ def write_project(root: Path, cases: int) -> None:
     for number in range(cases):
         path = f"tests/{names[number % len(names)]}.yml"
         files[path] = files.get(path, "tests:\n") + _case(names[number % len(names)], number)
-    for path, text in files.items():
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_text(text)
+    write_files(root, files)
 
 
 def _case(topology: str, number: int) -> str:

@@ -18,11 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from headwater import Project
 from headwater.runtime.driver.events import EpochCommitted, Event
 
+from .common import write_files
 from .log_figures import measured
 
 PARTITIONS = 4
@@ -86,9 +85,7 @@ def write_project(root: Path) -> None:
         "topics/records.yml": {"topics": {"records": records}},
         "topologies/counts.yml": {"topology": "counts", "flows": flows},
     }
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(yaml.safe_dump(content, sort_keys=False))
+    write_files(root, files)
 
 
 def append(root: Path, epochs: int, appends: int = APPENDS) -> None:

@@ -11,11 +11,7 @@ with their stores is answered at once, so the figure is the driver's own time. P
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import cache
@@ -37,6 +33,7 @@ from headwater.runtime.restore.store_changelog_reader import Errors, StoreChange
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
+from .common import medians, print_line, seconds
 from .restore import NoCommits
 
 SUBTOPOLOGIES = 10
@@ -101,9 +98,11 @@ class Fleet:
                 pass
         return assigned
 
-    def lose_all(self) -> None:
+    def regain_all(self) -> None:
+        """Lose all clients, find them, and give them their tasks again."""
         for manager in self.managers.values():
             manager.handle_lost_all()
+        self.rebalance()
 
     def _held(self, client: Client) -> dict[StoreId, int]:
         tasks = self.managers[client.name].active
@@ -137,19 +136,10 @@ def measure(tasks: int, clients: int) -> dict[str, float]:
     """Seconds of each rebalance."""
     with tempfile.TemporaryDirectory(prefix="headwater-benchmark-") as folder:
         fleet = Fleet(Path(folder), topology_of(tasks), clients)
-        figures = {"first": timed(fleet.rebalance), "repeated": timed(fleet.rebalance)}
+        figures = {"first": seconds(fleet.rebalance), "repeated": seconds(fleet.rebalance)}
         if clients > 1:
-            figures["moved"] = timed(lambda: fleet.rebalance(moved=True))
-        begun = time.perf_counter()
-        fleet.lose_all()
-        fleet.rebalance()
-        return figures | {"lost_all": time.perf_counter() - begun}
-
-
-def timed(work: Callable[[], object]) -> float:
-    begun = time.perf_counter()
-    work()
-    return time.perf_counter() - begun
+            figures["moved"] = seconds(lambda: fleet.rebalance(moved=True))
+        return figures | {"lost_all": seconds(fleet.regain_all)}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -160,9 +150,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     for clients in options.clients:
         runs = [measure(options.tasks, clients) for _ in range(options.times)]
-        medians = {what: round(statistics.median(run[what] for run in runs), 3) for what in runs[0]}
-        line = {"entry": "rebalance_10k", "tasks": options.tasks, "clients": clients, **medians}
-        print(json.dumps(line | {"load": os.getloadavg()[0]}), flush=True)
+        figures = {what: round(each, 3) for what, each in medians(runs).items()}
+        print_line({"entry": "rebalance_10k", "tasks": options.tasks, "clients": clients}, figures)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@
 Prints a JSON line for each run, and one with the medians of an entry. Slices go the way of a run: the driver's
 TaskManager and StoreChangelogReader plan them, a pool sends them, and a client works on its stores: in the driver
 (`driver`), or in Spark's Python workers (`spark`). The peer is Spark Structured Streaming, which reloads as many keys:
-see `benchmarks.spark_reload`. `restore_snapshot` restores the same state both ways: from its changelog, and from
+see `benchmarks.spark_peers`. `restore_snapshot` restores the same state both ways: from its changelog, and from
 snapshots that have all of it; `times_faster` compares their medians. `cpu_seconds`: of all processes together, which
 says more on a machine that is not idle.
 """
@@ -14,11 +14,6 @@ says more on a machine that is not idle.
 from __future__ import annotations
 
 import argparse
-import json
-import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -29,32 +24,29 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import psutil
-import pyarrow as pa
 
 from headwater.runtime.ir.topology import Store, Subtopology, Topic, Topology
-from headwater.runtime.log.commit.descriptions import TopologyDescription
-from headwater.runtime.log.commit.records import EpochRecord, GenerationRecord, SnapshotRecord, TaskCommit
+from headwater.runtime.log.commit.records import SnapshotRecord, TaskCommit
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client
 from headwater.runtime.progress.committed import Committed
 from headwater.runtime.progress.planner import Planner
-from headwater.runtime.records.keys import encode_keys
-from headwater.runtime.records.schema import CHANGELOG, changelog_topic
 from headwater.runtime.restore.copies import Snapshots
 from headwater.runtime.restore.linked_stores import LinkedStores
 from headwater.runtime.restore.links import LocalLink, StateLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.restore.strategies import SnapshotRestore
-from headwater.runtime.state.codec import RowCodec
 from headwater.runtime.task_id import TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
+from .common import PER_COMMIT, in_process, medians, print_line, tell, write_changelog
+
 PARTITIONS = 4
 CLIENTS = 2
-PER_COMMIT = 250_000
 STORE = Store("totals", PARTITIONS, "k string", "n bigint, total bigint")
 TOPIC = Topic("records", PARTITIONS, "k string", "v bigint")
 PART = Subtopology(0, "totals", PARTITIONS, lambda tasks, _: tasks, (TOPIC,), (), (STORE,))
@@ -84,27 +76,14 @@ class NoCommits:
         raise AssertionError(f"nobody has processed anything: {tasks}")
 
 
-def write_changelog(root: Path, entry: Entry) -> None:
-    """Commit the changelog, in segments as epochs of a million records write them."""
-    log = EmbeddedLog(root / "log")
-    application = TOPOLOGY.application
-    state = LogState.load(log.commits(application))
-    state.commit(GenerationRecord(1, 0, TopologyDescription.from_topology(TOPOLOGY)))
-    codec = RowCodec({"n": pa.int64(), "total": pa.int64()})
-    topic = changelog_topic(application, STORE.name)
-    for partition in range(PARTITIONS):
-        rng = np.random.default_rng(partition)
-        rows, keys = entry.records // PARTITIONS, entry.keys // PARTITIONS
-        numbers = rng.permutation(rows) if keys == rows else rng.integers(0, keys, rows)
-        for start in range(0, rows, PER_COMMIT):
-            some = numbers[start : start + PER_COMMIT]
-            named = pa.array([f"k{number * PARTITIONS + partition:08d}" for number in some.tolist()])
-            values = codec.encode([pa.array(some), pa.array(some)], some)
-            table = pa.table([encode_keys([named]), pa.array(values, pa.binary()), some], schema=CHANGELOG)
-            segments = log.write(application, topic, f"{partition}-{start}", table, partition, partition)
-            state.commit(
-                EpochRecord(state.generation, 1, 0, (TaskCommit(PART.name, partition, {}, 0, segments=segments),))
-            )
+def write_entry(root: Path, entry: Entry) -> None:
+    """Commit the changelog of an entry."""
+
+    def numbers(partition: int) -> npt.NDArray[np.int64]:
+        rng, rows, keys = np.random.default_rng(partition), entry.records // PARTITIONS, entry.keys // PARTITIONS
+        return rng.permutation(rows) if keys == rows else rng.integers(0, keys, rows)
+
+    write_changelog(EmbeddedLog(root / "log"), TOPOLOGY, STORE, numbers)
 
 
 def restore(root: Path, folder: str, links: Sequence[StateLink], backend: str = "lmdb") -> list[LinkedStores]:
@@ -194,22 +173,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.entries:
         entry = ENTRIES[name]
         with tempfile.TemporaryDirectory(prefix="headwater-benchmark-") as folder:
-            write_changelog(Path(folder), entry)
+            write_entry(Path(folder), entry)
             with links_of(options.link) as links:
                 runs = [measured(Path(folder), f"state-{time_}", links) for time_ in range(options.times)]
                 if name == "restore_snapshot":
                     saved = save(Path(folder), "saved", links)
                     loads = [measured(Path(folder), f"load-{time_}", links) for time_ in range(options.times)]
-        tell({"entry": name, "side": f"headwater/{options.link}"}, entry.records, runs)
+        report({"entry": name, "side": f"headwater/{options.link}"}, entry.records, runs)
         if name == "restore_snapshot":
-            tell({"entry": name, "side": f"snapshots/{options.link}, saving"}, entry.records, [saved])
-            tell({"entry": name, "side": f"snapshots/{options.link}"}, entry.records, loads)
-            medians = [statistics.median(run["seconds"] for run in each) for each in (runs, loads)]
-            print(json.dumps({"entry": name, "times_faster": round(medians[0] / medians[1], 1)}), flush=True)
+            report({"entry": name, "side": f"snapshots/{options.link}, saving"}, entry.records, [saved])
+            report({"entry": name, "side": f"snapshots/{options.link}"}, entry.records, loads)
+            times_faster = medians(runs)["seconds"] / medians(loads)["seconds"]
+            print_line({"entry": name}, {"times_faster": round(times_faster, 1)})
         elif entry.keys == entry.records and not options.no_peer:
-            peer = [sys.executable, "-m", "benchmarks.spark_reload", str(entry.keys), str(options.times)]
-            found = json.loads(subprocess.run(peer, stdout=subprocess.PIPE, check=True).stdout.splitlines()[-1])
-            tell({"entry": name, "side": "spark streaming"}, entry.records, found)
+            found = in_process("benchmarks.spark_peers", "reload", entry.keys, options.times)
+            report({"entry": name, "side": "spark streaming"}, entry.records, found)
 
 
 def measured(root: Path, folder: str, links: Sequence[StateLink], backend: str = "lmdb") -> dict[str, float]:
@@ -225,14 +203,11 @@ def cpu_seconds() -> float:
     return sum(sum(each.cpu_times()[:2]) for each in [root, *root.children(recursive=True)])
 
 
-def tell(what: dict[str, Any], records: int, runs: Sequence[dict[str, float]]) -> None:
-    """A JSON line for each run, and one of the medians, with the load of the machine."""
-    for run in runs:
-        print(json.dumps(what | {key: round(value, 2) for key, value in run.items()}), flush=True)
-    medians = {key: statistics.median(run[key] for run in runs) for key in runs[0]}
-    times = {key: value for key, value in medians.items() if key.endswith("seconds")}
-    rates = {f"records_per_{key.removesuffix('s')}": round(records / value) for key, value in times.items()}
-    print(json.dumps(what | {"median": True, "records": records, **rates, "load": os.getloadavg()[0]}), flush=True)
+def report(what: dict[str, Any], records: int, runs: Sequence[dict[str, float]]) -> None:
+    """Lines of the runs, and of the medians with their records a second."""
+    times = {name: each for name, each in medians(runs).items() if name.endswith("seconds")}
+    rates = {f"records_per_{name.removesuffix('s')}": round(records / each) for name, each in times.items()}
+    tell(what, runs, records=records, **rates)
 
 
 if __name__ == "__main__":

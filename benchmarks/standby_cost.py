@@ -10,10 +10,7 @@ turns, each run in a process of its own. Prints a JSON line for each run, and on
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -24,10 +21,14 @@ from pathlib import Path
 from headwater import Project
 from headwater.runtime.driver.events import EpochCommitted, Event
 
-from .headwater_epochs import append_epochs, write_project
-from .records import PER_EPOCH
+from .common import in_process, print_line
+from .suite import inputs
+from .suite.sides import project
+from .suite.sizes import Size
+from .suite.workloads import WORKLOADS
 
 CLIENTS = 2
+SIZE = Size()
 
 
 @dataclass
@@ -58,24 +59,30 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for _ in range(options.times):
         for standbys, found in rates.items():
             with tempfile.TemporaryDirectory(prefix="headwater-benchmark-") as folder:
-                write_project(Path(folder), "plain", CLIENTS, standbys)
-                append_epochs(Path(folder), options.epochs)
-                command = [sys.executable, "-m", "benchmarks.standby_cost", folder, str(options.warm_up * PER_EPOCH)]
-                result = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-            found.append(float(result.stdout.splitlines()[-1]))
-            line = {"entry": "standby_cost", "standby_replicas": standbys, "records_per_second": round(found[-1])}
-            print(json.dumps(line), flush=True)
+                write_project(Path(folder), standbys, options.epochs)
+                found.append(in_process("benchmarks.standby_cost", folder, options.warm_up * SIZE.records))
+            print_line(
+                {"entry": "standby_cost", "standby_replicas": standbys}, {"records_per_second": round(found[-1])}
+            )
     without, with_one = (statistics.median(found) for found in rates.values())
     cost = round(100 * (1 - with_one / without), 1)
-    medians = {"median": True, "without": round(without), "with_one": round(with_one), "cost_percent": cost}
-    print(json.dumps({"entry": "standby_cost"} | medians | {"load": os.getloadavg()[0]}), flush=True)
+    figures = {"median": True, "without": round(without), "with_one": round(with_one), "cost_percent": cost}
+    print_line({"entry": "standby_cost"}, figures)
+
+
+def write_project(root: Path, standbys: int, epochs: int) -> None:
+    """A project on two clients, with the records of so many epochs."""
+    project.write_project(root, WORKLOADS["keyed_count"], SIZE, "task", clients=CLIENTS, standbys=standbys)
+    with Project.load(root) as loaded:
+        for number in range(epochs):
+            loaded.append("records", inputs.epoch("typed", number, SIZE))
 
 
 def rate_of_a_run(root: Path, warm_up: int) -> float:
     """Run until caught up; records a second behind the first `warm_up` records."""
     commits = Commits()
-    with Project.load(root) as project:
-        results = project.run(until_caught_up=True, observer=commits)
+    with Project.load(root) as loaded:
+        results = loaded.run(until_caught_up=True, observer=commits)
     if results.failed:
         raise SystemExit(str(results))
     return commits.rate(warm_up)

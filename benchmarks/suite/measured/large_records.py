@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from ...common import in_process
 from ..bench import Bench
 from ..measurement import Measurement
 from .beside_spark import rounded
@@ -21,10 +19,8 @@ WANTED_TIMES = 4
 
 def run(folder: Path, keys: str, count: int, size: int, max_bytes: int) -> Mapping[str, Any]:
     """What `sides.large_records` gives, in a process of its own. Raises CalledProcessError."""
-    module = "headwater.benchmarks.suite.sides.large_records"
-    arguments = [sys.executable, "-m", module, str(folder), keys, *map(str, (count, size, max_bytes))]
-    done = subprocess.run(arguments, stdout=subprocess.PIPE, text=True, check=True)
-    return dict(json.loads(done.stdout))
+    side = "headwater.benchmarks.suite.sides.large_records"
+    return dict(in_process(side, folder, keys, count, size, max_bytes))
 
 
 def epoch_bytes(bench: Bench) -> Iterator[Measurement]:

@@ -22,6 +22,8 @@ from headwater.api.topology_test_driver import DrivenProject
 from headwater.compiler.testing.checked import TestedTopology
 from headwater.runtime.ingest.incoming import Incoming, from_table
 
+from ...common import write_files
+
 TOPOLOGY = """
 topology: case
 flows:
@@ -59,9 +61,7 @@ def measured(root: Path, keys: str, count: int, size: int, max_bytes: int) -> Ma
     Gives the bytes of memory beyond those at the start, at the highest, of the append (`appended`) and of the epochs
     (`taken`), and the last two rows of the aggregation (`longest`).
     """
-    for name, content in {**FILES, "topologies/case.yml": TOPOLOGIES[keys]}.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(content)
+    write_files(root, {**FILES, "topologies/case.yml": TOPOLOGIES[keys]})
     spark: Any = NoSpark()
     project = DrivenProject(CheckedFiles(root, Options(None, None, {}, (), ()), lambda: spark), spark)
     surface = TestedTopology.from_graph(project.graphs["case"])

@@ -15,26 +15,29 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ...spark_streaming import STATE
 from ..inputs import epoch_name
 from ..sizes import Size
 from .process import serve
 from .spark_queries import FINAL, QUERIES
 
-SETTINGS = {
+STATE_SETTINGS = {
     "spark.driver.memory": "4g",
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
+    "spark.sql.streaming.stateStore.providerClass": "org.apache.spark.sql.execution.streaming.state."
+    "RocksDBStateStoreProvider",
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+SETTINGS = {
+    **STATE_SETTINGS,
     "spark.sql.streaming.numRecentProgressUpdates": "10000",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
     "spark.sql.streaming.pollingDelay": "250ms",
-    "spark.sql.streaming.stateStore.providerClass": STATE,
-    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.session.timeZone": "UTC",
 }
 
@@ -78,10 +81,10 @@ class RunningQuery:
         batch.write.mode("append").parquet(str(self.out))
 
 
-def new_session(size: Size) -> SparkSession:
+def new_session(partitions: int, settings: Mapping[str, str] = SETTINGS, master: str = "local[2]") -> SparkSession:
     """A session of this process. It ends with it."""
-    builder = SparkSession.builder.master("local[2]").config("spark.sql.shuffle.partitions", size.partitions)
-    for name, value in SETTINGS.items():
+    builder = SparkSession.builder.master(master).config("spark.sql.shuffle.partitions", partitions)
+    for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
@@ -90,4 +93,5 @@ def new_session(size: Size) -> SparkSession:
 
 if __name__ == "__main__":
     folder, query, prepared, size = sys.argv[1:5]
-    serve(lambda: RunningQuery(Path(folder), query, Path(prepared), new_session(Size.from_json(size))))
+    partitions = Size.from_json(size).partitions
+    serve(lambda: RunningQuery(Path(folder), query, Path(prepared), new_session(partitions)))

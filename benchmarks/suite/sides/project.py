@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import yaml
 
 from headwater.runtime.ingest.append import commit_append, write_incoming
 from headwater.runtime.ingest.record_form import Sieve
@@ -25,6 +24,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.log import Listed
 from headwater.runtime.log.state import LogState
 
+from ...common import write_files
 from .. import inputs
 from ..sizes import Size
 from ..workloads import Workload
@@ -39,17 +39,23 @@ Written = dict[str, list[tuple[Listed, ...]]]
 """Topic -> epoch -> what a commit lists."""
 
 
-def write_project(root: Path, workload: Workload, size: Size, engine: str) -> None:
-    """The project's files. A task takes up to a quarter more than its share of an epoch: keys are spread unevenly."""
+def write_project(root: Path, workload: Workload, size: Size, engine: str, clients: int = 1, standbys: int = 0) -> None:
+    """The project's files. A task takes up to a quarter more than its share of an epoch: keys are spread unevenly.
+
+    `clients`: they share the cores. `standbys`: of each task.
+    """
     local: dict[str, Any] = {
         "spark": {"master": "local[2]", "driver.memory": "4g"},
         "log": {"type": "embedded", "path": "log"},
         "state_dir": "state",
+        "clients": clients,
         "epoch": {"interval": "1ms", "max_records": 1000 + size.records * 5 // (size.partitions * 4)},
         "engine": engine,
     }
     flow = {"from": "records", "steps": [dict(step) for step in workload.steps], "to": "results"}
     topology: dict[str, Any] = {"topology": TOPOLOGY, "flows": {**workload.flows, "measured": flow}}
+    if standbys:
+        topology["assignment"] = {"standby_replicas": standbys}
     if workload.tables:
         topology["tables"] = dict(workload.tables)
     if workload.stores:
@@ -67,9 +73,7 @@ def write_project(root: Path, workload: Workload, size: Size, engine: str) -> No
         },
         "topologies/measured.yml": topology,
     }
-    for name, content in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(yaml.safe_dump(content, sort_keys=False))
+    write_files(root, files)
 
 
 def _declared(size: Size, columns: dict[str, str] | Any) -> dict[str, Any]:
