@@ -9,10 +9,10 @@ from typing import TypeVar, cast
 
 from ..runtime.engine.operators.operator import Emit
 from ..runtime.environment import parse_duration
+from ..runtime.expressions.types import canonical, ddl
 from ..runtime.ir.topology import OnError, Store, StoreType
 from .diagnostics import Diagnostics
 from .reading.source import MappingNode, Node, ScalarNode, SequenceNode
-from .types import canonical, ddl
 
 # Values of expected kinds. Values of another kind count as missing: the schema's check has reported them.
 

@@ -10,6 +10,7 @@ from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
 
+from ...runtime.expressions.types import holds_map
 from ...runtime.ir.topology import DEAD_LETTER_COLUMNS, GlobalTable, Topic, dead_letter_topic
 from ...unusable_paths import is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
@@ -21,7 +22,6 @@ from ..model.resolve import Resolution
 from ..operations.base.context import Carried, CheckedTable, CheckedTopology, FlowContext, TopologyContext
 from ..operations.base.site import UNKNOWN, WINDOW_COLUMNS, Shape
 from ..reading.source import Node, ScalarNode, SequenceNode
-from ..types import holds_map
 from .flow import check_collapsed, check_flow, declared_topic
 from .target import check_starts
 

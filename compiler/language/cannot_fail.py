@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection
 
 from sqlglot import exp
 
-from ..types import NUMBERS
+from ...runtime.expressions.types import NUMBERS
 from .expressions import Expression, Ref
 from .sql import read
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
+from ...runtime.expressions.types import of_others
 from ...runtime.records.cast_texts import never_casts, takes_the_clock, uncast
 from ..diagnostics import Diagnostics, did_you_mean
-from ..types import of_others
 from .functions import (
     AGGREGATES,
     FORBIDDEN,

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from ..types import NUMBERS, holds_map
+from ...runtime.expressions.types import NUMBERS, holds_map
 
 
 def _words(text: str) -> frozenset[str]:

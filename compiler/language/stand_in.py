@@ -12,9 +12,9 @@ from sqlglot import expressions as sql
 from sqlglot.errors import SqlglotError
 
 from ...runtime.expressions.misread import parse_expression
+from ...runtime.expressions.types import canonical
 from ...runtime.records.names import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER
 from ...runtime.records.types import TypeSyntaxError, split_columns
-from ..types import canonical
 from .type_checker import Request, Verdict
 
 _BOOLEAN = (sql.Predicate, sql.Connector, sql.Not)

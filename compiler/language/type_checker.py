@@ -16,13 +16,13 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from ...runtime.dataclass_json import parsed
+from ...runtime.expressions.terms import UntypedError
+from ...runtime.expressions.typed import type_of
+from ...runtime.expressions.types import canonical, ddl
 from ...runtime.records.names import column_sql
 from ..diagnostics import CODES, Diagnostics, Position
-from ..types import canonical, ddl
 from ..whole_files import write_whole
 from .expressions import Expression, Ref, Scope, distinct_names
-from .typed import type_of
-from .typed_terms import UntypedError
 from .untyped import certain_mistakes
 
 Request = tuple[str, str]

@@ -11,6 +11,8 @@ from typing import Any
 
 from sqlglot.tokens import Token, TokenType
 
+from ...runtime.expressions.terms import UntypedError, is_number, widest
+from ...runtime.expressions.types import canonical
 from ...runtime.ir.functions import FOLDER, PythonCode, PythonFunction, Udf
 from ...runtime.python_functions.errors import FunctionLoadError
 from ...runtime.python_functions.loading import load
@@ -18,7 +20,6 @@ from ...unusable_paths import OutsideProjectError, is_outside
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries import flag, named, pairs, scalar
 from ..reading.source import MappingNode, ScalarNode
-from ..types import canonical
 from .determinism import check, is_of_one_row
 from .expressions import Expression, FunctionCall, Ref, Scope, column_name, resolve
 from .functions import (
@@ -35,7 +36,6 @@ from .functions import (
 )
 from .sql import Call, Parsed, Sql, arguments, calls, closing, may_be_called, parse, parse_sql
 from .type_checker import TypeChecker
-from .typed_terms import UntypedError, is_number, widest
 
 # Python functions that the YAML names as `functions.module:name`.
 

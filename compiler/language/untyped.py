@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from ...runtime.expressions.types import canonical
 from ...runtime.records.cast_texts import never_casts, silent_cast, uncast
 from ..diagnostics import Diagnostics, Position
-from ..types import canonical
 from .expressions import Expression, Scope
 from .sql import SHIFT, Parsed, parse_sql
 

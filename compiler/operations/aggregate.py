@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ...runtime.engine.operators.operator import Emit
+from ...runtime.expressions.types import canonical
 from ...runtime.ir.topology import Agg, Store
 from ..entries import Pairs, Reader, pairs, scalar
 from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, read_aggregate
 from ..language.expressions import Expression, Scope, distinct_names
 from ..language.udfs import typed_calls, with_results
 from ..reading.source import MappingNode, Node, ScalarNode
-from ..types import canonical
 from .base.context import FlowContext, References, Rejection, Step, StepAction, scope_of
 from .base.site import UNKNOWN, Rekey, Shape
 from .parts.aggregation import (

@@ -8,10 +8,10 @@ from typing import Self
 
 from ...runtime.engine.operators.stateless import KeyBy
 from ...runtime.engine.sql_step import SqlStep
+from ...runtime.expressions.types import holds_map
 from ..entries import Pairs, Reader, entries
 from ..language.expressions import Expression
 from ..reading.source import Node
-from ..types import holds_map
 from .base.context import FlowContext, References, Rejection, Step, StepAction, complete, scope_of
 from .base.operation import (
     Description,

@@ -8,11 +8,11 @@ from typing import Any, Self
 
 from ...runtime.engine.operators.operator import Flow
 from ...runtime.engine.operators.process import Process
+from ...runtime.expressions.types import holds_map
 from ...runtime.ir.functions import PythonFunction
 from ...runtime.ir.topology import Store
 from ..entries import Columns, Reader, mapping, named, scalar, scalars
 from ..reading.source import MappingNode, Node, ScalarNode
-from ..types import holds_map
 from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
 from .base.operation import EVERY_CHANGE, Description, Processor, Splitting, TableUse
 from .base.site import PythonLayout, Rekey, Shape, Site

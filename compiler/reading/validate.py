@@ -14,9 +14,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from ... import schemas
+from ...runtime.expressions.types import canonical
 from ...suggestions import closest
 from ..diagnostics import Diagnostic, Diagnostics
-from ..types import canonical
 from .files import NumberFromEnvironment
 from .source import Entry, MappingNode, Node, ScalarNode, SequenceNode
 from .violations import Violation, report

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+from ...runtime.expressions.types import advice
 from ..diagnostics import Diagnostics, Position, did_you_mean
-from ..types import advice
 from .files import FromEnvironment, NumberFromEnvironment
 from .source import NOTES, MappingNode, Node, ScalarNode, SequenceNode
 

@@ -15,10 +15,10 @@ from projects.changes.flights_small import files_of_flights
 from headwater.cli.main import main
 from headwater.compiler.language.stand_in import UntypedAnalyzer
 from headwater.compiler.language.type_checker import Request, Verdict
-from headwater.compiler.language.typed import type_of
-from headwater.compiler.language.typed_terms import UntypedError
 from headwater.compiler.pipeline import compile_project
-from headwater.compiler.types import canonical
+from headwater.runtime.expressions.terms import UntypedError
+from headwater.runtime.expressions.typed import type_of
+from headwater.runtime.expressions.types import canonical
 from headwater.runtime.records.types import split_columns
 
 if TYPE_CHECKING:

@@ -6,11 +6,11 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
+from ....runtime.expressions.types import holds_map
 from ....runtime.ir.topology import Store
 from ...diagnostics import did_you_mean
 from ...entries import declared_store
 from ...reading.source import MappingNode, ScalarNode
-from ...types import holds_map
 from ..base.context import FlowContext, Step
 
 _METHODS = {"init": ("context",), "process": ("record",), "process_batch": ("batch",), "close": ()}

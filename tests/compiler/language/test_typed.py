@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from verdicts import recorded
 
 from headwater.compiler.language.type_checker import SPARK
-from headwater.compiler.language.typed import type_of
-from headwater.compiler.language.typed_terms import USE_OTHERS, UntypedError
-from headwater.compiler.types import canonical, ddl
+from headwater.runtime.expressions.terms import USE_OTHERS, UntypedError
+from headwater.runtime.expressions.typed import type_of
+from headwater.runtime.expressions.types import canonical, ddl
 from headwater.runtime.records.types import split_columns
 
 if TYPE_CHECKING:

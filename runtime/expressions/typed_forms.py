@@ -8,10 +8,9 @@ from typing import Any
 
 from sqlglot import exp
 
-from ...runtime.expressions.misread import name_of
-from ...runtime.records.names import quote
-from ..types import canonical
-from .typed_terms import (
+from ..records.names import quote
+from .misread import name_of
+from .terms import (
     LITERAL,
     LITERAL_NULL,
     TIMES,
@@ -26,6 +25,7 @@ from .typed_terms import (
     untyped,
     widest,
 )
+from .types import canonical
 
 # A form of SQL: the operands in its tree, and the rule for its type.
 

@@ -13,8 +13,8 @@ from sqlglot.dialects import Dialect
 from sqlglot.errors import ParseError, TokenError
 from sqlglot.tokens import Token, TokenType
 
-from ..runtime.records.names import quote
-from ..suggestions import did_you_mean
+from ...suggestions import did_you_mean
+from ..records.names import quote
 
 _NAMES = {
     exp.DataType.Type.BOOLEAN: "boolean",

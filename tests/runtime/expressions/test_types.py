@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.compiler.types import advice, canonical, ddl, holds_map
+from headwater.runtime.expressions.types import advice, canonical, ddl, holds_map
 
 
 @pytest.mark.parametrize(

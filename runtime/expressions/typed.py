@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from sqlglot import exp, tokenize
 from sqlglot.errors import SqlglotError
 
-from ...runtime.expressions.misread import has_plus_in_front, is_bare_comparison, name_of, parse_expression
-from ..types import holds_map
-from .typed_calls import CALLS, OPERATORS, Form, Rule, Terms, named, no_rule
-from .typed_terms import LITERAL, LITERAL_NULL, WHOLE, Term, decimal, is_decimal, is_number, size, untyped
+from .misread import has_plus_in_front, is_bare_comparison, name_of, parse_expression
+from .terms import LITERAL, LITERAL_NULL, WHOLE, Term, decimal, is_decimal, is_number, size, untyped
+from .typed_forms import CALLS, OPERATORS, Form, Rule, Terms, named, no_rule
+from .types import holds_map
 
 # Types of aggregates over one expression.
 

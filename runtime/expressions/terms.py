@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from ...errors import HeadwaterError
-from ...runtime.records.cast_texts import never_casts
-from ..types import canonical, fields
+from ..records.cast_texts import never_casts
+from .types import canonical, fields
 
 
 class UntypedError(HeadwaterError):
