@@ -1,4 +1,4 @@
-"""Makes text from outside safe to show: in messages, logs, tables and JSON.
+"""Text for people: text from outside, made safe to show in messages, logs, tables and JSON; numbers and lists in words.
 
 Errors of users' code, values, names, paths and library messages may contain any character. Lone surrogates cannot be
 written to a file, and control characters steer a terminal or fake a line of a log. Every message passes through
@@ -13,6 +13,8 @@ import json
 import re
 import sys
 import traceback
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any
 
@@ -86,3 +88,28 @@ def _json_escape(match: re.Match[str]) -> str:
 def _units(character: str) -> memoryview:
     """The UTF-16 code units of a character."""
     return memoryview(character.encode("utf-16", "surrogatepass")[2:]).cast("H")
+
+
+# Numbers, times and lists in sentences.
+
+MOST_SAID = 10
+"""The most items of a list in a sentence."""
+
+
+def counted(number: int, singular: str, plural: str | None = None) -> str:
+    """`1 record`, `2,000 records`. `plural`: None if it is the singular with an s."""
+    return f"{number:,} {singular if number == 1 else plural or singular + 's'}"
+
+
+def moment(ms: int) -> str:
+    """`2026-03-01 12:00:00 UTC`. `ms`: since 1970."""
+    try:
+        return f"{datetime.fromtimestamp(ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (OverflowError, ValueError, OSError):  # an assignor may give any number
+        return f"{ms:,} ms since 1970"
+
+
+def first_of(items: Sequence[str], between: str = ", ") -> str:
+    """The first MOST_SAID items, and the number of the others."""
+    more = len(items) - MOST_SAID
+    return between.join([*items[:MOST_SAID], *([f"and {more:,} more"] if more > 0 else [])])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ..errors import HeadwaterError
 from ..private_files import write_text
 from ..runtime.cluster.spark.cluster import SparkCluster
-from ..runtime.driver.events import Observer, Silent
+from ..runtime.driver.events import Observer, Observers
 from ..runtime.driver.results import RunResults
 from ..runtime.driver.runs import failed_start, run_topologies
 from ..runtime.driver.status import RunStatus
@@ -69,7 +69,7 @@ class Runs:
         with self._spark.beginning():
             settings = self._target.settings()
             chosen = replace(settings, go_on=go_on, engine=engine or settings.engine)
-            with recording_trace(trace, chosen, observer or Silent()) as (settings, traced_observer):
+            with recording_trace(trace, chosen, observer or Observers()) as (settings, traced_observer):
                 results = self._run(settings, traced_observer, until_caught_up, stop)
         write_text(self._files.root / TARGET / RUN_RESULTS, json.dumps(results.to_json(), indent=2) + "\n")
         if check:

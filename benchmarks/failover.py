@@ -30,14 +30,8 @@ import psutil
 import pyarrow as pa
 
 from headwater.runtime import Agg, Aggregate, Pipe, Sink, Source, Store, Topic, Topology, subtopology
-from headwater.runtime.driver.events import (
-    ClientLost,
-    EpochCommitted,
-    Event,
-    StoreRestored,
-    StoreRestoring,
-    TasksPlaced,
-)
+from headwater.runtime.driver.client_events import ClientLost, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import Assignment, PluginRef, Settings
@@ -171,7 +165,12 @@ class Failover:
             self.stop.set()
             for thread in self.threads:
                 thread.join()
-        kinds = {"noticed": ClientLost, "placed": TasksPlaced, "restoring": StoreRestoring, "restored": StoreRestored}
+        kinds: dict[str, type[Event]] = {
+            "noticed": ClientLost,
+            "placed": TasksPlaced,
+            "restoring": StoreRestoring,
+            "restored": StoreRestored,
+        }
         phases = {name: self.watching.since(begin, partial(_is_a, kind)) for name, kind in kinds.items()}
         phases = {name: round(at, 2) for name, at in phases.items() if at is not None}
         phases["planned"] = round(planned, 2)

@@ -24,8 +24,8 @@ from prometheus_client import CollectorRegistry, generate_latest
 from headwater.runtime.dataclass_json import from_json, to_json
 from headwater.runtime.driver.counters import Counters, EpochCounts, EpochTimes, TaskCounts
 from headwater.runtime.driver.epoch_reports import EpochTrace, TaskTrace
+from headwater.runtime.driver.event_lines import JsonLines
 from headwater.runtime.driver.events import EpochCommitted, EpochTraced, StatusTaken
-from headwater.runtime.driver.json_lines import JsonLines
 from headwater.runtime.driver.status import ClientStatus, RunStatus, StoreStatus, TaskStatus
 from headwater.runtime.engine.stopwatch import Stopwatch
 from headwater.runtime.log.commit.records import TaskCommit

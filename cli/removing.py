@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..readable_text import json_text
-from ..runtime.driver.event_texts import counted
+from ..readable_text import counted, json_text
 from .printing import tables
 from .printing.tables import size_text
 from .printing.terminal import WARNING, is_terminal, print_line, print_styled, with_name

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..readable_text import json_text
-from ..runtime.driver.event_texts import counted
+from ..readable_text import counted, json_text
 from .printing import tables
 from .printing.plan_texts import lacking_room, room_text
 from .printing.tables import size_text

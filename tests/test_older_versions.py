@@ -19,7 +19,8 @@ from click.testing import CliRunner
 
 from headwater import Project
 from headwater.cli.main import main
-from headwater.runtime.driver.events import Event, StoreRestored
+from headwater.runtime.driver.client_events import StoreRestored
+from headwater.runtime.driver.events import Event
 from headwater.runtime.driver.runs import run_topologies
 
 FIXTURES = Path(__file__).parent / "fixtures"

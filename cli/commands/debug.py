@@ -77,7 +77,7 @@ def _profile(project: Project) -> str:
 
 
 def _log(project: Project) -> str:
-    from ...runtime.driver.event_texts import counted
+    from ...readable_text import counted
     from ...runtime.state.directory import log_location
 
     settings, log = project.settings(), project.log()

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...readable_text import json_text
-from ...runtime.driver.event_texts import counted
+from ...readable_text import counted, json_text
 from ...runtime.environment import duration_text
 from ..options import Moment, ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables

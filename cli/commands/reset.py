@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from ...runtime.driver.event_texts import counted
+from ...readable_text import counted
 from ..options import ProjectOptions, format_option, whole_project_options
 from ..printing.findings import warn_of_call
 from ..printing.terminal import WARNING, print_line, print_styled

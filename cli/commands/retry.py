@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ...runtime.driver.event_texts import counted
+from ...readable_text import counted
 from ..given_files import InputLines, read_json_records
 from ..options import ProjectOptions, whole_project_options
 from ..printing.findings import warn_of_call

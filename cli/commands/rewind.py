@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...runtime.driver.event_texts import counted
+from ...readable_text import counted
 from ..options import Moment, ProjectOptions, WholeNumber, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn_of_call

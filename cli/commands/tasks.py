@@ -198,7 +198,7 @@ def failure(status: RunStatus) -> tuple[str, str]:
 
 def headline(application: ApplicationTasks) -> list[str]:
     """The condition of an application's run, in lines that fit 80 columns for most names."""
-    from ...runtime.driver.event_texts import counted
+    from ...readable_text import counted
     from ...runtime.driver.restoring import span
 
     status = application.status
@@ -253,13 +253,11 @@ def paused(application: ApplicationTasks) -> str:
 
 def reasons(application: ApplicationTasks) -> list[str]:
     """Why tasks have stopped, and why others with unread records wait: a line for each reason."""
-    from ...runtime.driver.wait_texts import stopped_at, waiting_sentence
-
     status = application.status
     if status is None:
         return []
-    lines = [f"task {task} {stopped_at(stop)}" for task, stop in status.stops.items()]
-    lines += [waiting_sentence(wait.tasks, wait.cause, application.application) for wait in status.waits]
+    lines = [f"task {task} {stop.sentence}" for task, stop in status.stops.items()]
+    lines += [wait.cause.sentence(wait.tasks, application.application) for wait in status.waits]
     more = len(lines) - _MOST_REASONS
     return lines[:_MOST_REASONS] + ([f"and {more:,} more reasons; --format json has all"] if more > 0 else [])
 

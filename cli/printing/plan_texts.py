@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from ...readable_text import counted
 from ...runtime.changes.model import Change, ReadAgain, Verdict, Way
 from ...runtime.changes.plan import ApplicationPlan, Orphan, Plan, Space, Waiting
-from ...runtime.driver.event_texts import counted
 from .tables import size_text, time_text
 
 WORDS = {

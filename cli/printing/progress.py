@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...readable_text import entry, readable, visible
+from ...readable_text import counted, entry, readable, visible
+from ...runtime.driver.client_events import TasksPlaced
+from ...runtime.driver.events import RUNNING, ApplicationStarted, EpochCommitted, Event, Observer, TaskFailed
+from ...runtime.driver.restoring import Restoring, RestoringStore, pace
 from .terminal import console, is_terminal, lossy
 
 if TYPE_CHECKING:
     from rich.console import Group
     from rich.table import Table
-
-    from ...runtime.driver.events import Event, Observer
-    from ...runtime.driver.restoring import Restoring
-
 
 _STARTING = "starting Spark"
 
@@ -35,17 +34,6 @@ _WORTH_A_BAR = 100_000
 """The changelog records that a store lacks at least to get a bar. Fewer take a moment."""
 
 _BAR_WIDTH = 24
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A store that is being restored. `pace`: its speed and the time left, as text."""
-
-    store: str
-    client: str
-    position: int
-    end: int
-    pace: str
 
 
 @dataclass
@@ -63,14 +51,9 @@ class Line:
     rate: float = 0.0
     lags: dict[tuple[str, str], int] = field(default_factory=dict)
     note: str = "starting"
-    bars: tuple[Bar, ...] = ()
+    bars: tuple[RestoringStore, ...] = ()
     more: int = 0
     stopped: int = 0
-
-    @property
-    def running(self) -> str:
-        """The note while epochs are committed."""
-        return f"{self.stopped:,} task{'s' if self.stopped > 1 else ''} stopped" if self.stopped else "running"
 
     @property
     def lag(self) -> int:
@@ -93,22 +76,14 @@ class Progress:
 
     def on(self, event: Event) -> None:
         """Count one event."""
-        from ...runtime.driver import events
-        from ...runtime.driver.event_texts import sentence
-        from ...runtime.driver.restoring import Restoring
-
-        if isinstance(event, events.LogCleaned | events.UpkeepFailed | events.RecordsHeldBack):
-            # The event may belong to external topics, which are no running application.
-            if self._has_line(event):
-                self._print_event(sentence(event))
-            return
         with self._lock:
-            line = self._lines.setdefault(event.application, Line(event.application))
-            self._restoring.setdefault(event.application, Restoring()).on(event)
-            self._note(line, event)
-            has_line = self._has_line(event)
-        if has_line:
-            self._print_event(sentence(event))
+            started = event.application in self._started
+            if event.needs_run:
+                line = self._lines.setdefault(event.application, Line(event.application))
+                self._restoring.setdefault(event.application, Restoring()).on(event)
+                self._count(line, event)
+        if event.on_terminal == "always" or (event.on_terminal == "after_start" and started):
+            self._print_event(event.text)
 
     def lines(self) -> list[Line]:
         """The present progress of the applications, in the order in which they started."""
@@ -117,91 +92,32 @@ class Progress:
 
     def _with_bars(self, line: Line) -> Line:
         """The line with the progress of restored stores as its note: epochs of other tasks may continue meanwhile."""
-        from ...runtime.driver.restoring import pace
-
         restoring = self._restoring[line.application]
-        note = restoring.short() or line.note
+        note = line.note
+        if note == RUNNING and line.stopped:
+            note = f"{counted(line.stopped, 'task')} stopped"
         long = [store for store in restoring.stores if store.work >= _WORTH_A_BAR]
-        bars = tuple(
-            Bar(
-                f"{store.store}/{store.partition}",
-                store.client,
-                store.position,
-                store.end,
-                pace(store).removeprefix(", "),
-            )
-            for store in sorted(long[:MOST_BARS], key=lambda store: (store.store, store.partition))
-        )
-        return replace(line, note=note, bars=bars, more=len(long) - len(bars))
+        bars = sorted(long[:MOST_BARS], key=lambda store: (store.store, store.partition))
+        shown = tuple(replace(store) for store in bars)
+        return replace(line, note=restoring.short() or note, bars=shown, more=len(long) - len(bars))
 
-    def _has_line(self, event: Event) -> bool:
-        """Whether an event gets a line of its own. The first placement of tasks does not."""
-        from ...runtime.driver import events
-
-        clients = (events.ClientLost, events.ClientJoined, events.ClientRefused)
-        moves = (*clients, events.TasksPlaced, events.AssignmentFailed)
-        pauses = (events.ApplicationPaused, events.ApplicationResumed)
-        recomputed = (events.RecomputationBegun, events.ResultSwitched, events.RecomputationUnfinished)
-        topics = (events.TopicRepartitioned,)
-        stores = (events.StoreDamaged, events.StoreOutdated, events.ForeignStoresWiped, events.StoreLost)
-        failed = (events.SnapshotUnusable, events.SnapshotNotSaved, events.UpkeepFailed)
-        others = (
-            events.TaskFailed,
-            events.TasksWait,
-            events.WaitEnded,
-            events.TaskBeginsAgain,
-            events.LineageNotSent,
-            events.TraceNotWritten,
-            events.ClusterEnded,
-            events.RecordsHeldBack,
-        )
-        always = (*stores, *others, *failed, *pauses, *recomputed, *topics)
-        return isinstance(event, always) or (isinstance(event, moves) and event.application in self._started)
-
-    def _note(self, line: Line, event: Event) -> None:
-        from ...runtime.driver import events
-
+    def _count(self, line: Line, event: Event) -> None:
+        if event.note is not None:
+            line.note = event.note
         match event:
-            case events.ApplicationStarted():
+            case ApplicationStarted():
                 self._started[line.application] = time.monotonic()
-                line.note = "running"
-            case events.TasksPlaced():
+            case TasksPlaced():
                 line.lags = {}  # moved tasks are counted by their new clients
-            case events.AssignmentFailed():
-                line.note = "assignor failed"
-            case events.EpochCommitted():
+            case EpochCommitted():
                 line.records += event.records
                 line.dropped += sum(event.dropped.values())
                 line.commits += 1
                 line.lags[event.subtopology, event.client] = event.lag
                 passed = time.monotonic() - self._started.get(line.application, time.monotonic())
                 line.rate = line.records / passed if passed > 0 else 0.0
-                line.note = line.running
-            case events.NothingToRead():
-                line.note = f"no records in {', '.join(event.topics)} yet"
-            case events.Waiting():
-                line.note = f"waits for {', '.join(event.writers)}"
-            case events.TaskFailed():
+            case TaskFailed():
                 line.stopped += 1
-                line.note = line.running
-            case events.ClientLost():
-                line.note = f"{event.client} is gone"
-            case events.ClientJoined():
-                line.note = f"{event.client} has joined"
-            case events.ApplicationPaused():
-                line.note = "paused"
-            case events.ApplicationResumed():
-                line.note = line.running
-            case events.ApplicationStopping():
-                line.note = "ends once its open epochs are committed"
-            case events.RecomputationBegun():
-                line.note = "rebuilding"
-            case events.ResultSwitched():
-                line.note = "switched"
-            case events.RecomputationUnfinished():
-                line.note = "not rebuilt"
-            case events.ApplicationStopped():
-                line.note = event.reason.replace("_", " ")
 
 
 class _Live:
@@ -249,7 +165,8 @@ def _bars(line: Line) -> Table:
         table.add_column(justify=justify, no_wrap=True)
     for bar in line.bars:
         done = ProgressBar(max(1, bar.end), bar.position, width=_BAR_WIDTH)
-        table.add_row(f"  {bar.store}", bar.client, done, f"{bar.position:,} of {bar.end:,}", bar.pace)
+        speed = pace(bar).removeprefix(", ")
+        table.add_row(f"  {bar.store}/{bar.partition}", bar.client, done, f"{bar.position:,} of {bar.end:,}", speed)
     if line.more:
         table.add_row(f"  and {line.more:,} more", "", "", "", "")
     return table
@@ -263,7 +180,7 @@ def shown() -> Iterator[Observer]:
     """
     screen = console(err=True, file=lossy(sys.stderr))
     if not is_terminal(err=True) or screen.is_dumb_terminal:
-        from ...runtime.driver.event_texts import Lines
+        from ...runtime.driver.event_lines import Lines
 
         click.echo(_STARTING, err=True)
         yield Lines()

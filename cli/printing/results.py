@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from ...runtime.driver.event_texts import UNFINISHED, counted, first_of, not_carried_out, nothing_in, waiting
+from ...readable_text import counted, first_of
+from ...runtime.driver.client_events import AssignmentFailed
+from ...runtime.driver.events import UNFINISHED, NothingToRead, Waiting
 from ..options import WholeNumber
 from . import tables
 from .findings import print_diagnostics
@@ -23,9 +25,9 @@ if TYPE_CHECKING:
     from ...compiler.diagnostics import Diagnostic
     from ...compiler.outcomes import Compiled
     from ...runtime.changes.plan import Plan
+    from ...runtime.driver.event_lines import JsonLines
     from ...runtime.driver.events import Observer
-    from ...runtime.driver.json_lines import JsonLines
-    from ...runtime.driver.results import RunResults
+    from ...runtime.driver.results import ApplicationResult, RunResults
     from ...runtime.ingest.record_form import RefusedRows
     from ...runtime.ingest.seeds import SeedResult
     from ...runtime.observe.tracing import Trace
@@ -87,12 +89,10 @@ def show_run(results: RunResults) -> None:
         if result.recomputation is not None:
             print_line(f"  {result.application}: {_RECOMPUTED[result.recomputation]}")
         if result.waiting:
-            print_line(f"  {result.application}: {waiting(result.waiting, result.waits_for, result.application)}")
+            print_line(f"  {Waiting(result.application, result.waiting, result.waits_for).text}")
         if result.empty:
-            print_line(f"  {result.application}: {nothing_in(result.empty)}")
-        for sentence in _misplaced(result.placement):
-            print_styled(WARNING, f"{result.application}: {sentence}", err=True)
-        for sentence in result.lost:
+            print_line(f"  {NothingToRead(result.application, result.empty).text}")
+        for sentence in (*_misplaced(result), *result.lost):
             print_styled(WARNING, f"{result.application}: {sentence}", err=True)
     if spent := list(filter(None, map(run_cells, results.applications))):
         click.echo()
@@ -121,12 +121,13 @@ def show_trace(trace: Trace) -> None:
         print_line(f"the trace is in {trace.path}, {details}", err=True)
 
 
-def _misplaced(placement: Mapping[str, Any] | None) -> Iterator[str]:
+def _misplaced(result: ApplicationResult) -> Iterator[str]:
     """Warnings about the placement of tasks: `placement` in `schemas/run_results.json`."""
+    placement = result.placement
     if placement is None:
         return
     if error := placement["error"]:
-        yield not_carried_out(placement["assignor"], error["message"], error["entries"])
+        yield AssignmentFailed(result.application, placement["assignor"], error["message"], error["entries"]).said
     if unassigned := placement["unassigned"]:
         idle = "it does not run" if len(unassigned) == 1 else "they do not run"
         yield f"assignor {placement['assignor']} gave {first_of(unassigned)} to no client: {idle}"
@@ -327,7 +328,7 @@ class Watching:
     @contextmanager
     def shown(self) -> Iterator[Observer]:
         """An observer of the run, until the block ends."""
-        from ...runtime.driver.counters import Observers
+        from ...runtime.driver.events import Observers
 
         with self._output.shown() as observer:
             yield Observers(observer, *self._observers)
@@ -359,7 +360,7 @@ def _output(log_format: str) -> Iterator[Output]:
     if log_format == "text":
         yield TextOutput()
         return
-    from ...runtime.driver.json_lines import JsonLines
+    from ...runtime.driver.event_lines import JsonLines
 
     output = JsonOutput(JsonLines(sys.stdout))
     with redirect_stdout(sys.stderr):  # output of a project's functions is no event

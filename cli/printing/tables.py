@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ...readable_text import visible
-from ...runtime.driver.event_texts import counted
+from ...readable_text import counted, visible
 from .terminal import console, is_terminal, print_line
 
 if TYPE_CHECKING:

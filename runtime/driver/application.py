@@ -25,20 +25,11 @@ from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedE
 from ..progress.planner import Planner, beginnings
 from ..progress.positions import GlobalTask
 from ..state.directory import check_same_log_for, log_location, take_over_rebuild
+from .client_events import AssignmentFailed, StoreLost, TasksPlaced
 from .epoch_plans import ClaimedApplication
 from .epochs import EpochCommits, Tally
 from .errors import ClusterEndedError, EpochCutOffError
-from .event_texts import lost
-from .events import (
-    ApplicationStarted,
-    ApplicationStopped,
-    AssignmentFailed,
-    ClusterEnded,
-    Event,
-    NothingToRead,
-    StoreLost,
-    TasksPlaced,
-)
+from .events import ApplicationStarted, ApplicationStopped, ClusterEnded, Event, NothingToRead
 from .failures import user_error
 from .group import Group
 from .loop import EpochLoop, LoopState, RunContext
@@ -179,7 +170,7 @@ class ApplicationRun:
     def on(self, event: Event) -> None:
         """Note stores that have lost their rows, and pass on the events of the group."""
         if isinstance(event, StoreLost):
-            self._lost.append(lost(event.store, event.partition, event.client))
+            self._lost.append(event.said)
         self._observer.on(event)
 
     def run(self, stop: threading.Event, until_caught_up: bool) -> ApplicationResult:

@@ -247,6 +247,16 @@ class Stop:
             return f"{place}, or at a row that had waited in the join at {self.waited_at} and came out with it"
         return place
 
+    @property
+    def sentence(self) -> str:
+        """`has stopped at record words[0]@1 (topologies/t.yml:7): sum overflows bigint`."""
+        return f"{self.place_sentence}: {self.cause}"
+
+    @property
+    def place_sentence(self) -> str:
+        """`has stopped at record words[0]@1 (topologies/t.yml:7)`."""
+        return f"has stopped at {self.place}" if self.place else "has stopped"
+
 
 @dataclass(frozen=True)
 class WaitsFor:
@@ -266,6 +276,71 @@ class WaitsFor:
         """Sort key: lasting causes first."""
         return self.reason not in LASTING, self.application, self.subtopology or "", self.partition or 0
 
+    def sentence(self, tasks: Sequence[object], reader: str) -> str:
+        """Which tasks of the application `reader` wait for what, why that does not continue, and the way out."""
+        waits = f"{_listed(tasks)} {'waits' if len(tasks) == 1 else 'wait'} for {self._cause(reader)}"
+        return "; ".join(filter(None, (waits, self.way_out)))
+
+    def end_sentence(self, tasks: Sequence[object], reader: str) -> str:
+        """That tasks of the application `reader` do not wait for it any more."""
+        return f"{_listed(tasks)} {'does' if len(tasks) == 1 else 'do'} not wait for {self._subject(reader)} any more"
+
+    @property
+    def way_out(self) -> str:
+        """What a user has to do so that the tasks continue; empty where the cause ends by itself."""
+        restart = f"start the run of {self.application} again, and they continue"
+        match self.reason:
+            case "stopped" if self.stop is None or self.stop.topic is None:
+                return f"remove the cause, {restart}"
+            case "stopped" if self.stop is not None and (
+                self.stop.held_at or self.stop.waited_at or self.stop.never_left_out
+            ):
+                return f"correct the step, {restart}"
+            case "stopped":
+                return f"correct the step or set `on_error`, {restart}"
+            case "not_running" | "unwritten":
+                return f"run {self.application}, and they continue"
+            case "paused":
+                return "`headwater resume` ends the pause, and they continue"
+            case _:
+                return ""
+
+    def _subject(self, reader: str) -> str:
+        """The name of the task, subtopology or application upstream. The waiting application is never named."""
+        if self.subtopology is None:
+            return self.application
+        part = self.subtopology if self.application == reader else f"{self.application}/{self.subtopology}"
+        return part if self.partition is None else f"task {self.partition} of {part}"
+
+    def _cause(self, reader: str) -> str:
+        """The task, subtopology or application upstream, and why it does not continue."""
+        name, application = self._subject(reader), self.application
+        match self.reason:
+            case "stopped":
+                return f"{name}, which {self._stopped(reader)}"
+            case "not_running":
+                return f"{application}, which has unread records and does not run"
+            case "silent":
+                return f"{application}, which has unread records and may not run any more: its driver writes nothing"
+            case "starting":
+                return f"{application}, which has unread records and has not started yet"
+            case "unwritten":
+                return f"{application}, which has not run yet with the flow that writes {self.topic}"
+            case "paused":
+                return f"{application}, which has unread records and is paused"
+            case "restoring":
+                return f"{name}, which has unread records, but not all of its stores yet"
+            case "no_client":
+                return f"{name}, which has unread records, but no client for all of its tasks"
+            case "behind":
+                return f"{name}, which has unread records"
+
+    def _stopped(self, reader: str) -> str:
+        """Why a task has stopped. The reader's own TaskFailed event has the cause already, so it is not repeated."""
+        if self.stop is None:
+            return "has stopped"
+        return self.stop.place_sentence if self.application == reader else self.stop.sentence
+
 
 @dataclass(frozen=True)
 class TasksOfCause:
@@ -275,3 +350,14 @@ class TasksOfCause:
     tasks: tuple[str, ...]
 
     as_list: ClassVar[bool] = True
+
+
+MOST_TASKS = 10
+"""The most tasks in a sentence."""
+
+
+def _listed(tasks: Sequence[object]) -> str:
+    """`task 1_0`, `tasks 1_0, 1_1 and 3 more`."""
+    more = len(tasks) - MOST_TASKS
+    names = ", ".join(map(str, tasks[:MOST_TASKS])) + (f" and {more:,} more" if more > 0 else "")
+    return f"task {names}" if len(tasks) == 1 else f"tasks {names}"

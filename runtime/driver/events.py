@@ -1,483 +1,87 @@
-"""Events of a run, as data for observers.
+"""Events of a run: what has happened, as data that says itself.
 
-A new event also needs a sentence in `event_texts.py`. `cli/printing/progress.py` has the events that a terminal shows
-as lines, and `results.py` what the results of a run contain. Counts of dropped records are in the commits of tasks, not
-in events.
+Every event has its sentence, its level, its fields in the JSON log and its place on a terminal, so a new event is one
+class here or in `client_events.py`. `event_lines.py` writes events as lines, `cli/printing/progress.py` shows them on a
+terminal, and `results.py` has what the results of a run contain. Counts of dropped records are in the commits of tasks.
 """
 
 from __future__ import annotations
 
+import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from ..placing.assigned import Move
+from ...readable_text import counted, first_of, moment
 from ..task_id import TaskId
+from .errors import WaitsFor
 
 if TYPE_CHECKING:  # printing events does not load the log
     from .epoch_reports import EpochTrace
-    from .errors import WaitsFor
     from .status import RunStatus
 
+Level = Literal["info", "warning", "error"]
 
-@dataclass(frozen=True)
-class ApplicationStarted:
-    """The loop of an application starts, with its generation and tasks. `restored`: tasks with state."""
+OnTerminal = Literal["never", "after_start", "always"]
+"""Whether a terminal prints the event above its table: `never`, because the table shows it, or only for programs;
+`after_start`, because the first one belongs to every start.
+"""
 
-    application: str
-    generation: int
-    tasks: int
-    restored: int
-
-
-@dataclass(frozen=True)
-class TasksPlaced:
-    """An assignor has assigned the tasks. For the fields see `Assigned`. `clients`: their number."""
-
-    application: str
-    assignor: str
-    clients: int
-    kept: int
-    new: int
-    moves: tuple[Move, ...] = ()
-    unassigned: tuple[TaskId, ...] = ()
-    followup_deadline: int | None = None
+RUNNING = "running"
+"""The note of an application whose epochs are committed."""
 
 
 @dataclass(frozen=True)
-class AssignmentFailed:
-    """An assignment is invalid, so tasks stay on their clients. `entries`: the invalid parts."""
+class Event(ABC):
+    """Something that has happened to an application.
 
-    application: str
-    assignor: str
-    message: str
-    entries: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ClientLost:
-    """A client is lost while the application runs. Its tasks move to others.
-
-    `silent`: seconds without a sign of life, if that is why it counts as lost; it may come back.
+    `usual_level`: of most events of the class. `logged`: whether logs have a line of it; a status is a table of
+    numbers, once a second, and traces are in a file. `needs_run`: whether the application runs; external topics are
+    named like an application, but do not.
     """
 
     application: str
-    client: str
-    silent: float | None = None
 
-
-@dataclass(frozen=True)
-class ClientJoined:
-    """A client has joined while the application runs, and gets tasks."""
-
-    application: str
-    client: str
-
-
-@dataclass(frozen=True)
-class ClientRefused:
-    """A client that cannot join: `cause`. The application runs without it."""
-
-    application: str
-    client: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class ApplicationPaused:
-    """The application was paused at `since`, ms since 1970: no epoch and no slice of a restore starts."""
-
-    application: str
-    since: int
-
-
-@dataclass(frozen=True)
-class ApplicationResumed:
-    """The pause has ended."""
-
-    application: str
-
-
-@dataclass(frozen=True)
-class ApplicationStopping:
-    """The application ends once its open `epochs` are finished and committed."""
-
-    application: str
-    epochs: int
-
-
-@dataclass(frozen=True)
-class TopicRepartitioned:
-    """An external topic was repartitioned: its `records` from `was` into `partitions` partitions, by `key` instead of
-    `old_key`. `application`: of the external topics. `seconds`: duration.
-    """
-
-    application: str
-    topic: str
-    records: int
-    was: int
-    partitions: int
-    old_key: str
-    key: str
-    seconds: float
-
-
-@dataclass(frozen=True)
-class RecomputationBegun:
-    """A rebuild of the application's result starts or resumes. `records`: topic -> records that it reads again, of
-    topics that are not rebuilt themselves.
-    """
-
-    application: str
-    records: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class ResultSwitched:
-    """The rebuild has caught up and has replaced the old result."""
-
-    application: str
-
-
-@dataclass(frozen=True)
-class RecomputationUnfinished:
-    """This run cannot finish the rebuild: `cause`. The old result stays."""
-
-    application: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class NothingToRead:
-    """External topics that have never had a record."""
-
-    application: str
-    topics: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class EpochCommitted:
-    """The tasks of one subtopology on one client have committed an epoch.
-
-    `records`: consumed. `bytes`: of these in memory; the setting `max_bytes` limits them. `lag`: unread records of the
-    source topics of these tasks. `seconds`: from the plan to the commit. `dropped`: `<step>:<reason>` -> records.
-    """
-
-    application: str
-    subtopology: str
-    client: str
-    commit: int
-    records: int
-    lag: int
-    seconds: float
-    dropped: Mapping[str, int] = field(default_factory=dict)
-    bytes: int = 0
-
-
-@dataclass(frozen=True)
-class EpochTraced:
-    """The trace of a finished epoch, committed or not. Only in a run with a trace."""
-
-    application: str
-    trace: EpochTrace
-
-
-@dataclass(frozen=True)
-class Waiting:
-    """Records may not be consumed yet: the writers of their topics are behind and do not run.
-
-    `writers`: these applications; the application itself where some of its tasks have stopped.
-    """
-
-    application: str
-    records: int
-    writers: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TasksWait:
-    """Tasks wait though they have unread records, for a cause that only a user can end: a stopped task, or an
-    application that does not run or is paused. One event per cause, and another one with all tasks when more of them
-    wait for it.
-    """
-
-    application: str
-    tasks: tuple[TaskId, ...]
-    waits_for: WaitsFor
-
-
-@dataclass(frozen=True)
-class WaitEnded:
-    """The cause for which these tasks have waited is over."""
-
-    application: str
-    tasks: tuple[TaskId, ...]
-    waits_for: WaitsFor
-
-
-@dataclass(frozen=True)
-class TaskFailed:
-    """A task has stopped: a step could not process one of its records, or its stores cannot be restored. `hint`: the
-    way out, None if unknown.
-    """
-
-    application: str
-    subtopology: str
-    partition: int
-    message: str
-    hint: str | None = None
-
-
-@dataclass(frozen=True)
-class TaskBeginsAgain:
-    """An epoch of a task failed because of its stores: `cause`. They are checked, and restored if they are damaged."""
-
-    application: str
-    subtopology: str
-    partition: int
-    client: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class StoreRestoring:
-    """A store of an active task is being restored, from `position` to `end` of its changelog, in records.
-
-    `bytes_left`: size of the changelog's files between the two. `Restoring` adds up rates and remaining times.
-    """
-
-    application: str
-    client: str
-    store: str
-    partition: int
-    position: int
-    end: int
-    bytes_left: int = 0
-
-
-@dataclass(frozen=True)
-class StoreRestored:
-    """A store of an active task is at its committed position. `records`: applied changelog records."""
-
-    application: str
-    client: str
-    store: str
-    partition: int
-    records: int
-
-
-@dataclass(frozen=True)
-class StoreDamaged:
-    """A client's copy of a store was damaged and is wiped. It is restored from its changelog, if it has one.
-
-    `partition`: -1 for a global table, which is loaded again.
-    """
-
-    application: str
-    client: str
-    store: str
-    partition: int
-    cause: str
-
-
-@dataclass(frozen=True)
-class StoreOutdated:
-    """A client's copy of a store was wiped and is restored from the first position: it was at `position` of its
-    changelog, which has dropped deletions before `horizon`. So the copy may have had deleted rows.
-    """
-
-    application: str
-    client: str
-    store: str
-    partition: int
-    position: int
-    horizon: int
-
-
-@dataclass(frozen=True)
-class SnapshotUnusable:
-    """The snapshot of a store cannot be loaded: `cause`. A restore uses an older one, or the whole changelog."""
-
-    application: str
-    client: str
-    store: str
-    partition: int
-    cause: str
-
-
-@dataclass(frozen=True)
-class SnapshotNotSaved:
-    """A snapshot of a store could not be saved: `cause`. It is tried again when the next one is due."""
-
-    application: str
-    client: str
-    store: str
-    partition: int
-    cause: str
-
-
-@dataclass(frozen=True)
-class UpkeepFailed:
-    """Upkeep of the log failed: `cause`. `work`: `fold` old commits, `remove` unused files, or `clean`: merge, compact
-    or expire segments.
-
-    It is tried again; until it succeeds, the log takes more space. One event per cause.
-    """
-
-    application: str
-    work: Literal["fold", "remove", "clean"]
-    cause: str
-
-
-@dataclass(frozen=True)
-class ForeignStoresWiped:
-    """Stores of a client contained commits that the log does not have, and are wiped.
-
-    The log may be a copy with which another run has continued, for example. Stores with a changelog are restored from
-    it. `stores`: `<store>/<partition>` -> number of the last commit in it.
-    """
-
-    application: str
-    client: str
-    stores: Mapping[str, int]
-
-
-@dataclass(frozen=True)
-class CopiesRemoved:
-    """A client has removed copies of stores that none of its tasks has used for `state_cleanup_delay`.
-
-    `stores`: their `<store>/<partition>`. `cause`: why further ones could not be removed; empty if all are.
-    """
-
-    application: str
-    client: str
-    stores: tuple[str, ...]
-    cause: str = ""
-
-
-@dataclass(frozen=True)
-class StoreLost:
-    """A store has lost its committed rows and starts empty: it has no changelog, and no client has a copy."""
-
-    application: str
-    client: str
-    store: str
-    partition: int
-
-
-@dataclass(frozen=True)
-class StatusTaken:
-    """The status of the run, about once a second and at its end."""
-
-    application: str
-    status: RunStatus
-
-
-@dataclass(frozen=True)
-class LogCleaned:
-    """Segments of the log were merged, compacted or expired: `before` segments have become `after`. `seconds`:
-    duration, in parallel to epochs.
-    """
-
-    application: str
-    before: int
-    after: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class RecordsHeldBack:
-    """`records` of a topic would be expired or compacted by now, but `reader` has not consumed them and does not run.
-
-    `since`: its last commit, ms since 1970; None: it has none. One event per topic and reader.
-    """
-
-    application: str
-    topic: str
-    reader: str
-    records: int
-    since: int | None
-
-
-@dataclass(frozen=True)
-class ApplicationStopped:
-    """The loop has ended. `reason`: a `Status` of `results.py`. `error`: the message of the error that has ended it."""
-
-    application: str
-    reason: str
-    records: int
-    commits: int
-    error: str | None = None
-
-
-@dataclass(frozen=True)
-class ClusterEnded:
-    """The cluster was ended while the run was stopping: `cause`. Open epochs are not committed."""
-
-    application: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class LineageNotSent:
-    """OpenLineage's server or file (`target`) has not accepted an event: `cause`. One event per run, which
-    continues.
-    """
-
-    application: str
-    target: str
-    cause: str
-
-
-@dataclass(frozen=True)
-class TraceNotWritten:
-    """The file of the run's trace (`path`) cannot be written any more: `cause`. One event per run, which continues."""
-
-    application: str
-    path: str
-    cause: str
-
-
-Event = (
-    TasksPlaced
-    | ApplicationStarted
-    | AssignmentFailed
-    | ClientLost
-    | ClientJoined
-    | ClientRefused
-    | ApplicationPaused
-    | ApplicationResumed
-    | ApplicationStopping
-    | TopicRepartitioned
-    | RecomputationBegun
-    | ResultSwitched
-    | RecomputationUnfinished
-    | NothingToRead
-    | EpochCommitted
-    | EpochTraced
-    | Waiting
-    | TasksWait
-    | WaitEnded
-    | TaskFailed
-    | TaskBeginsAgain
-    | StoreRestoring
-    | StoreRestored
-    | StoreDamaged
-    | StoreOutdated
-    | SnapshotUnusable
-    | SnapshotNotSaved
-    | UpkeepFailed
-    | ForeignStoresWiped
-    | CopiesRemoved
-    | StoreLost
-    | StatusTaken
-    | LogCleaned
-    | ClusterEnded
-    | RecordsHeldBack
-    | ApplicationStopped
-    | LineageNotSent
-    | TraceNotWritten
-)
+    usual_level: ClassVar[Level] = "info"
+    logged: ClassVar[bool] = True
+    on_terminal: ClassVar[OnTerminal] = "never"
+    needs_run: ClassVar[bool] = True
+
+    @property
+    @abstractmethod
+    def said(self) -> str:
+        """What has happened to its subject. Further lines are details."""
+
+    @property
+    def subject(self) -> str:
+        """What the sentence is about; empty if `said` names it."""
+        return self.application
+
+    @property
+    def text(self) -> str:
+        """The event as a sentence."""
+        return f"{self.subject}: {self.said}" if self.subject else self.said
+
+    @property
+    def level(self) -> Level:
+        """The level of this event."""
+        return self.usual_level
+
+    @property
+    def note(self) -> str | None:
+        """What the application does from now on, in a few words; None: as before."""
+        return None
+
+    @classmethod
+    def name(cls) -> str:
+        """`EpochCommitted` -> `epoch_committed`."""
+        return re.sub(r"(?<=.)([A-Z])", r"_\1", cls.__name__).lower()
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """Its fields without the application."""
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "application"}
 
 
 class Observer(Protocol):
@@ -487,8 +91,407 @@ class Observer(Protocol):
         """Handle an event."""
 
 
-class Silent:
-    """An observer that ignores all events."""
+class Observers:
+    """Several observers as one. None of them: an observer that ignores all events."""
+
+    def __init__(self, *observers: Observer) -> None:
+        self._observers = observers
 
     def on(self, event: Event) -> None:
-        """Do nothing."""
+        """Pass an event to all observers in order."""
+        for observer in self._observers:
+            observer.on(event)
+
+
+# The course of an application.
+
+
+@dataclass(frozen=True)
+class ApplicationStarted(Event):
+    """The loop of an application starts, with its generation and tasks. `restored`: tasks with state."""
+
+    generation: int
+    tasks: int
+    restored: int
+
+    note = RUNNING
+
+    @property
+    def said(self) -> str:
+        restored = f", {self.restored} of them with state" if self.restored else ""
+        return f"started, generation {self.generation}, {counted(self.tasks, 'task')}{restored}"
+
+
+@dataclass(frozen=True)
+class ApplicationPaused(Event):
+    """The application was paused at `since`, ms since 1970: no epoch and no slice of a restore starts."""
+
+    since: int
+
+    on_terminal = "always"
+    note = "paused"
+
+    @property
+    def said(self) -> str:
+        return f"paused at {moment(self.since)}; `headwater resume` ends the pause"
+
+
+@dataclass(frozen=True)
+class ApplicationResumed(Event):
+    """The pause has ended."""
+
+    on_terminal = "always"
+    note = RUNNING
+    said = "resumed"
+
+
+@dataclass(frozen=True)
+class ApplicationStopping(Event):
+    """The application ends once its open `epochs` are finished and committed."""
+
+    epochs: int
+
+    note = "ends once its open epochs are committed"
+
+    @property
+    def said(self) -> str:
+        open_epochs = "the open epoch is" if self.epochs == 1 else f"{self.epochs:,} open epochs are"
+        return f"ends, once {open_epochs} finished and committed"
+
+
+@dataclass(frozen=True)
+class ApplicationStopped(Event):
+    """The loop has ended. `reason`: a `Status` of `results.py`. `error`: the message of the error that has ended it."""
+
+    reason: str
+    records: int
+    commits: int
+    error: str | None = None
+
+    @property
+    def level(self) -> Level:
+        return "error" if self.reason in ("failed", "fenced") else "info"
+
+    @property
+    def note(self) -> str:
+        return self.reason.replace("_", " ")
+
+    @property
+    def said(self) -> str:
+        return f"{self.note}, {counted(self.records, 'record')} in {counted(self.commits, 'commit')}"
+
+
+@dataclass(frozen=True)
+class ClusterEnded(Event):
+    """The cluster was ended while the run was stopping: `cause`. Open epochs are not committed."""
+
+    cause: str
+
+    usual_level = "warning"
+    on_terminal = "always"
+
+    @property
+    def said(self) -> str:
+        return (
+            f"ends without a commit of its open epochs, as {self.cause}; no record is lost: the next run processes "
+            "them again"
+        )
+
+
+@dataclass(frozen=True)
+class TopicRepartitioned(Event):
+    """An external topic was repartitioned: its `records` from `was` into `partitions` partitions, by `key` instead of
+    `old_key`. `application`: of the external topics. `seconds`: duration.
+    """
+
+    topic: str
+    records: int
+    was: int
+    partitions: int
+    old_key: str
+    key: str
+    seconds: float
+
+    on_terminal = "always"
+    needs_run = False
+
+    @property
+    def subject(self) -> str:
+        return self.topic
+
+    @property
+    def said(self) -> str:
+        instead = f" instead of {self.was}" if self.was != self.partitions else ""
+        by = f", by the key {self.key or '(none)'}" if self.key != self.old_key else ""
+        put = f"{counted(self.records, 'record')} put into {counted(self.partitions, 'partition')}"
+        return f"{put}{instead}{by}, in {self.seconds:.1f} s"
+
+
+@dataclass(frozen=True)
+class RecomputationBegun(Event):
+    """A rebuild of the application's result starts or resumes. `records`: topic -> records that it reads again, of
+    topics that are not rebuilt themselves.
+    """
+
+    records: Mapping[str, int]
+
+    on_terminal = "always"
+    note = "rebuilding"
+
+    @property
+    def said(self) -> str:
+        topology = self.application.partition("-")[2]
+        counts = ", ".join(f"{counted(count, 'record')} of {topic}" for topic, count in self.records.items())
+        return f"rebuilding {topology}, while the present result stays{counts and f': {counts}'}"
+
+
+@dataclass(frozen=True)
+class ResultSwitched(Event):
+    """The rebuild has caught up and has replaced the old result."""
+
+    on_terminal = "always"
+    note = "switched"
+    said = "switched to the rebuilt result; the old one is dropped"
+
+
+UNFINISHED = "its rebuild is not complete, and the old result stays"
+"""Of a rebuild that a run has not finished."""
+
+
+@dataclass(frozen=True)
+class RecomputationUnfinished(Event):
+    """This run cannot finish the rebuild: `cause`. The old result stays."""
+
+    cause: str
+
+    usual_level = "warning"
+    on_terminal = "always"
+    note = "not rebuilt"
+
+    @property
+    def said(self) -> str:
+        return f"{UNFINISHED}: {self.cause}"
+
+
+# Epochs, and what tasks wait for.
+
+
+@dataclass(frozen=True)
+class EpochCommitted(Event):
+    """The tasks of one subtopology on one client have committed an epoch.
+
+    `records`: consumed. `bytes`: of these in memory; the setting `max_bytes` limits them. `lag`: unread records of the
+    source topics of these tasks. `seconds`: from the plan to the commit. `dropped`: `<step>:<reason>` -> records.
+    """
+
+    subtopology: str
+    client: str
+    commit: int
+    records: int
+    lag: int
+    seconds: float
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    bytes: int = 0
+
+    note = RUNNING
+
+    @property
+    def subject(self) -> str:
+        return f"{self.application}/{self.subtopology}"
+
+    @property
+    def said(self) -> str:
+        rate = self.records / self.seconds if self.seconds else 0.0
+        dropped = f", {sum(self.dropped.values()):,} dropped" if self.dropped else ""
+        return f"commit {self.commit}, {counted(self.records, 'record')} ({rate:,.0f}/s){dropped}, lag {self.lag:,}"
+
+
+@dataclass(frozen=True)
+class EpochTraced(Event):
+    """The trace of a finished epoch, committed or not. Only in a run with a trace."""
+
+    trace: EpochTrace
+
+    logged = False
+
+    @property
+    def subject(self) -> str:
+        return f"{self.application}/{self.trace.subtopology}"
+
+    @property
+    def said(self) -> str:
+        return f"epoch {self.trace.epoch} took {self.trace.seconds:.3f} s"
+
+
+@dataclass(frozen=True)
+class StatusTaken(Event):
+    """The status of the run, about once a second and at its end."""
+
+    status: RunStatus
+
+    logged = False
+
+    @property
+    def said(self) -> str:
+        clients = self.status.clients
+        copies = counted(sum(len(client.tasks) for client in clients), "task")
+        return f"{copies} on {counted(len(clients), 'client')}, {counted(self.status.records, 'record')} so far"
+
+
+@dataclass(frozen=True)
+class NothingToRead(Event):
+    """External topics that have never had a record."""
+
+    topics: tuple[str, ...]
+
+    usual_level = "warning"
+
+    @property
+    def said(self) -> str:
+        one = len(self.topics) == 1
+        return (
+            f"there are no records in {first_of(self.topics)} yet: `headwater seed` fills {'it' if one else 'them'} "
+            f"from {'its seed' if one else 'their seeds'} (so does `headwater build`), `headwater seed --append` from "
+            "elsewhere"
+        )
+
+    @property
+    def note(self) -> str:
+        return f"no records in {', '.join(self.topics)} yet"
+
+
+@dataclass(frozen=True)
+class Waiting(Event):
+    """Records may not be consumed yet: the writers of their topics are behind and do not run.
+
+    `writers`: these applications; the application itself where some of its tasks have stopped. None: the records are of
+    tasks that no client runs.
+    """
+
+    records: int
+    writers: tuple[str, ...]
+
+    @property
+    def said(self) -> str:
+        names = ("tasks that have stopped" if writer == self.application else writer for writer in self.writers)
+        causes = ", ".join(names) or "tasks that no client runs"
+        return f"{counted(self.records, 'record')} wait{'s' if self.records == 1 else ''} for {causes}"
+
+    @property
+    def note(self) -> str:
+        return f"waits for {', '.join(self.writers)}"
+
+
+@dataclass(frozen=True)
+class TasksWait(Event):
+    """Tasks wait though they have unread records, for a cause that only a user can end: a stopped task, or an
+    application that does not run or is paused. One event per cause, and another one with all tasks when more of them
+    wait for it.
+    """
+
+    tasks: tuple[TaskId, ...]
+    waits_for: WaitsFor
+
+    usual_level = "warning"
+    on_terminal = "always"
+
+    @property
+    def said(self) -> str:
+        return self.waits_for.sentence(self.tasks, self.application)
+
+
+@dataclass(frozen=True)
+class WaitEnded(Event):
+    """The cause for which these tasks have waited is over."""
+
+    tasks: tuple[TaskId, ...]
+    waits_for: WaitsFor
+
+    on_terminal = "always"
+
+    @property
+    def said(self) -> str:
+        return self.waits_for.end_sentence(self.tasks, self.application)
+
+
+@dataclass(frozen=True)
+class TaskFailed(Event):
+    """A task has stopped: a step could not process one of its records, or its stores cannot be restored. `hint`: the
+    way out, None if unknown.
+    """
+
+    subtopology: str
+    partition: int
+    message: str
+    hint: str | None = None
+
+    usual_level = "error"
+    on_terminal = "always"
+    note = RUNNING
+
+    @property
+    def subject(self) -> str:
+        return f"{self.application}/{self.subtopology}"
+
+    @property
+    def said(self) -> str:
+        way_out = "" if self.hint is None else f"\n    hint: {self.hint}"
+        return f"task {self.partition} stopped: {self.message}{way_out}"
+
+
+@dataclass(frozen=True)
+class TaskBeginsAgain(Event):
+    """An epoch of a task failed because of its stores: `cause`. They are checked, and restored if they are damaged."""
+
+    subtopology: str
+    partition: int
+    client: str
+    cause: str
+
+    usual_level = "warning"
+    on_terminal = "always"
+
+    @property
+    def subject(self) -> str:
+        return f"{self.application}/{self.subtopology}"
+
+    @property
+    def said(self) -> str:
+        return f"task {self.partition} restarts on {self.client}, while the others continue: {self.cause}"
+
+
+# What a run writes for other programs.
+
+
+@dataclass(frozen=True)
+class LineageNotSent(Event):
+    """OpenLineage's server or file (`target`) has not accepted an event: `cause`. One event per run, which
+    continues.
+    """
+
+    target: str
+    cause: str
+
+    usual_level = "warning"
+    on_terminal = "always"
+    subject = ""
+
+    @property
+    def said(self) -> str:
+        return f"OpenLineage events cannot be sent to {self.target}; the run continues without: {self.cause}"
+
+
+@dataclass(frozen=True)
+class TraceNotWritten(Event):
+    """The file of the run's trace (`path`) cannot be written any more: `cause`. One event per run, which continues."""
+
+    path: str
+    cause: str
+
+    usual_level = "warning"
+    on_terminal = "always"
+    subject = ""
+
+    @property
+    def said(self) -> str:
+        return f"the trace in {self.path} ends here; the run continues without it: {self.cause}"

@@ -22,10 +22,11 @@ from ..state.directory import StateDirectory, take_over_renamed
 from ..state.process_file import Owner, ProcessFile
 from ..task_id import TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from .client_events import ClientJoined, ClientLost, ClientRefused
 from .cluster import Cluster
 from .epochs import EpochCommits
 from .errors import DamagedAgainError, NoClientsError
-from .events import ClientJoined, ClientLost, ClientRefused, Observer, Silent
+from .events import Observer, Observers
 from .joining import Joining, Newcomer, for_each
 from .member import GroupMember
 
@@ -118,7 +119,7 @@ class Group:
         self._settings = settings
         self._committed = committed
         self._plugins = plugins
-        self._observer = observer or Silent()
+        self._observer = observer or Observers()
         self._directories = ClientDirectories(Path(settings.state_dir), committed.own, cluster.owner())
         self._joining = Joining(cluster, topology, settings, committed, self._observer)
         self._stack = ExitStack()

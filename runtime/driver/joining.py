@@ -23,19 +23,19 @@ from ..restore.strategies import checked
 from ..state.restore_listener import RestoreListener
 from ..state.restore_strategy import SavingStrategy
 from ..task_id import StoreId
-from .cluster import Cluster
-from .epochs import EpochCommits
-from .errors import SharedStateError
-from .events import (
+from .client_events import (
     CopiesRemoved,
     ForeignStoresWiped,
-    Observer,
     SnapshotNotSaved,
     SnapshotUnusable,
     StoreDamaged,
     StoreLost,
     StoreOutdated,
 )
+from .cluster import Cluster
+from .epochs import EpochCommits
+from .errors import SharedStateError
+from .events import Observer
 from .member import GroupContext, GroupMember
 from .restoring import RestoreEvents
 

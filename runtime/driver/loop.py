@@ -33,7 +33,7 @@ from .epoch_plans import ClaimedApplication, EpochPlans, LogPolling, MadeCommits
 from .epoch_reports import EpochReports
 from .epochs import Feed, OpenEpoch, PassingTime, Tally, Unit, wall_clock
 from .errors import DamagedAgainError
-from .events import ApplicationStopping, Observer, Silent, Waiting
+from .events import ApplicationStopping, Observer, Observers, Waiting
 from .failures import FailedTasks, Troubles, stranded
 from .group import Rebalancer
 from .member import GroupMember
@@ -73,7 +73,7 @@ class RunContext:
     cluster: Cluster
     topologies: Sequence[Topology] = ()
     lasting: bool = False
-    observer: Observer = field(default_factory=Silent)
+    observer: Observer = field(default_factory=Observers)
     held: Callable[[TaskKey], bool] = _never
     feed: Feed | None = None
     claimed: list[Committer] = field(default_factory=list)

@@ -9,8 +9,17 @@ from dataclasses import dataclass
 from ..state.restore_listener import SuspendReason
 from ..task_id import StoreId
 from ..tasks.state import TaskType
-from . import events
-from .events import Event, Observer, StoreRestored, StoreRestoring
+from .client_events import (
+    AssignmentFailed,
+    ClientLost,
+    StoreDamaged,
+    StoreLost,
+    StoreOutdated,
+    StoreRestored,
+    StoreRestoring,
+    TasksPlaced,
+)
+from .events import ApplicationStopped, Event, Observer
 
 
 @dataclass
@@ -62,16 +71,16 @@ class Restoring:
         An assignment clears all stores, as their tasks may move. The others have another event after their next slice.
         """
         match event:
-            case events.StoreRestoring():
+            case StoreRestoring():
                 key = event.client, event.store, event.partition
                 now = event.position, self._seconds()
                 store = self._stores.setdefault(key, RestoringStore(*key, *now, *now, event.end))
                 store.position, store.heard, store.end = *now, event.end
-            case events.StoreRestored() | events.StoreDamaged() | events.StoreOutdated() | events.StoreLost():
+            case StoreRestored() | StoreDamaged() | StoreOutdated() | StoreLost():
                 self._stores.pop((event.client, event.store, event.partition), None)
-            case events.ClientLost():
+            case ClientLost():
                 self._stores = {key: store for key, store in self._stores.items() if store.client != event.client}
-            case events.TasksPlaced() | events.AssignmentFailed() | events.ApplicationStopped():
+            case TasksPlaced() | AssignmentFailed() | ApplicationStopped():
                 self._stores = {}
 
     def summary(self) -> str:
@@ -112,7 +121,7 @@ def span(seconds: float) -> str:
 
 class RestoreEvents:
     """A RestoreListener of one client that reports events of active tasks. Standbys restore all the time, without
-    events.
+
 
     `bytes_from`: the size of a store's changelog from a position on, in bytes.
     """

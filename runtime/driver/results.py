@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ...errors import HeadwaterError
-from .event_texts import counted
+from ...readable_text import counted
 from .status import RunStatus, run_figures
 
 Status = Literal["caught_up", "interrupted", "failed", "fenced", "not_started"]

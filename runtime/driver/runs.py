@@ -18,7 +18,7 @@ from ..task_id import TaskKey
 from .application import ApplicationRun, check_log, check_state, load_start_state
 from .cluster import Cluster
 from .epochs import Feed
-from .events import ApplicationStopped, Observer, Silent
+from .events import ApplicationStopped, Observer, Observers
 from .failures import user_error
 from .loop import RunContext
 from .rebuild import Passes, Rebuild, together
@@ -59,7 +59,7 @@ def run_topologies(
     """
     started, begun = time.time_ns() // 1_000_000, time.monotonic()
     stop = stop or threading.Event()
-    observer = observer or Silent()
+    observer = observer or Observers()
     try:
         check_log(topologies, settings, cluster.state_dir(settings))
         context = RunContext(cluster, topologies, not until_caught_up, observer, held, feed)
@@ -182,7 +182,7 @@ def failed_start(
     if not results or len(results) < len(errors):
         return None
     for result in results:
-        (observer or Silent()).on(ApplicationStopped(result.application, result.status, 0, 0, result.error))
+        (observer or Observers()).on(ApplicationStopped(result.application, result.status, 0, 0, result.error))
     return RunResults(started, time.monotonic() - begun, results)
 
 

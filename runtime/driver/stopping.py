@@ -11,13 +11,13 @@ from contextlib import contextmanager
 from types import FrameType
 
 from ...errors import HeadwaterError
+from ...readable_text import moment
 from ..ir.topology import Topology
 from ..log.commit.records import Purged
 from ..log.log import Log
 from ..progress.committed import Committed
 from ..task_id import TaskId
 from .epochs import EpochCommits
-from .event_texts import moment
 from .events import ApplicationPaused, ApplicationResumed, Observer
 
 SAME_SECONDS = 0.2

@@ -20,8 +20,9 @@ from ..log.errors import FullyRefreshedError
 from ..log.log import Log
 from ..log.state import LogState
 from ..log.state_parts.folded import Fold, fold_now
+from .client_events import LogCleaned, RecordsHeldBack, UpkeepFailed
 from .epoch_plans import ClaimedApplication
-from .events import LogCleaned, Observer, RecordsHeldBack, UpkeepFailed
+from .events import Observer
 from .removal import Epochs, FileRemoval
 from .status import RunStatus
 

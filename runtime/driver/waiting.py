@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -16,10 +16,9 @@ from ..task_id import TaskId, TaskKey
 from ..tasks.measured import TaskOutcome
 from ..tasks.state import State
 from .errors import LASTING, Stop, WaitsFor
-from .events import Observer
+from .events import Observer, TasksWait, WaitEnded
 from .failures import FailedTasks
 from .status import RunStatus, TaskStatus
-from .wait_texts import WaitReports
 
 EVERY_SECONDS = 1.0
 """The least time between two reads of a status."""
@@ -104,6 +103,32 @@ def _active(status: RunStatus, task: TaskKey) -> TaskStatus | None:
         (candidate for candidate in tasks if (candidate.role, candidate.subtopology, candidate.partition) == wanted),
         None,
     )
+
+
+class WaitReports:
+    """Reports waiting tasks to the observer, once per lasting cause. Used from the loop's thread only.
+
+    `still`: whether a cause persists, also while no task waits for it.
+    """
+
+    def __init__(self, application: str, observer: Observer, still: Callable[[WaitsFor], bool]) -> None:
+        self._application = application
+        self._observer = observer
+        self._still = still
+        self._reported: dict[WaitsFor, set[TaskId]] = {}
+
+    def report(self, causes: Mapping[WaitsFor, Collection[TaskId]]) -> None:
+        """Report what has changed since the last call: new causes, more tasks of a cause, causes that are over."""
+        for cause, waiting in list(self._reported.items()):
+            # A task may consume some records before it waits for the same task again.
+            if cause not in causes and not self._still(cause):
+                del self._reported[cause]
+                self._observer.on(WaitEnded(self._application, tuple(sorted(waiting)), cause))
+        for cause, tasks in causes.items():
+            reported = self._reported.setdefault(cause, set())
+            if not reported.issuperset(tasks):
+                reported.update(tasks)
+                self._observer.on(TasksWait(self._application, tuple(sorted(reported)), cause))
 
 
 Lane = tuple[str, int]

@@ -13,8 +13,7 @@ from urllib.parse import urlsplit
 
 from ...errors import HeadwaterError
 from ..driver import events
-from ..driver.counters import Observers
-from ..driver.events import Event, Observer
+from ..driver.events import Event, Observer, Observers
 from ..ir.topology import Topology
 
 if TYPE_CHECKING:

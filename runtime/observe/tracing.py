@@ -17,9 +17,10 @@ from typing import Any, NamedTuple, Self
 
 from ...errors import HeadwaterError
 from ...private_files import opener
+from ..driver.client_events import LogCleaned
 from ..driver.counters import EPOCH_PHASES
 from ..driver.epoch_reports import EpochTrace, TaskTrace
-from ..driver.events import EpochTraced, Event, LogCleaned, Observer, TraceNotWritten
+from ..driver.events import EpochTraced, Event, Observer, TraceNotWritten
 from ..ir.topology import Settings
 from ..tasks.measured import PHASES
 from ..timed_parts import Span, now

@@ -20,8 +20,8 @@ from jsonschema import Draft7Validator
 
 from headwater import Project, RunFailedError
 from headwater.cli.main import main
-from headwater.runtime.driver.counters import EPOCH_PHASES, Observers
-from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event, StatusTaken
+from headwater.runtime.driver.counters import EPOCH_PHASES
+from headwater.runtime.driver.events import ApplicationStopped, EpochCommitted, Event, Observers, StatusTaken
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.log.declared_topics import WriterChangedError
 from headwater.runtime.log.embedded.log import EmbeddedLog

@@ -11,16 +11,15 @@ from headwater.api.tasks import ApplicationTasks
 from headwater.cli.commands.tasks import headline
 from headwater.errors import HeadwaterError
 from headwater.runtime.driver.application import LogGoneError
-from headwater.runtime.driver.event_texts import lost, sentence
-from headwater.runtime.driver.events import (
-    ApplicationStopping,
+from headwater.runtime.driver.client_events import (
     ClientJoined,
     ClientLost,
     ClientRefused,
-    Event,
     StoreDamaged,
+    StoreLost,
     StoreOutdated,
 )
+from headwater.runtime.driver.events import ApplicationStopping, Event
 from headwater.runtime.driver.group import ALONE_SECONDS, MOST_DAMAGES
 from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.log.errors import (
@@ -56,7 +55,7 @@ STATUS = RunStatus("shop-sales", 1, "host", Owner("boot", 4711, 0.0), 0, 0, 1000
     ],
 )
 def test_page_has_the_sentences_of_events(event: Event) -> None:
-    assert f"`{sentence(event).removeprefix(': ')}`" in PAGE
+    assert f"`{event.text.removeprefix(': ')}`" in PAGE
 
 
 def test_page_has_the_words_of_errors_and_of_tasks() -> None:
@@ -65,7 +64,7 @@ def test_page_has_the_words_of_errors_and_of_tasks() -> None:
     assert "`another run of shop-sales has started`" in PAGE
     assert str(FencedError("shop-sales", 1, 2)).startswith("another run of shop-sales has started")
     assert "has lost its rows and starts empty" in PAGE
-    assert "has lost its rows and starts empty" in lost("orders", 2, "client-1")
+    assert "has lost its rows and starts empty" in StoreLost("", "client-1", "orders", 2).said
     for condition, words in (
         ("gone", "does not run any more: its process 4711 is gone"),
         ("silent", "may have stopped"),

@@ -7,17 +7,15 @@ import sys
 from terminal import on_terminal
 
 from headwater.cli.printing.progress import MOST_BARS, Progress
-from headwater.runtime.driver.events import (
-    ApplicationStarted,
+from headwater.runtime.driver.client_events import (
     ClientLost,
     ClientRefused,
-    EpochCommitted,
     StoreDamaged,
     StoreRestored,
     StoreRestoring,
     TasksPlaced,
-    Waiting,
 )
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, TopicRepartitioned, Waiting
 from headwater.runtime.placing.assigned import Move
 from headwater.runtime.task_id import TaskId
 
@@ -67,6 +65,15 @@ def test_application_that_waits_says_for_whom() -> None:
     assert progress.lines()[0].note == "waits for flights-fleet"
 
 
+def test_external_topics_have_no_row_of_their_own() -> None:
+    said: list[str] = []
+    progress = Progress(said.append)
+    progress.on(TopicRepartitioned("flights-seed", "flights", 10, 2, 4, "a string", "a string", 0.5))
+
+    assert progress.lines() == []
+    assert said == ["flights: 10 records put into 4 partitions instead of 2, in 0.5 s"]
+
+
 def restoring(position: int, partition: int = 0) -> StoreRestoring:
     return StoreRestoring("flights-delays", "client-2", "totals", partition, position, 1_000_000)
 
@@ -80,7 +87,9 @@ def test_stores_with_much_to_do_have_bars_and_the_line_says_how_far_all_are() ->
 
     (line,) = progress.lines()
     assert line.note == "restoring 10 stores: 45 %"
-    assert [bar.store for bar in line.bars] == [f"totals/{partition}" for partition in range(MOST_BARS)]
+    assert [(bar.store, bar.partition) for bar in line.bars] == [
+        ("totals", partition) for partition in range(MOST_BARS)
+    ]
     assert (line.bars[3].client, line.bars[3].position, line.bars[3].end) == ("client-2", 300_000, 1_000_000)
     assert line.more == 2
 
@@ -112,7 +121,8 @@ def test_rebalances_and_damage_are_said_as_they_happen_but_not_the_first_placing
 
 SHOWN = """
 from headwater.cli.printing.progress import shown
-from headwater.runtime.driver.events import ApplicationStarted, ClientLost, StoreRestoring
+from headwater.runtime.driver.events import ApplicationStarted
+from headwater.runtime.driver.client_events import ClientLost, StoreRestoring
 with shown() as observer:
     observer.on(ApplicationStarted("flights-delays", 3, 8, 0))
     observer.on(ClientLost("flights-delays", "client-2"))
@@ -135,7 +145,7 @@ import os, pty, sys
 screen, side = pty.openpty()
 sys.stderr = os.fdopen(side, "w")
 from headwater.cli.printing.progress import shown
-from headwater.runtime.driver.events import ClientJoined
+from headwater.runtime.driver.client_events import ClientJoined
 
 with shown() as progress:
     os.close(screen)

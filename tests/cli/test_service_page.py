@@ -13,7 +13,6 @@ import pytest
 from click.testing import Result
 
 from headwater.cli.commands.run import command
-from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import ClusterEnded
 from headwater.runtime.driver.status import Condition
 from headwater.runtime.progress.committer import FencedError
@@ -42,7 +41,7 @@ def test_unit_signals_the_driver_alone_and_runs_a_command_that_there_is() -> Non
 
 
 def test_page_has_the_sentences_of_runs() -> None:
-    told = sentence(ClusterEnded("shop-sales", "Spark's JVM was ended by SIGTERM"))
+    told = ClusterEnded("shop-sales", "Spark's JVM was ended by SIGTERM").text
     assert "ends without a commit of its open epochs, as Spark's JVM was ended by SIGTERM" in told
     words = " ".join(PAGE.split())
     assert "`ends without a commit of its open epochs, as Spark's JVM was ended by SIGTERM`" in words

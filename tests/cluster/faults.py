@@ -29,8 +29,8 @@ from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.cluster.spark.engine import executors
 from headwater.runtime.cluster.spark.session import start_session
 from headwater.runtime.driver import group
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import ClientJoined, ClientLost, EpochCommitted, Event, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.client_events import ClientJoined, ClientLost, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
@@ -197,7 +197,7 @@ class Story:
 
     def _told(self) -> str:
         ended = [f"{result.status}: {result.error}" for result in self._results]
-        return "\n".join([*ended, *(sentence(event) for event in self.events)])
+        return "\n".join([*ended, *(event.text for event in self.events)])
 
 
 def some_client(story: Story, of: str = "active") -> str:

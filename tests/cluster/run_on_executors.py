@@ -26,7 +26,8 @@ from waiting import wait_until
 from headwater.runtime.cluster.spark.cluster import SparkCluster
 from headwater.runtime.cluster.spark.engine import executors
 from headwater.runtime.cluster.spark.session import start_session
-from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.driver.client_events import ClientLost
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ir.topology import PluginRef, Settings

@@ -13,7 +13,7 @@ from cases import Case, CountedCluster, Feeding
 from counting import counting, counting_looks, length
 from local_application import APPLICATION, LocalApplication
 
-from headwater.runtime.driver.events import Observer, Silent
+from headwater.runtime.driver.events import Observer, Observers
 from headwater.runtime.driver.runs import run_topologies
 
 FEWEST_EPOCHS = 2
@@ -67,7 +67,7 @@ def _counts_of_rounds(case: Case, root: Path, rounds: int) -> Counter[str]:
     case.feed(app, 0)
     app.run()
     with counting(root) as counts, counting_looks(counts):
-        _run(app, CountedCluster(rounds), Silent(), 0)
+        _run(app, CountedCluster(rounds), Observers(), 0)
     return counts.done
 
 

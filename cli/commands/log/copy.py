@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from ....runtime.driver.event_texts import counted
+from ....readable_text import counted
 from ...options import ProjectOptions, whole_project_options
 from ...printing.findings import warn_of_call
 from ...printing.tables import size_text

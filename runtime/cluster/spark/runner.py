@@ -16,8 +16,8 @@ from ....readable_text import readable_traceback, visible
 from ...ir.topology import ExpressionEngine, PluginRef, Settings, Topology
 
 if TYPE_CHECKING:
+    from ...driver.event_lines import JsonLines
     from ...driver.events import Observer
-    from ...driver.json_lines import JsonLines
     from ...driver.results import RunResults
 
 
@@ -84,7 +84,7 @@ def _print_error(error: object) -> None:
 @contextmanager
 def _log(log_format: str) -> Iterator[JsonLines | None]:
     """The JSON log on stdout, on which nothing else is printed until the block ends; None for text."""
-    from ...driver.json_lines import JsonLines
+    from ...driver.event_lines import JsonLines
 
     if log_format == "text":
         yield None
@@ -97,8 +97,8 @@ def _log(log_format: str) -> Iterator[JsonLines | None]:
 @contextmanager
 def _observer(metrics_port: int | None, log: JsonLines | None) -> Iterator[Observer]:
     """The observer of the run. Raises PortTakenError."""
-    from ...driver.counters import Observers
-    from ...driver.event_texts import Lines
+    from ...driver.event_lines import Lines
+    from ...driver.events import Observers
     from ...observe.metrics import serving
 
     observer = log or Lines()

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.event_texts import Lines
+from headwater.runtime.driver.event_lines import Lines
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.stopping import stopping
 from headwater.runtime.generated_code import load_runner

@@ -14,7 +14,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.events import AssignmentFailed, Event, TasksPlaced
+from headwater.runtime.driver.client_events import AssignmentFailed, TasksPlaced
+from headwater.runtime.driver.events import Event
 
 pytestmark = pytest.mark.spark
 

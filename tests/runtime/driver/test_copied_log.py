@@ -12,7 +12,8 @@ from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.events import Event, ForeignStoresWiped, StoreLost
+from headwater.runtime.driver.client_events import ForeignStoresWiped, StoreLost
+from headwater.runtime.driver.events import Event
 from headwater.runtime.driver.results import RunFailedError
 from headwater.runtime.log.errors import CommitsMissingError
 

@@ -15,7 +15,8 @@ from folders import SUMS_AND_COUNTS, orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.events import EpochCommitted, Event, StoreDamaged, StoreLost
+from headwater.runtime.driver.client_events import StoreDamaged, StoreLost
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.query.stores import DamagedStoreError
 from headwater.runtime.state.process_file import ProcessFile

@@ -20,14 +20,8 @@ from pyspark.sql import SparkSession
 from waiting import wait_until
 
 from headwater import Project
-from headwater.runtime.driver.events import (
-    ApplicationStarted,
-    EpochCommitted,
-    Event,
-    NothingToRead,
-    StatusTaken,
-    TasksPlaced,
-)
+from headwater.runtime.driver.client_events import TasksPlaced
+from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, StatusTaken
 from headwater.runtime.driver.results import RunResults
 
 pytestmark = pytest.mark.spark

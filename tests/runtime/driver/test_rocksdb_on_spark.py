@@ -13,7 +13,8 @@ from folders import orders, target, write_project
 from pyspark.sql import SparkSession
 
 from headwater import Project
-from headwater.runtime.driver.events import Event, StoreDamaged
+from headwater.runtime.driver.client_events import StoreDamaged
+from headwater.runtime.driver.events import Event
 
 PLUGIN = """
 import os

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from summing import PARTITIONS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import CopiesRemoved, Event
+from headwater.runtime.driver.client_events import CopiesRemoved
+from headwater.runtime.driver.events import Event
 
 
 class Seen:
@@ -34,7 +34,7 @@ def test_copies_that_tasks_have_left_behind_are_removed_and_told(application):
     here = {path.name for path in (app.path / "state/client-1/test-app/totals").iterdir() if path.name.isdecimal()}
     assert here == stay
     assert {name for each in seen.removed for name in each.stores} == {f"totals/{partition}" for partition in moved}
-    assert "of which it has no task: totals/" in sentence(seen.removed[0])
+    assert "of which it has no task: totals/" in seen.removed[0].text
     assert last_sums(app) == {key: (n + 1, total) for key, (n, total) in WHOLE_SUMS.items()}
 
 

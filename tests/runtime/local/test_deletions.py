@@ -12,8 +12,7 @@ from local_application import APPLICATION, LocalApplication, part
 from test_rebalance import Story, sticky
 
 from headwater.runtime.driver import upkeep as cleaning
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import StoreOutdated, StoreRestored
+from headwater.runtime.driver.client_events import StoreOutdated, StoreRestored
 from headwater.runtime.engine.operators.joins import StreamTableJoin
 from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.operators.tables import Table
@@ -93,7 +92,7 @@ def test_store_that_comes_back_after_deletions_were_dropped_is_restored_from_not
 
     assert (result.status, result.error) == ("caught_up", None)
     assert sorted((each.partition, each.position) for each in story.of(StoreOutdated)) == list(enumerate(at))
-    assert "is restored from scratch on client-1: it was at position" in sentence(story.of(StoreOutdated)[0])
+    assert "is restored from scratch on client-1: it was at position" in story.of(StoreOutdated)[0].text
     assert {each.partition for each in story.of(StoreRestored)} == {0, 1}
     found = {row["key.k"]: row["value.name"] for row in app.read(PAIRS)}
     assert found == {"0-3": None, "0-77": "there", "1-3": None, "1-77": None}

@@ -18,7 +18,7 @@ from test_rebalance import Story
 from test_snapshots import Requests
 
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.events import ClientLost, StoreRestoring
+from headwater.runtime.driver.client_events import ClientLost, StoreRestoring
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
 

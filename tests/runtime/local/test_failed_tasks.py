@@ -12,7 +12,6 @@ from test_rebalance import Story, whole
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import EpochCommitted, TaskFailed
 from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.ir.topology import Subtopology
@@ -94,7 +93,7 @@ def test_task_whose_store_is_damaged_three_times_in_a_row_ends_and_the_others_ha
     status = RunStatus.from_text("test-app", app.log.read_status("test-app"))
     assert (status.failed_tasks, f"{status.error} ({status.hint})") == (("0_2",), result.error)
     (failed,) = story.of(TaskFailed)
-    assert sentence(failed).startswith("test-app/sums: task 2 stopped: the stores of task sums_2")
+    assert failed.text.startswith("test-app/sums: task 2 stopped: the stores of task sums_2")
     assert set(last_sums(app)) == {"k0", "k1", "k3"}
     assert sum(event.records for event in story.of(EpochCommitted)) == len(last_sums(app)) * last_sums(app)["k0"][0]
     app.run()

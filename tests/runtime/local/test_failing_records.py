@@ -14,11 +14,9 @@ from summing import PARTITIONS, TOTALS, WORDS
 from headwater.readable_text import visible
 from headwater.runtime import subtopology
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.counters import Observers
 from headwater.runtime.driver.errors import Stop, TasksOfCause, WaitsFor
-from headwater.runtime.driver.event_texts import Lines
-from headwater.runtime.driver.events import EpochCommitted, Event, TasksWait, WaitEnded
-from headwater.runtime.driver.json_lines import JsonLines
+from headwater.runtime.driver.event_lines import JsonLines, Lines
+from headwater.runtime.driver.events import EpochCommitted, Event, Observers, TasksWait, WaitEnded
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.engine.operators.aggregations import Aggregate

@@ -13,16 +13,8 @@ from summing import FLOW, PARTITIONS, WORDS, fed, last_sums, summed
 from test_rebalance import Story, sticky
 
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import (
-    EpochCommitted,
-    Event,
-    StoreDamaged,
-    StoreRestored,
-    StoreRestoring,
-    TaskBeginsAgain,
-    TasksPlaced,
-)
+from headwater.runtime.driver.client_events import StoreDamaged, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.events import EpochCommitted, Event, TaskBeginsAgain
 from headwater.runtime.engine.operators.joins import GlobalJoin
 from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.operators.topics import Sink, Source
@@ -195,7 +187,7 @@ def test_table_that_is_damaged_between_two_epochs_is_loaded_again(
     story = Story(then)
     result = app.attempt(app.settings(max_records=2), cluster, story)
     assert (result.error, result.status) == (None, "caught_up")
-    told = [sentence(event) for event in story.events if isinstance(event, StoreDamaged | TaskBeginsAgain)]
+    told = [event.text for event in story.events if isinstance(event, StoreDamaged | TaskBeginsAgain)]
     assert any("places" in each for each in told)
     assert cluster.loads["client-1"] > before["client-1"] > 0
     assert cities(app) == ALL_NAMED

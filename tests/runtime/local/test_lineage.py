@@ -16,7 +16,6 @@ import pytest
 from local_application import LocalApplication, Part
 from summing import PARTITIONS, RECORDS, WHOLE_SUMS, fed, last_sums, summed, summed_by_text
 
-from headwater.runtime.driver.event_texts import sentence
 from headwater.runtime.driver.events import EpochCommitted, Event, LineageNotSent, StatusTaken
 from headwater.runtime.engine.steps import PythonStep, Steps
 from headwater.runtime.observe import lineage
@@ -202,7 +201,7 @@ def test_server_that_refuses_is_told_of_once_and_the_run_goes_on(application, st
     (told,) = heard.not_sent
     assert (told.application, told.target) == ("test-app", url)
     assert told.cause.startswith(f"it answers {status} ")
-    assert "secret" not in sentence(told)
+    assert "secret" not in told.text
 
 
 def test_server_that_never_answers_keeps_no_run(application, monkeypatch):

@@ -26,7 +26,8 @@ from summing import (
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import loop
-from headwater.runtime.driver.events import ClientLost, EpochCommitted, Event, Observer
+from headwater.runtime.driver.client_events import ClientLost
+from headwater.runtime.driver.events import EpochCommitted, Event, Observer
 from headwater.runtime.driver.runs import run_topologies
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.log.inspection.verification import Verification

@@ -33,7 +33,8 @@ from summing import WHOLE_SUMS, last_sums, summed_by_text
 from summing import fed as fed_sums
 
 from headwater.runtime.driver import upkeep as cleaning
-from headwater.runtime.driver.events import Event, LogCleaned, RecordsHeldBack, Silent, UpkeepFailed
+from headwater.runtime.driver.client_events import LogCleaned, RecordsHeldBack, UpkeepFailed
+from headwater.runtime.driver.events import Event, Observers
 from headwater.runtime.engine.operators.aggregations import Aggregate
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.ir.topology import Agg, Assignment, PluginRef, Store, Topic, Topology
@@ -237,7 +238,9 @@ def test_topology_of_a_run_that_has_committed_nothing_yet_reads_from_the_first_r
     topology = replace(app.topology, subtopologies=(replace(reading, sources=compacted),))
 
     def run_is_over() -> None:
-        fed_topics = cleaning.ExternalTopicsCleaning([topology], replace(app.settings(), clean=True), app.log, Silent())
+        fed_topics = cleaning.ExternalTopicsCleaning(
+            [topology], replace(app.settings(), clean=True), app.log, Observers()
+        )
         fed_topics.finish(threading.Event())
 
     app.append(WORDS, [(("a",), (x,), x) for x in range(3)])

@@ -9,7 +9,8 @@ import pytest
 from local_application import APPLICATION, LocalApplication
 from summing import PARTITIONS, RECORDS, SUM_OF_ONE, SUMS, WHOLE_SUMS, WORDS, fed, last_sums, summed
 
-from headwater.runtime.driver.events import Event, ForeignStoresWiped
+from headwater.runtime.driver.client_events import ForeignStoresWiped
+from headwater.runtime.driver.events import Event
 from headwater.runtime.ir.topology import Settings
 
 Make = Callable[..., LocalApplication]

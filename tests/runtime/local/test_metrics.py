@@ -14,8 +14,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, passed_through, summed
 
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.counters import EPOCH_PHASES, Observers
-from headwater.runtime.driver.events import Event, Observer, StatusTaken
+from headwater.runtime.driver.counters import EPOCH_PHASES
+from headwater.runtime.driver.events import Event, Observer, Observers, StatusTaken
 from headwater.runtime.driver.status import run_figures
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState

@@ -13,7 +13,8 @@ from moved_project import BEFORE, Layout, MovedProject, moved_from_the_start
 from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, StoreRestored
+from headwater.runtime.driver.client_events import StoreRestored
+from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched
 from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES

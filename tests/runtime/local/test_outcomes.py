@@ -14,8 +14,9 @@ from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summe
 from test_rebalance import Story
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
+from headwater.runtime.driver.client_events import ClientJoined, ClientLost
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.events import ClientJoined, ClientLost, EpochCommitted, TaskBeginsAgain
+from headwater.runtime.driver.events import EpochCommitted, TaskBeginsAgain
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import CommitRecord, EpochRecord

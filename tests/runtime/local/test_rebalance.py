@@ -16,17 +16,15 @@ from summing import PARTITIONS, RECORDS, SUMS, WHOLE_SUMS, fed, last_sums, summe
 
 from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver import group, member
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import (
+from headwater.runtime.driver.client_events import (
     ClientJoined,
     ClientLost,
     ClientRefused,
-    EpochCommitted,
-    Event,
     StoreRestored,
     StoreRestoring,
     TasksPlaced,
 )
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import AssignmentRecord
@@ -95,7 +93,7 @@ def test_client_that_comes_and_cannot_be_given_tasks_is_told_and_left_out(applic
         result = app.attempt(settings, cluster, story)
     assert (result.status, result.error) == ("caught_up", None)
     (refused,) = story.of(ClientRefused)
-    assert "client-2 cannot join, and gets no tasks" in sentence(refused)
+    assert "client-2 cannot join, and gets no tasks" in refused.text
     assert "is in use by" in refused.cause
     assert set(result.assignment) == {"client-1"}
     whole(app)

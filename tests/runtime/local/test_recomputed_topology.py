@@ -20,13 +20,13 @@ from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver import rebuild as recomputing
+from headwater.runtime.driver.client_events import StoreRestored
 from headwater.runtime.driver.events import (
     ApplicationStarted,
     EpochCommitted,
     Event,
     RecomputationBegun,
     ResultSwitched,
-    StoreRestored,
 )
 from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.ir.topology import PluginRef

@@ -9,7 +9,8 @@ from renamed_project import Names, RenamedProject, begun, undisturbed_results
 from summing import PARTITIONS
 from test_rebalance import Story
 
-from headwater.runtime.driver.events import EpochCommitted, StoreRestored
+from headwater.runtime.driver.client_events import StoreRestored
+from headwater.runtime.driver.events import EpochCommitted
 from headwater.runtime.log.commit.encoding import decode_commit
 from headwater.runtime.log.commit.records import GenerationRecord
 from headwater.runtime.log.inspection.verification import Verification

@@ -16,9 +16,9 @@ from test_global_loading import ALL_NAMED, cities, looked_up, with_cities
 from test_rebalance import Story
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
+from headwater.runtime.driver.client_events import StoreDamaged
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import StoreDamaged, TaskBeginsAgain, TaskFailed
+from headwater.runtime.driver.events import TaskBeginsAgain, TaskFailed
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.commit.descriptions import ExternalTopic
 from headwater.runtime.log.commit.external_records import AppendRecord
@@ -115,7 +115,7 @@ class Merging(LocalCluster):
 
 def troubles(story: Story) -> list[str]:
     """What was told that is a trouble."""
-    return [sentence(event) for event in story.events if isinstance(event, TaskFailed | TaskBeginsAgain | StoreDamaged)]
+    return [event.text for event in story.events if isinstance(event, TaskFailed | TaskBeginsAgain | StoreDamaged)]
 
 
 @pytest.mark.parametrize("applications", [[SEEDS], [APPLICATION], [SEEDS, APPLICATION]])

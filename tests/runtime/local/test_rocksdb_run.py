@@ -16,7 +16,8 @@ from test_rebalance import Story
 from test_snapshots import Requests
 
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.events import Event, StoreRestored
+from headwater.runtime.driver.client_events import StoreRestored
+from headwater.runtime.driver.events import Event
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.state.rocksdb import databases
 

@@ -21,16 +21,14 @@ from test_store_faults import EPOCHS, newer_copies, stores
 
 from headwater.errors import MachineError
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import (
+from headwater.runtime.driver.client_events import (
     ClientLost,
-    EpochCommitted,
-    Event,
     SnapshotNotSaved,
     SnapshotUnusable,
     StoreDamaged,
     StoreRestored,
 )
+from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log import durable_files as saved_files
 from headwater.runtime.log.commit.records import SnapshotRecord, StoreSnapshot
@@ -211,7 +209,7 @@ def test_broken_snapshot_is_told_and_the_older_one_is_loaded(app, requests, happ
     assert (result.status, result.error) == ("caught_up", None)
     (told,) = story.of(SnapshotUnusable)
     assert (told.store, told.partition) == ("totals", 1)
-    assert f"is restored on client-1 without a snapshot that cannot be loaded: {newest.path}: " in sentence(told)
+    assert f"is restored on client-1 without a snapshot that cannot be loaded: {newest.path}: " in told.text
     assert [path for path in requests.loads if "-s1-" in path] == [newest.path, older.path]
     assert last_sums(app)["k1"] == (2 * RECORDS, 2 * sum(range(RECORDS)))
     assert newest.path not in state_of(app).store_snapshots.paths()
@@ -244,8 +242,8 @@ def test_snapshots_that_cannot_be_saved_are_told_and_the_run_goes_on_and_saves_l
 
     assert (result.status, result.error) == ("caught_up", None)
     told = story.of(SnapshotNotSaved)
-    assert "could not be saved as a snapshot on client-1" in sentence(told[0])
-    assert "Not a directory" in sentence(told[0])
+    assert "could not be saved as a snapshot on client-1" in told[0].text
+    assert "Not a directory" in told[0].text
     assert len(told) < 4 * PARTITIONS  # each only when as much has changed again
     assert last_sums(app) == WHOLE_SUMS
     assert snapshots_of(app, 0)
@@ -303,7 +301,7 @@ def test_snapshots_on_a_full_disk_are_told_with_their_path_and_leave_nothing_hal
         assert files(app) == listed
 
     assert (result.status, result.error) == ("caught_up", None)
-    told = sentence(story.of(SnapshotNotSaved)[0])
+    told = story.of(SnapshotNotSaved)[0].text
     assert f"{app.path}/log/snapshots/test-app/totals/" in told
     assert "No space left on device" in told
     assert 0 < len(listed) < 2 * PARTITIONS

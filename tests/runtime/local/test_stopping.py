@@ -11,7 +11,8 @@ from local_application import LocalApplication
 from summing import PARTITIONS, RECORDS, fed, passed_through, summed
 from test_rebalance import Story, whole
 
-from headwater.runtime.driver.events import ApplicationStopping, EpochCommitted, Event, StoreRestoring
+from headwater.runtime.driver.client_events import StoreRestoring
+from headwater.runtime.driver.events import ApplicationStopping, EpochCommitted, Event
 
 
 class StopsWhileRestoring(Story):

@@ -16,7 +16,8 @@ from test_rebalance import Story
 
 from headwater.errors import HeadwaterError
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.events import EpochCommitted, StoreRestored, TaskBeginsAgain
+from headwater.runtime.driver.client_events import StoreRestored
+from headwater.runtime.driver.events import EpochCommitted, TaskBeginsAgain
 from headwater.runtime.log.segments.segment import FileRange
 from headwater.runtime.log.state import LogState
 from headwater.runtime.placing.place import Client

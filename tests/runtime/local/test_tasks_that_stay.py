@@ -9,7 +9,7 @@ from summing import fed, summed
 from test_rebalance import Story, sticky, whole
 
 from headwater.runtime.cluster.local import LocalCluster
-from headwater.runtime.driver.events import TasksPlaced
+from headwater.runtime.driver.client_events import TasksPlaced
 from headwater.runtime.placing.place import Client
 from headwater.runtime.restore.links import LocalLink, StateLink
 from headwater.runtime.restore.requests import StateRequest, StateResponse

@@ -13,9 +13,8 @@ from test_rebalance import Story
 
 from headwater.runtime.cluster.local import LocalCluster, LocalJob
 from headwater.runtime.driver import removal
+from headwater.runtime.driver.client_events import UpkeepFailed
 from headwater.runtime.driver.cluster import EpochJob
-from headwater.runtime.driver.event_texts import sentence
-from headwater.runtime.driver.events import UpkeepFailed
 from headwater.runtime.ir.topology import Subtopology
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts import folded as folding
@@ -117,7 +116,7 @@ def test_snapshot_that_cannot_be_written_is_told_once_and_the_run_goes_on(applic
     result = app.attempt(app.settings(max_records=1), observer=story)
     assert (result.status, result.error) == ("caught_up", None)
     assert app.log.commits(APPLICATION).first() == 1
-    told = {sentence(event) for event in story.of(UpkeepFailed)}
+    told = {event.text for event in story.of(UpkeepFailed)}
     assert len(told) == len(story.of(UpkeepFailed)) > 0
     assert all("test-app: old commits stay in the log for now" in each and "Is a directory" in each for each in told)
 

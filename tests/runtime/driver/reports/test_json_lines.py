@@ -3,7 +3,6 @@ from __future__ import annotations
 import errno
 import io
 import json
-import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,8 @@ from typing import Any
 import pytest
 
 from headwater.errors import MachineError
-from headwater.runtime.driver import events, json_lines
-from headwater.runtime.driver.json_lines import JsonLines, logged_events
+from headwater.runtime.driver import client_events, events
+from headwater.runtime.driver.event_lines import JsonLines
 from headwater.runtime.driver.results import ApplicationResult, RunResults
 from headwater.runtime.driver.status import RunStatus
 from headwater.runtime.placing.assigned import Move
@@ -30,8 +29,8 @@ def test_event_is_a_line_with_its_facts():
     stream = io.StringIO()
     log = JsonLines(stream)
     move = Move(TaskId(0, 1, "sums"), "client-1", "client-2", {"client-2": 7})
-    log.on(events.TasksPlaced("a-b", "sticky", 2, 3, 0, (move,), (TaskId(1, 0),)))
-    log.on(events.ClientLost("a-b", "client-1"))
+    log.on(client_events.TasksPlaced("a-b", "sticky", 2, 3, 0, (move,), (TaskId(1, 0),)))
+    log.on(client_events.ClientLost("a-b", "client-1"))
     log.on(events.StatusTaken("a-b", STATUS))
     log.on(events.ApplicationStopped("a-b", "fenced", 10, 2))
 
@@ -50,7 +49,7 @@ def test_store_that_is_restored_has_a_line_every_ten_seconds():
     stream, now = io.StringIO(), iter([0.0, 4.0, 9.9, 10.0, 12.0, 20.0])
     log = JsonLines(stream, lambda: next(now))
     for position in range(6):
-        log.on(events.StoreRestoring("a-b", "client-1", "totals", 0, position, 100))
+        log.on(client_events.StoreRestoring("a-b", "client-1", "totals", 0, position, 100))
 
     assert [line["fields"]["position"] for line in lines_of(stream)] == [3, 5]
 
@@ -90,8 +89,8 @@ def test_stream_that_nobody_reads_does_not_end_the_run():
 
     stream = Gone()
     log = JsonLines(stream)
-    log.on(events.ClientLost("a-b", "client-1"))
-    log.on(events.ClientLost("a-b", "client-2"))
+    log.on(client_events.ClientLost("a-b", "client-1"))
+    log.on(client_events.ClientLost("a-b", "client-2"))
     assert stream.asked == 1
 
 
@@ -106,26 +105,10 @@ def test_line_for_which_the_disk_has_no_room_is_left_out_and_the_next_one_is_wri
 
     stream = Full()
     log = JsonLines(stream)
-    log.on(events.ClientLost("a-b", "client-1"))
+    log.on(client_events.ClientLost("a-b", "client-1"))
     stream.full = False
-    log.on(events.ClientLost("a-b", "client-2"))
+    log.on(client_events.ClientLost("a-b", "client-2"))
     assert [line["fields"]["client"] for line in lines_of(stream)] == ["client-2"]
-
-
-def test_page_lists_the_events_with_their_fields(update_golden: bool) -> None:
-    levels = {json_lines.event_name(kind): level for kind, level in json_lines._LEVELS.items()}
-    rows = [
-        f"| `{name}` | {levels.get(name, 'info')} | {', '.join(f'`{each}`' for each in fields)} |"
-        for name, fields in logged_events().items()
-    ]
-    listed = "\n".join(["| event | level | fields |", "|---|---|---|", *rows])
-    page = PAGE.read_text("utf-8")
-    renewed = re.sub(
-        r"(<!-- events -->\n).*(<!-- /events -->)", lambda found: f"{found[1]}{listed}\n{found[2]}", page, flags=re.S
-    )
-    if update_golden:
-        PAGE.write_text(renewed, "utf-8")
-    assert PAGE.read_text("utf-8") == renewed, "renew it with pytest tests/runtime/driver/reports --update-golden"
 
 
 @pytest.mark.parametrize(

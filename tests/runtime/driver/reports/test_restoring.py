@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from headwater.runtime.driver.event_texts import RESTORING_SECONDS, Lines
-from headwater.runtime.driver.events import ClientLost, Event, StoreDamaged, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.client_events import ClientLost, StoreDamaged, StoreRestored, StoreRestoring, TasksPlaced
+from headwater.runtime.driver.event_lines import RESTORING_SECONDS, Lines
+from headwater.runtime.driver.events import Event
 from headwater.runtime.driver.restoring import Restoring, pace, span
 
 

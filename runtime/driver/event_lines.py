@@ -1,68 +1,72 @@
-"""The JSON log of a run: one object per event, for programs that collect logs.
+"""The events of a run as lines: text for people, and JSON for programs that collect logs.
 
-The names of events and fields are stable: `docs/json-log.md` lists them.
+`docs/json-log.md` lists the names and fields of events in JSON, which are stable.
 """
 
 from __future__ import annotations
 
 import json
-import re
+import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, TextIO
 
 from ...errors import HeadwaterError
 from ...hidden_values import hide
-from ...readable_text import json_text, readable
+from ...readable_text import entry, json_text, readable
 from ..task_id import TaskId
-from . import events
-from .event_texts import RESTORING_SECONDS, sentence
-from .events import Event
+from .client_events import StoreRestored, StoreRestoring
+from .events import Event, Level
+from .restoring import Restoring
 from .results import RunResults
 
-Level = Literal["info", "warning", "error"]
+RESTORING_SECONDS = 10.0
+"""The interval of lines about stores that are being restored."""
 
-_LEVELS: Mapping[type, Level] = {
-    events.AssignmentFailed: "warning",
-    events.ClientLost: "warning",
-    events.ClientRefused: "warning",
-    events.NothingToRead: "warning",
-    events.TasksWait: "warning",
-    events.TaskFailed: "error",
-    events.RecomputationUnfinished: "warning",
-    events.TaskBeginsAgain: "warning",
-    events.StoreDamaged: "warning",
-    events.StoreOutdated: "warning",
-    events.SnapshotUnusable: "warning",
-    events.SnapshotNotSaved: "warning",
-    events.UpkeepFailed: "warning",
-    events.RecordsHeldBack: "warning",
-    events.ForeignStoresWiped: "warning",
-    events.StoreLost: "error",
-    events.ClusterEnded: "warning",
-    events.LineageNotSent: "warning",
-    events.TraceNotWritten: "warning",
-}
-"""The levels of events other than `info`. ApplicationStopped is an `error` if it failed or was taken over."""
-
-_NOT_LOGGED: tuple[type, ...] = (events.StatusTaken, events.EpochTraced)
-"""Events without a line: a status is a table of numbers, once a second; traces are in a file."""
+WORTH_A_LINE = 100_000
+"""The fewest changelog records of a finished restore that has a line of its own: less takes a moment."""
 
 
-def event_name(kind: type) -> str:
-    """`EpochCommitted` -> `epoch_committed`."""
-    return re.sub(r"(?<=.)([A-Z])", r"_\1", kind.__name__).lower()
+class Lines:
+    """An observer that prints one line per event to stderr, for the log of a job on a cluster.
 
+    A line that cannot be written is dropped: a closed stderr does not end a run. `seconds`: a monotonic clock.
+    """
 
-def logged_events() -> dict[str, tuple[str, ...]]:
-    """Name of a logged event -> its fields without the application."""
-    kinds = [kind for kind in get_args(Event) if kind not in _NOT_LOGGED]
-    return {
-        event_name(kind): tuple(field.name for field in fields(kind) if field.name != "application") for kind in kinds
-    }
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._restoring: dict[str, Restoring] = {}
+        self._printed_at: dict[str, float] = {}
+
+    def on(self, event: Event) -> None:
+        """Print the event.
+
+        Not printed are statuses and traces, which are for programs. Stores that are being restored have one line for
+        all every RESTORING_SECONDS, and long restores one at their end.
+        """
+        if not event.logged:
+            return
+        restoring = self._restoring.setdefault(event.application, Restoring(self._seconds))
+        restoring.on(event)
+        if isinstance(event, StoreRestoring):
+            now = self._seconds()
+            if now - self._printed_at.setdefault(event.application, now) >= RESTORING_SECONDS:
+                self._printed_at[event.application] = now
+                self._print(f"{event.application}: {restoring.summary()}")
+            return
+        if not restoring.stores:
+            self._printed_at.pop(event.application, None)
+        if isinstance(event, StoreRestored) and event.records < WORTH_A_LINE:
+            return
+        self._print(event.text)
+
+    def _print(self, line: str) -> None:
+        with suppress(OSError, ValueError):  # ValueError: stderr is closed
+            print(f"{time.strftime('%H:%M:%S')} {entry(readable(line))}", file=sys.stderr, flush=True)
 
 
 class JsonLines:
@@ -82,13 +86,8 @@ class JsonLines:
 
     def on(self, event: Event) -> None:
         """Write the event's line."""
-        if isinstance(event, _NOT_LOGGED) or (isinstance(event, events.StoreRestoring) and not self._due(event)):
-            return
-        level = _LEVELS.get(type(event), "info")
-        if isinstance(event, events.ApplicationStopped) and event.reason in ("failed", "fenced"):
-            level = "error"
-        values = {field.name: getattr(event, field.name) for field in fields(event) if field.name != "application"}
-        self.write(level, event_name(type(event)), sentence(event), values, event.application)
+        if event.logged and not (isinstance(event, StoreRestoring) and not self._due(event)):
+            self.write(event.level, event.name(), event.text, event.values, event.application)
 
     def write(
         self, level: Level, event: str, message: str, values: Mapping[str, Any], application: str | None = None
@@ -157,7 +156,7 @@ class JsonLines:
         except OSError:
             return  # a full disk may take the next line
 
-    def _due(self, event: events.StoreRestoring) -> bool:
+    def _due(self, event: StoreRestoring) -> bool:
         store, now = (event.application, event.store, event.partition), self._seconds()
         with self._lock:
             if now - self._written_at.setdefault(store, now) < RESTORING_SECONDS:
