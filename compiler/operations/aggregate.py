@@ -17,7 +17,7 @@ from ..language.aggregates import AggregateCall, AggregateValue, WrittenCall, re
 from ..language.expressions import Expression, Scope, distinct_names
 from ..language.udfs import typed_calls, with_results
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, scope_of
+from .base.context import FlowContext, References, Step, StepAction, scope_of
 from .base.site import UNKNOWN, Rekey, Shape
 from .parts.aggregation import (
     AggregateArgument,
@@ -45,7 +45,7 @@ class AggregateStep(StepAction):
     on_close: ScalarNode | None = None
     function: ScalarNode | None = None
 
-    passes_tombstones = False
+    accepts_tables = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
@@ -58,9 +58,6 @@ class AggregateStep(StepAction):
 
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key and supported aggregates. On a table, the aggregates must be able to subtract a row."""

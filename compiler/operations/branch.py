@@ -11,8 +11,8 @@ from ...runtime.engine.sql_step import SqlStep
 from ..entries import Reader, scalar
 from ..language.expressions import Expression
 from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
-from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
+from .base.context import FlowContext, References, Step, StepAction
+from .base.operation import Description, Processor, SqlOperation
 from .base.site import Shape, Site, SqlLayout, columns_read
 from .parts.projection import with_calls
 
@@ -31,8 +31,6 @@ class BranchStep(StepAction):
 
     cases: tuple[BranchCase, ...]
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         items = [item for item in node if isinstance(item, MappingNode)] if isinstance(node, SequenceNode) else []
@@ -42,9 +40,6 @@ class BranchStep(StepAction):
 
     def references(self) -> References:
         return References(flows=tuple(case.flow for case in self.cases))
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require booleans. A case without a predicate gets the remaining rows, so it must be the last."""
@@ -75,10 +70,6 @@ class Branching(SqlOperation):
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns read later, and the columns of the predicates."""
         return output | columns_read(when for _, when in self.cases if when is not None)
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """A node for the branch, and one per flow."""

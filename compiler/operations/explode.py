@@ -10,8 +10,8 @@ from ...runtime.engine.sql_step import SqlStep
 from ..entries import Reader, entries
 from ..language.expressions import Expression
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, scope_of, streams_only
-from .base.operation import EVERY_CHANGE, Description, Processor, SqlOperation, TableUse
+from .base.context import FlowContext, Step, StepAction, scope_of
+from .base.operation import Description, Processor, SqlOperation
 from .base.site import Shape, Site, SqlLayout, column_types, columns_read
 from .parts.projection import with_calls
 
@@ -23,18 +23,10 @@ class ExplodeStep(StepAction):
     column: ScalarNode
     array: ScalarNode
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         columns = reader.columns(entries(node))
         return cls(*columns[0]) if columns else None
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require an array."""
@@ -67,10 +59,6 @@ class Explosion(SqlOperation):
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns read later, and the columns of the array's expression."""
         return (output - {self.column}) | columns_read([self.array])
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         return Description(f"explode {self.array.sql.text}", (Processor("KSTREAM-FLATMAPVALUES"),))

@@ -10,7 +10,7 @@ from ...runtime.engine.sql_step import SqlStep
 from ..entries import Reader
 from ..language.expressions import Expression
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction
+from .base.context import FlowContext, Step, StepAction
 from .base.operation import Description, Processor, SqlOperation, TableUse, may_fail
 from .base.site import Shape, Site, SqlLayout, columns_read
 from .parts.projection import with_calls, without_calls
@@ -22,17 +22,12 @@ class FilterStep(StepAction):
 
     predicate: ScalarNode
 
+    accepts_tables = True
     passes_tombstones = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         return cls(node) if isinstance(node, ScalarNode) else None
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a boolean."""

@@ -8,11 +8,10 @@ from typing import Self
 
 from ...runtime.engine.operators.stateless import KeyBy
 from ...runtime.engine.sql_step import SqlStep
-from ...runtime.expressions.types import holds_map
 from ..entries import Pairs, Reader, entries
 from ..language.expressions import Expression
 from ..reading.source import Node
-from .base.context import FlowContext, References, Rejection, Step, StepAction, complete, scope_of
+from .base.context import FlowContext, Step, StepAction, complete, scope_of
 from .base.operation import (
     Description,
     EitherOperation,
@@ -33,18 +32,12 @@ class KeyByStep(StepAction):
 
     columns: Pairs
 
-    passes_tombstones = False
+    accepts_tables = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         columns = reader.columns(entries(node))
         return cls(columns) if columns else None
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a stream, or a table with `aggregate` as the next step."""
@@ -55,9 +48,8 @@ class KeyByStep(StepAction):
             return UNKNOWN
         expressions = context.columns(self.columns, scope_of(shape))
         for expression in expressions.values():
-            if expression is not None and expression.type is not None and holds_map(expression.type):
-                message = f"A key cannot contain a map; this has type {expression.type}."
-                context.report("HW412", expression.position, message)
+            if expression is not None:
+                context.rejects_map(expression.type, expression.position)
         rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
         key = {name: expression.type if expression else None for name, expression in expressions.items()}
         after = replace(shape, key=key, windowed=False, rekey=rekey, store=None)

@@ -8,13 +8,12 @@ from typing import Any, Self
 
 from ...runtime.engine.operators.operator import Flow
 from ...runtime.engine.operators.process import Process
-from ...runtime.expressions.types import holds_map
 from ...runtime.ir.functions import PythonFunction
 from ...runtime.ir.topology import Store
 from ..entries import Columns, Reader, mapping, named, scalar, scalars
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
-from .base.operation import EVERY_CHANGE, Description, Processor, Splitting, TableUse
+from .base.context import FlowContext, References, Step, StepAction
+from .base.operation import Description, Processor, Splitting
 from .base.site import PythonLayout, Rekey, Shape, Site
 from .parts.processors import check_processor, processor_name, processor_store
 
@@ -44,9 +43,7 @@ class Forwarding:
         if self.key is None:
             return after
         for column in self.key.values():
-            if column.type is not None and holds_map(column.type):
-                message = f"A key cannot contain a map; '{column.name.text}' has type {column.type}."
-                context.report("HW412", column.name.position, message)
+            context.rejects_map(column.type, column.name.position, f"'{column.name.text}'")
         rekey = Rekey(context.name.text, step.name.text if step.name else None, step.word.position)
         key = {name: column.type for name, column in self.key.items()}
         return replace(after, key=key, windowed=False, rekey=rekey)
@@ -61,8 +58,6 @@ class ProcessStep(StepAction):
     options: MappingNode | None
     own: Forwarding
     flows: tuple[Forwarding, ...]
-
-    passes_tombstones = False
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
@@ -80,9 +75,6 @@ class ProcessStep(StepAction):
     def references(self) -> References:
         flows = tuple(forwarding.flow for forwarding in self.flows if forwarding.flow is not None)
         return References(stores=self.stores, flows=flows, shares=True)
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a class with `process` and with the options as parameters, and stores with columns."""
@@ -127,14 +119,6 @@ class Processing(Splitting):
     has_effect = True
     null_keys = "kept"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A processor gets all columns."""
-        return offered
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """One node, as for a processor of Kafka Streams, whatever flows it forwards to."""
         stores = tuple(store.name for store in self.stores)
@@ -142,7 +126,7 @@ class Processing(Splitting):
 
     def in_python(self, site: Site) -> PythonLayout:
         edge = site.input
-        site.declared.stores.update({store.name: store for store in self.stores})
+        site.declare(*self.stores)
         names = self.into or (edge.name,)
         outputs = zip(names, site.outputs, strict=True)
         edges = tuple(

@@ -12,8 +12,8 @@ from ...runtime.ir.functions import PythonFunction
 from ...runtime.ir.topology import Store
 from ..entries import Reader, scalar
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
-from .base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
+from .base.context import FlowContext, References, Step, StepAction
+from .base.operation import Description, Processor, PythonOperation
 from .base.site import UNKNOWN, PythonLayout, Shape, Site
 from .parts.aggregation import add_on_close, check_on_close, final_results, group_store, grouped_shape, on_close
 
@@ -27,8 +27,6 @@ class ReduceStep(StepAction):
     emit: Emit
     on_close: ScalarNode | None = None
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         if not isinstance(node, MappingNode):
@@ -38,9 +36,6 @@ class ReduceStep(StepAction):
 
     def references(self) -> References:
         return References(stores=(self.store,) if self.store is not None else (), stores_result=True)
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a key, and a function with two parameters."""
@@ -71,22 +66,13 @@ class Reduction(PythonOperation):
     has_effect = True
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A function gets all columns."""
-        return offered
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         text = f"reduce by {self.function.name}"
         return Description(text, (Processor("KSTREAM-REDUCE", stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
-        site.declared.stores[self.store.name] = self.store
+        site.declare(self.store)
         emit, old = site.changes(frozenset(), True)
         headers = self.final and self.store.type == "session"
-        node = Reduce(edge.name, self.store, self.function, emit, old, headers, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        node = Reduce(site.input.name, self.store, self.function, emit, old, headers, site.at)
+        return PythonLayout((node,), (site.whole,))

@@ -7,7 +7,7 @@ from typing import Self
 
 from ..entries import Reader, integer
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
+from .base.context import FlowContext, Step, StepAction
 from .base.site import Rekey, Shape
 
 
@@ -17,19 +17,11 @@ class RepartitionStep(StepAction):
 
     partitions: int | None
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         if isinstance(node, MappingNode):
             return cls(integer(node, "partitions", None))
         return cls(None) if isinstance(node, ScalarNode) and node.value is None and not node.broken else None
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Add a repartition topic, whether the key has changed or not."""

@@ -10,7 +10,7 @@ from ..diagnostics import did_you_mean
 from ..entries import Pairs, Reader, entries, scalars
 from ..language.expressions import Expression, column
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, complete, scope_of
+from .base.context import FlowContext, Step, StepAction, complete, scope_of
 from .base.site import UNKNOWN, Shape
 from .parts.projection import Projection, with_calls
 
@@ -21,18 +21,13 @@ class SelectStep(StepAction):
 
     columns: Pairs
 
+    accepts_tables = True
     passes_tombstones = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         columns = reader.columns(entries(node))
         return cls(columns) if columns else None
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         return _project(context, step, context.columns(self.columns, scope_of(shape)), shape, open_=False)
@@ -44,18 +39,13 @@ class WithColumnsStep(StepAction):
 
     columns: Pairs
 
+    accepts_tables = True
     passes_tombstones = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         columns = reader.columns(entries(node))
         return cls(columns) if columns else None
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         new = context.columns(self.columns, scope_of(shape))
@@ -72,17 +62,12 @@ class DropStep(StepAction):
 
     columns: tuple[ScalarNode, ...]
 
+    accepts_tables = True
     passes_tombstones = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         return cls(tuple(scalars(node)))
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require existing value columns."""

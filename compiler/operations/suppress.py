@@ -29,8 +29,6 @@ class SuppressStep(StepAction):
     when_full: WhenFull
     store: ScalarNode | None
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         if not isinstance(node, MappingNode) or not ("until" in node or "for" in node):
@@ -104,10 +102,6 @@ class Suppression(PythonOperation):
     has_effect = True
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store has all columns."""
-        return offered
-
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """Every single change. A waiting change keeps the row that the first waiting change of its key has replaced."""
         return EVERY_CHANGE if self.store.type == "window_changes" else TableUse("repartition")
@@ -121,8 +115,9 @@ class Suppression(PythonOperation):
         return Description(f"suppress {what}{most}", (Processor("KTABLE-SUPPRESS", stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
-        site.declared.stores[self.store.name] = self.store
-        old = shape.is_table and site.changes(frozenset(), True)[1]
-        node = tables.Suppress(edge.name, self.store, self.wait_ms, self.max_records, self.when_full, old, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        site.declare(self.store)
+        old = site.output.shape.is_table and site.changes(frozenset(), True)[1]
+        node = tables.Suppress(
+            site.input.name, self.store, self.wait_ms, self.max_records, self.when_full, old, site.at
+        )
+        return PythonLayout((node,), (site.whole,))

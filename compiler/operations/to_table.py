@@ -22,8 +22,6 @@ class ToTableStep(StepAction):
     store: ScalarNode | None
     emit: Emit
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         options = node if isinstance(node, MappingNode) else None
@@ -54,14 +52,9 @@ class ToTableStep(StepAction):
 class ToStreamStep(StepAction):
     """`to_stream`."""
 
-    passes_tombstones = False
-
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
         return cls()
-
-    def references(self) -> References:
-        return References()
 
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
         if shape.is_table:

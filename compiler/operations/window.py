@@ -8,7 +8,7 @@ from typing import Self
 from ...runtime.ir.windows import AnyWindow, SessionWindow, SlidingWindow, Window
 from ..entries import Reader, milliseconds, scalar
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, References, Rejection, Step, StepAction, streams_only
+from .base.context import FlowContext, Step, StepAction
 from .base.site import UNKNOWN, Shape
 
 _MAX_WINDOWS = 100_000
@@ -19,8 +19,6 @@ class WindowStep(StepAction):
     """`window:`, tumbling, hopping, sliding or session."""
 
     window: AnyWindow
-
-    passes_tombstones = False
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
@@ -47,12 +45,6 @@ class WindowStep(StepAction):
         if advance_node is not None and not _advances(size, size_node, advance, advance_node, reader):
             return None
         return cls(Window(size, advance, grace))
-
-    def references(self) -> References:
-        return References()
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return streams_only(word, shape)
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require an `aggregate` or a `reduce` as the next step, and no window yet."""

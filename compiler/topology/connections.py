@@ -18,7 +18,6 @@ from ..operations.base.operation import (
     EVERY_CHANGE,
     Description,
     EitherOperation,
-    Engine,
     NullKeys,
     Processor,
     PythonOperation,
@@ -44,14 +43,6 @@ class Reading(PythonOperation):
 
     has_effect = False
     null_keys = "passed"
-
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """It has no input."""
-        return frozenset()
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It has no input."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         return Description("", (Processor("KSTREAM-SOURCE", "source", topics=(self.topic.name,)),))
@@ -82,14 +73,6 @@ class GlobalReading(PythonOperation):
 
     has_effect = True
     null_keys = "dropped"
-
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """It has no input."""
-        return frozenset()
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """It has no input."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """A source, and a processor with the store."""
@@ -152,10 +135,6 @@ class Forking(EitherOperation):
     has_effect = False
     null_keys = "passed"
 
-    def engine(self, needed: frozenset[str]) -> Engine:
-        """The engine of the rows."""
-        return "either"
-
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns needed by any reader."""
         return output
@@ -163,10 +142,6 @@ class Forking(EitherOperation):
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """All changes are passed on to every reader."""
         return TableUse(positive=positive)
-
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: a node of Kafka Streams can have several successors."""
-        return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
         """A fork, if several readers are left."""
@@ -194,17 +169,9 @@ class Merging(EitherOperation):
     has_effect = False
     null_keys = "passed"
 
-    def engine(self, needed: frozenset[str]) -> Engine:
-        """The engine of the rows."""
-        return "either"
-
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns read later, from every input."""
         return output
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         return Description("merge", (Processor("KSTREAM-MERGE"),))

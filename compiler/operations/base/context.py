@@ -7,6 +7,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
+from ....runtime.environment import duration_text
+from ....runtime.expressions.types import holds_map
 from ....runtime.ir.topology import GlobalTable, Store, Topic
 from ...diagnostics import Diagnostics, Position
 from ...entries import Reader, StoreModel, check_no_processors, declared_store
@@ -274,6 +276,23 @@ class FlowContext:
             check_no_processors(model, type_, self.diagnostics)
         return declared_store(name, model, type_, key, value, shape.partitions), model
 
+    def retention(self, model: StoreModel | None, needed_ms: int, covered: str) -> int | None:
+        """The declared retention of a store (ms). Reports one that is shorter than needed for what it has to cover."""
+        if model is None or model.retention is None or model.retention_ms is None:
+            return None
+        if model.retention_ms < needed_ms:
+            message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than {covered}."
+            hint = f"Set it to at least {duration_text(needed_ms)}, or remove it."
+            self.report("HW507", model.retention.position, message, hint)
+        return model.retention_ms
+
+    def rejects_map(self, type_: str | None, position: Position, what: str = "this") -> bool:
+        """Whether a key column has a type with a map, which is reported."""
+        if type_ is None or not holds_map(type_):
+            return False
+        self.report("HW412", position, f"A key cannot contain a map; {what} has type {type_}.")
+        return True
+
     def rekeyed(self, shape: Shape, at: StepLocation, partitions: int | None = None) -> Shape:
         """The stream in the partitions of its key, after a repartition topic if the key has changed."""
         if shape.rekey is None or shape.open:
@@ -402,28 +421,26 @@ class Rejection:
 class StepAction(ABC):
     """The action of a step, a frozen dataclass for each kind of step.
 
-    `kinds`: other classes for steps with the same keyword.
+    `kinds`: other classes for steps with the same keyword. `accepts_tables`: the input may be a table.
+    `passes_tombstones`: the step accepts deletions of rows that did not exist, which a filter of a table makes.
     """
 
     kinds: ClassVar[tuple[type[StepAction], ...]] = ()
+    accepts_tables: ClassVar[bool] = False
+    passes_tombstones: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod
     def read(cls, node: Node, reader: Reader) -> StepAction | None:
         """Read the step, also one of `kinds`, from the value of its key; None after a reported error."""
 
-    @abstractmethod
     def references(self) -> References:
         """The tables, stores and flows named in the step."""
+        return References()
 
-    @abstractmethod
     def rejection(self, word: str, shape: Shape) -> Rejection | None:
         """Why the step does not accept this input, a stream or table with known columns; None if it does."""
-
-    @property
-    @abstractmethod
-    def passes_tombstones(self) -> bool:
-        """Whether the step accepts deletions of rows that did not exist, which a filter of a table makes."""
+        return None if self.accepts_tables else streams_only(word, shape)
 
     @abstractmethod
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:

@@ -1,7 +1,7 @@
 """Operations: what the compiler knows about an action of the runtime on rows.
 
-A step of the language becomes one or several operations. `topology` connects them. All members of an operation are
-abstract, so an incomplete one cannot be instantiated.
+A step of the language becomes one or several operations. `topology` connects them. Members of an operation are
+abstract unless they have a default that is right for all operations, so an incomplete one cannot be instantiated.
 """
 
 from __future__ import annotations
@@ -38,7 +38,6 @@ class TableUse:
 
 
 EVERY_CHANGE = TableUse("each_update")
-"""For an operation that needs every single change, and for one whose input is never a table."""
 
 
 @dataclass(frozen=True)
@@ -85,24 +84,27 @@ class Operation(ABC):
     def engine(self, needed: frozenset[str]) -> Engine:
         """Where it can run. `needed`: the value columns of its output that a later step reads."""
 
-    @abstractmethod
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """The value columns of the input that it reads or passes on.
+        """The value columns of the input that it reads or passes on: all, as for a store or a function.
 
         `output`: the needed columns of its output, possibly with `NOW`. `offered`: all columns of the input.
         """
+        return offered
 
-    @abstractmethod
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """How it uses the changes of a table of this shape. `positive`: value columns that are always above 0."""
+        """How it uses the changes of a table of this shape: it needs every single one, if its input can be a table.
 
-    @abstractmethod
+        `positive`: value columns that are always above 0.
+        """
+        return EVERY_CHANGE
+
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """The operation in `describe`.
+        """The operation in `describe`: nothing, as for a part of another one.
 
         `of_table`: its input is a table. `lookups`: the tables in which it looks up rows; both sides of a join that
         either side triggers.
         """
+        return Description()
 
 
 class PythonOperation(Operation):
@@ -141,6 +143,10 @@ class SqlOperation(Operation):
 
 class EitherOperation(Operation):
     """An operation that can run in both engines, or in one depending on the needed columns."""
+
+    def engine(self, needed: frozenset[str]) -> Engine:
+        """See `Operation`."""
+        return "either"
 
     @abstractmethod
     def in_python(self, site: Site) -> PythonLayout:

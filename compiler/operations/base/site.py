@@ -205,6 +205,20 @@ class Site:
         return replace(self.input, shape=self.output.shape)
 
     @property
+    def whole(self) -> LiveEdge:
+        """The input with the output's shape, for an operation that emits all of its value columns."""
+        return replace(self.input, shape=self.output.shape, value=tuple(self.output.shape.value))
+
+    def declare(self, *stores: Store) -> None:
+        """Declare stores of the topology."""
+        self.declared.stores.update({store.name: store for store in stores})
+
+    def store_of(self, edge: LiveEdge) -> Store:
+        """The declared store of a table's edge. The checks have given one to each table that a join reads."""
+        assert edge.shape.store is not None, f"{edge.name} has been given a store"
+        return self.declared.stores[edge.shape.store.name]
+
+    @property
     def flows(self) -> tuple[str, ...]:
         """The names of the input edges."""
         return tuple(edge.name for edge in self.inputs)

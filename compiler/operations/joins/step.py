@@ -10,7 +10,7 @@ from ....runtime.engine.operators.joins import How, TableHow
 from ...entries import Reader, entries, mapping, pairs, scalar
 from ...language.expressions import Expression
 from ...reading.source import MappingNode, Node
-from ..base.context import CheckedTable, FlowContext, References, Rejection, Step, StepAction
+from ..base.context import CheckedTable, FlowContext, References, Step, StepAction
 from ..base.site import UNKNOWN, Shape
 from ..parts.joins import GlobalTableJoin, TableJoin
 from ..parts.projection import with_arguments, with_calls
@@ -115,7 +115,7 @@ class JoinStep(StepAction):
     join: WrittenJoin
 
     kinds = (StreamJoinStep,)
-    passes_tombstones = False
+    accepts_tables = True
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> StepAction | None:
@@ -148,9 +148,6 @@ class JoinStep(StepAction):
         """
         has_rows = stored and all(_COLUMN.fullmatch(sql.text) for _, sql in self.join.by or ())
         return (*FOREIGN_KEY_STORES[has_rows:], *((EXPIRED,) if expires else ()))
-
-    def rejection(self, word: str, shape: Shape) -> Rejection | None:
-        return None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Check it as a join of two tables, or as a lookup of a stream."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Self, cast
 
 from ....runtime.engine.operators.joins import UNMATCHED_HEAD, UNMATCHED_TAIL, TableHow
-from ....runtime.environment import duration_text
 from ....runtime.ir.topology import Store
 from ....runtime.ir.windows import JoinWindow
 from ...entries import Reader, declared_store, mapping, milliseconds, pairs, scalar, text
@@ -40,8 +39,6 @@ class StreamJoinStep(StepAction):
     window: JoinWindow
     this: ScalarNode | None
     other: ScalarNode | None
-
-    passes_tombstones = False
 
     @classmethod
     def read(cls, node: Node, reader: Reader) -> Self | None:
@@ -138,20 +135,9 @@ class StreamJoinStep(StepAction):
         stores = []
         for named, suffix, stream in ((self.this, THIS, shape), (self.other, OTHER, side)):
             store, model = context.store(named, "window", stream.key, stream.value, shape, suffix)
-            retention = model.retention_ms if model else None
-            if model is not None and model.retention is not None and retention is not None:
-                self._check_retention(context, model.name, model.retention, retention)
+            retention = context.retention(model, self.window.kept_ms, "before, after and grace together")
             stores.append(replace(store, window=self.window, retention_ms=retention))
         return stores[0], stores[1]
-
-    def _check_retention(self, context: FlowContext, name: ScalarNode, written: ScalarNode, retention: int) -> None:
-        needed = self.window.kept_ms
-        if retention < needed:
-            message = (
-                f"The retention of '{name.text}' ({written.text}) is shorter than before, after and grace together."
-            )
-            hint = f"Set it to at least {duration_text(needed)}, or remove it."
-            context.report("HW507", written.position, message, hint)
 
     def _unmatched(self, context: FlowContext, this: Store, shape: Shape, side: Shape) -> Store:
         """The store of records without a match, for a left or outer join, with the settings of this side's store."""

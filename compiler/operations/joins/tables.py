@@ -12,8 +12,8 @@ from ....runtime.ir.topology import Store
 from ...entries import declared_store
 from ...language.expressions import Expression
 from ..base.context import FlowContext, Repartition, Step
-from ..base.operation import EVERY_CHANGE, Description, Lookup, Processor, TableUse, store_names
-from ..base.site import NOW, UNKNOWN, LiveEdge, PythonLayout, Shape, Site
+from ..base.operation import Description, Lookup, Processor, store_names
+from ..base.site import NOW, UNKNOWN, PythonLayout, Shape, Site
 from ..parts.joins import RESPONSE_COLUMNS, SUBSCRIPTION_COLUMNS, ResponseJoin, SubscriptionJoin, SubscriptionSend
 from ..parts.projection import with_arguments, with_calls
 from ..parts.tables import Settling, TableMaterialization, ToTable, rows_store
@@ -105,10 +105,6 @@ class JoinOfTables(Lookup):
         """The other table's columns that are read later."""
         return frozenset(self._wanted(output).values())
 
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each change of a side is joined with the current row of the other."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """`lookups`: this side and the other one. A side looks up rows in the store of the other one."""
         this, other = (store_names([shape]) for shape in lookups)
@@ -121,7 +117,7 @@ class JoinOfTables(Lookup):
     def in_python(self, site: Site) -> PythonLayout:
         this, (other, *stored) = site.input, site.lookups
         names = tuple(edge.name for edge in stored)
-        store, other_store = _declared(site, this), _declared(site, other)
+        store, other_store = site.store_of(this), site.store_of(other)
         values = self._wanted(site.output.needed)
         emit, old = site.changes(frozenset(), True)
         if old and this.shape.windowed:
@@ -145,11 +141,6 @@ class JoinOfTables(Lookup):
 
     def _wanted(self, needed: frozenset[str]) -> dict[str, str]:
         return {new: old for new, old in self.values.items() if new in needed}
-
-
-def _declared(site: Site, edge: LiveEdge) -> Store:
-    assert edge.shape.store is not None, f"{edge.name} has been given a store"
-    return site.declared.stores[edge.shape.store.name]
 
 
 # The join of two tables by a foreign key. Changes of both sides change the result.

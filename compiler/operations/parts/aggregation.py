@@ -10,7 +10,6 @@ from typing import Any
 from ....runtime.engine.operators.aggregations import Aggregate, AggregateSessions, AggregateSliding, AggregateWith
 from ....runtime.engine.operators.operator import Emit, Operator, Side
 from ....runtime.engine.operators.tables import FinalResults, Materialize
-from ....runtime.environment import duration_text
 from ....runtime.ir.functions import PythonFunction
 from ....runtime.ir.topology import Agg, Store, StoreType
 from ....runtime.ir.windows import AnyWindow, SessionWindow, SlidingWindow
@@ -18,7 +17,7 @@ from ...entries import scalar
 from ...language.expressions import Expression
 from ...reading.source import MappingNode, ScalarNode
 from ..base.context import FlowContext, StepLocation
-from ..base.operation import EVERY_CHANGE, Description, Processor, PythonOperation, TableUse
+from ..base.operation import Description, Processor, PythonOperation, TableUse
 from ..base.site import NOW, WINDOW_COLUMNS, PythonLayout, Shape, Site, argument_columns
 
 # The operations of an `aggregate` step, besides projections.
@@ -52,17 +51,13 @@ class Aggregation(PythonOperation):
         """The input columns of the aggregates."""
         return argument_columns(argument.column for argument in self.arguments if argument.column is not None)
 
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """A table's changes arrive here through a repartition topic."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         role = "KTABLE-AGGREGATE" if of_table else "KSTREAM-AGGREGATE"
         text = f"aggregate into {self.store.name}{', emit on_close' if self.final else ''}"
         return Description(text, (Processor(role, stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
+        edge = site.input
         aggregates = tuple(
             replace(argument.aggregate, column=edge.physical(argument.column.as_column))
             if argument.column
@@ -70,7 +65,7 @@ class Aggregation(PythonOperation):
             for argument in self.arguments
         )
         store = replace(self.store, aggregates=aggregates)
-        site.declared.stores[store.name] = store
+        site.declare(store)
         emit, old = site.changes(self._counts(), self.of == "table")
         node: Operator
         match store.window:
@@ -80,7 +75,7 @@ class Aggregation(PythonOperation):
                 node = AggregateSliding(edge.name, store, emit, old, site.at)
             case _:
                 node = Aggregate(edge.name, store, emit, old, self.of, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        return PythonLayout((node,), (site.whole,))
 
     def _counts(self) -> frozenset[str]:
         """The results of `count(*)`. They are positive, because a group without rows has no result."""
@@ -97,17 +92,9 @@ class Materialization(PythonOperation):
     has_effect = True
     null_keys = "passed"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store keeps all columns."""
-        return offered
-
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """All changes are passed on."""
         return TableUse(positive=positive)
-
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: it belongs to the aggregation."""
-        return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
         store = site.declared.stores[self.store.name]
@@ -166,26 +153,17 @@ class AggregatingWith(PythonOperation):
     has_effect = True
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A class gets all columns."""
-        return offered
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """A table's changes arrive here through a repartition topic."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         role = "KTABLE-AGGREGATE" if of_table else "KSTREAM-AGGREGATE"
         text = f"aggregate by {self.function.name}"
         return Description(text, (Processor(role, stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
-        site.declared.stores[self.store.name] = self.store
+        site.declare(self.store)
         emit, old = site.changes(frozenset(), True)
         headers = self.final and self.store.type == "session"
-        node = AggregateWith(edge.name, self.store, self.function, emit, old, self.of, headers, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        node = AggregateWith(site.input.name, self.store, self.function, emit, old, self.of, headers, site.at)
+        return PythonLayout((node,), (site.whole,))
 
 
 # Stores and tables of groups, for `aggregate` and `reduce`.
@@ -214,13 +192,8 @@ def group_store(context: FlowContext, named: ScalarNode | None, shape: Shape, va
     if shape.window is None:
         return store
     window = shape.window
-    needed = window.kept_ms
-    retention = model.retention_ms if model else None
-    if model is not None and model.retention is not None and retention is not None and retention < needed:
-        what = {SessionWindow: "gap", SlidingWindow: "twice the difference"}.get(type(window), "window")
-        message = f"The retention of '{model.name.text}' ({model.retention.text}) is shorter than {what} and grace."
-        hint = f"Set it to at least {duration_text(needed)}, or remove it."
-        context.report("HW507", model.retention.position, message, hint)
+    covered = {SessionWindow: "gap", SlidingWindow: "twice the difference"}.get(type(window), "window")
+    retention = context.retention(model, window.kept_ms, f"{covered} and grace")
     return replace(store, window=window, retention_ms=retention)
 
 
@@ -273,14 +246,6 @@ class Closing(PythonOperation):
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns read later."""
         return output - {NOW}
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Updates show which record closes a window."""
-        return EVERY_CHANGE
-
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: it belongs to the aggregation."""
-        return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
         store = site.declared.stores[self.store.name]

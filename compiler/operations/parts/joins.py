@@ -13,7 +13,6 @@ from ....runtime.ir.topology import GlobalTable, Store
 from ...language.expressions import Expression
 from ..base.context import OtherStream, StreamPair
 from ..base.operation import (
-    EVERY_CHANGE,
     Description,
     Lookup,
     NullKeys,
@@ -53,10 +52,6 @@ class SubscriptionSend(PythonOperation):
     has_effect = False
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All columns, because a response belongs to a row with exactly these values."""
-        return offered
-
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """Every change with the replaced row, which may have another subscription."""
         return TableUse("repartition")
@@ -69,12 +64,11 @@ class SubscriptionSend(PythonOperation):
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, shape = site.input, site.outputs[1].shape
-        assert edge.shape.store is not None, "the left table has been given a store"
-        store = site.declared.stores[edge.shape.store.name]
+        store = site.store_of(edge)
         rows, subscriptions, *_ = (f"{self.label}.{ending}" for ending in JOINING_EDGES)
         key = {name: edge.physical(expression.as_column) for name, expression in self.key.items()}
         if self.expired is not None:
-            site.declared.stores[self.expired.name] = self.expired
+            site.declare(self.expired)
         subscribe = Subscribe(subscriptions, store, self.how, key, self.expired, site.at)
         nodes = (Fork(edge.name, (rows, subscriptions), site.at), subscribe)
         return PythonLayout(nodes, (replace(edge, name=rows), LiveEdge(subscriptions, shape, tuple(shape.value))))
@@ -93,19 +87,11 @@ class SubscriptionJoin(Lookup):
     null_keys = "kept"
     triggered = False
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All columns of a subscription."""
-        return offered
-
     def looks_at(self) -> str:
         return self.table
 
     def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
         return frozenset(self.values.values())
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each subscription gets a response."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         stores = (self.store.name, *store_names(lookups))
@@ -115,12 +101,10 @@ class SubscriptionJoin(Lookup):
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, table = site.input, site.lookups[0]
-        assert table.shape.store is not None, f"{self.table} has been given a store"
-        rows = site.declared.stores[table.shape.store.name]
-        site.declared.stores[self.store.name] = self.store
-        shape = site.output.shape
+        rows = site.store_of(table)
+        site.declare(self.store)
         node = Answer(edge.name, table.name, self.store, rows, self.key, self.values, site.at)
-        return PythonLayout((node,), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        return PythonLayout((node,), (site.whole,))
 
 
 @dataclass(frozen=True)
@@ -141,17 +125,9 @@ class ResponseJoin(PythonOperation):
     has_effect = False
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """All columns of a response."""
-        return offered
-
     def needs_of_table(self, output: frozenset[str]) -> frozenset[str]:
         """All columns of the left table, as in `SubscriptionSend`."""
         return frozenset(self.left)
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each response is a change of the result."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         role = "KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR"
@@ -159,8 +135,7 @@ class ResponseJoin(PythonOperation):
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, table, shape = site.input, site.lookups[0], site.output.shape
-        assert table.shape.store is not None, "the left table has been given a store"
-        store = site.declared.stores[table.shape.store.name]
+        store = site.store_of(table)
         key = {name: table.physical(expression.as_column) for name, expression in self.key.items()}
         node = ForeignKeyJoin(edge.name, table.name, store, self.how, self.into, key, self.expired, self.ended, site.at)
         value = tuple(name for name in shape.value if name != NOW)
@@ -199,17 +174,12 @@ class TableJoin(Lookup):
         """The table's columns that are read later."""
         return frozenset(_wanted(self.values, output).values())
 
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """A record needs the version of the table at its time."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         return _description(self.how, self.table, store_names(lookups))
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, (table, *stored) = site.input, site.lookups
-        assert table.shape.store is not None, f"{self.table} has been given a store"
-        store = site.declared.stores[table.shape.store.name]
+        store = site.store_of(table)
         values = _wanted(self.values, site.output.needed)
         node = StreamTableJoin(
             edge.name, table.name, store, self.how, values, tuple(source.name for source in stored), site.at
@@ -236,10 +206,6 @@ class GlobalTableJoin(PythonOperation):
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns read later that do not come from the table, and the columns to look up."""
         return (output - self.values.keys() - {NOW}) | argument_columns(self.by.values())
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         return _description(self.how, self.table.name, ())
@@ -298,14 +264,6 @@ class JoiningStreams(StreamPair):
         """A left join drops null keys of the other side, which still advance its stream time, as in Kafka Streams."""
         return "dropped" if self.how == "inner" else "kept"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store keeps all columns of its side."""
-        return offered
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its inputs are never tables."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         """The nodes of Kafka's StreamsBuilder: a store and a lookup for each side, and their merge."""
         unmatched = () if self.unmatched is None else (self.unmatched.name,)
@@ -321,10 +279,8 @@ class JoiningStreams(StreamPair):
 
     def in_python(self, site: Site) -> PythonLayout:
         edge, other = site.inputs
-        for store in (self.this_store, self.other_store, self.unmatched):
-            if store is not None:
-                site.declared.stores[store.name] = store
-        values = {new: old for new, old in self.values.items() if new in site.output.needed}
+        site.declare(self.this_store, self.other_store, *([self.unmatched] if self.unmatched else []))
+        values = _wanted(self.values, site.output.needed)
         node = StreamJoin(
             edge.name, other.name, self.this_store, self.other_store, self.how, values, self.unmatched, site.at
         )

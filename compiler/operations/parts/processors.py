@@ -6,7 +6,6 @@ import inspect
 from dataclasses import replace
 from typing import Any
 
-from ....runtime.expressions.types import holds_map
 from ....runtime.ir.topology import Store
 from ...diagnostics import did_you_mean
 from ...entries import declared_store
@@ -109,9 +108,7 @@ def processor_store(context: FlowContext, name: ScalarNode, partitions: int) -> 
         context.report("HW541", name.position, message, hint)
         return None
     for column in model.key.values():
-        if column.type is not None and holds_map(column.type):
-            message = f"A key cannot contain a map; '{column.name.text}' has type {column.type}."
-            context.report("HW412", column.name.position, message)
+        if context.rejects_map(column.type, column.name.position, f"'{column.name.text}'"):
             return None
     key = {column_name: declared.type for column_name, declared in model.key.items()}
     value = {column_name: declared.type for column_name, declared in model.value.items()}

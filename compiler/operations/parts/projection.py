@@ -182,10 +182,6 @@ class Calling(PythonOperation):
         """All changes are passed on. Any call may fail."""
         return TableUse(may_fail=True, positive=positive)
 
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: it is part of the step."""
-        return Description()
-
     def in_python(self, site: Site) -> PythonLayout:
         edge, call = site.input, self.call
         if call.column not in site.output.needed:

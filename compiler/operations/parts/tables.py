@@ -35,26 +35,17 @@ class ToTable(PythonOperation):
     has_effect = True
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store keeps all columns."""
-        return offered
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Its input is never a table."""
-        return EVERY_CHANGE
-
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         role = "KTABLE-SOURCE" if self.source else self.role or "KSTREAM-TOTABLE"
         text = "" if self.source or self.role else "to_table"
         return Description(text, (Processor(role, stores=(self.store.name,)),))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
-        site.declared.stores[self.store.name] = self.store
+        site.declare(self.store)
         emit, old = site.changes(frozenset(), True)
-        node = Table(edge.name, self.store, emit, old, site.at)
+        node = Table(site.input.name, self.store, emit, old, site.at)
         forget = (Forget(self.forgets, self.store, site.at),) if self.forgets else ()
-        return PythonLayout((node, *forget), (replace(edge, shape=shape, value=tuple(shape.value)),))
+        return PythonLayout((node, *forget), (site.whole,))
 
 
 @dataclass(frozen=True)
@@ -67,10 +58,6 @@ class ToStream(PythonOperation):
     def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
         """The columns read later."""
         return output - {NOW}
-
-    def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
-        """Each change becomes a record."""
-        return EVERY_CHANGE
 
     def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
         return Description("to_stream", (Processor("KTABLE-TOSTREAM"),))
@@ -99,10 +86,6 @@ class TableMaterialization(PythonOperation):
     has_effect = True
     null_keys = "dropped"
 
-    def needs(self, output: frozenset[str], offered: frozenset[str]) -> frozenset[str]:
-        """A store keeps all columns."""
-        return offered
-
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """Each change becomes a row of the store. Changes of a windowed table are passed on unchanged."""
         return TableUse(positive=positive) if self.store.is_windowed else EVERY_CHANGE
@@ -112,14 +95,13 @@ class TableMaterialization(PythonOperation):
         return Description(keeps=(self.store.name,))
 
     def in_python(self, site: Site) -> PythonLayout:
-        edge, shape = site.input, site.output.shape
-        site.declared.stores[self.store.name] = self.store
+        edge = site.input.name
+        site.declare(self.store)
         if self.store.is_windowed:
-            onward = replace(edge, shape=shape, value=tuple(shape.value))
-            return PythonLayout((Materialize(edge.name, self.store, site.at),), (onward,))
+            return PythonLayout((Materialize(edge, self.store, site.at),), (site.whole,))
         emit, old = site.changes(frozenset(), True)
-        nodes = (stateless.ToStream(edge.name, site.at), Table(edge.name, self.store, emit, old, site.at))
-        return PythonLayout(nodes, (replace(edge, shape=shape, value=tuple(shape.value)),))
+        nodes = (stateless.ToStream(edge, site.at), Table(edge, self.store, emit, old, site.at))
+        return PythonLayout(nodes, (site.whole,))
 
 
 @dataclass(frozen=True)
@@ -138,10 +120,6 @@ class Settling(PythonOperation):
     def table_use(self, shape: Shape, positive: frozenset[str]) -> TableUse:
         """All other changes are passed on."""
         return TableUse(filters=self.alone, positive=positive)
-
-    def describe(self, of_table: bool, lookups: Sequence[Shape]) -> Description:
-        """Nothing: it belongs to the filter."""
-        return Description()
 
     def in_python(self, site: Site) -> PythonLayout:
         return PythonLayout((Settle(site.input.name, site.at),), (site.onward,))
