@@ -20,9 +20,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from headwater.runtime.state.lmdb.store import LmdbBackend
+from headwater.runtime.state.processor_state_manager import OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import StateStore, StoreBackend
-from headwater.runtime.tasks.errors import OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT
 
 from .common import medians, print_line
 from .restore import ENTRIES, links_of, measured, write_entry

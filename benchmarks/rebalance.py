@@ -46,8 +46,7 @@ class AtOnce:
 
     def send(self, requests: Sequence[StateRequest]) -> list[StateResponse]:
         return [
-            StateResponse(stores=tuple(StoreResponse(each.input.store, each.partition, 0) for each in request.stores))
-            for request in requests
+            StateResponse(stores=tuple(StoreResponse(each.store, 0) for each in request.stores)) for request in requests
         ]
 
 

@@ -40,7 +40,7 @@ from headwater.runtime.restore.links import LocalLink, StateLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.restore.strategies import SnapshotRestore
-from headwater.runtime.task_id import TaskId, TopicPartition
+from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
 from .common import PER_COMMIT, in_process, medians, print_line, tell, write_changelog
@@ -130,7 +130,7 @@ def save(root: Path, folder: str, links: Sequence[StateLink]) -> dict[str, float
     cpu, begun = cpu_seconds(), time.perf_counter()
     answers = [
         every[partition % len(every)].save(
-            TaskId(0, partition, PART.name), STORE, snapshots.new_path(STORE.name, partition)
+            TaskId(0, partition, PART.name), STORE, snapshots.new_path(StoreId(STORE.name, partition))
         )
         for partition in range(PARTITIONS)
     ]

@@ -16,7 +16,7 @@ from ..progress.named_records import check_not_repartitioned
 from ..progress.planner import Planner
 from ..task_id import TaskId, TaskKey
 from ..tasks.plan import EpochPlan
-from ..tasks.stream_task import StreamTask
+from ..tasks.task import StreamTask
 from .epochs import EpochCommits, Unit, wall_clock
 from .group import Group
 
@@ -58,7 +58,7 @@ class EpochPlans:
         app, settings, planner = self._app, self._app.settings, self._app.planner
         check_not_repartitioned(app.committed)
         network = app.committed.network()
-        due = {task.id: task for task in tasks}
+        due, stores = {task.id for task in tasks}, unit.member.stores
         idle: dict[TaskKey, bool] = {}
         return EpochPlan(
             application=app.name,
@@ -74,7 +74,7 @@ class EpochPlans:
             threads=tuple(
                 tuple(
                     unit.bounded(
-                        planner.task(unit.part, task.partition, due[task].offsets, network, idle, passed.get(task))
+                        planner.task(unit.part, task.partition, stores.offsets(task), network, idle, passed.get(task))
                     )
                     for task in thread
                     if task in due

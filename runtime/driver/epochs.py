@@ -18,7 +18,7 @@ from ..progress.positions import GlobalTask
 from ..task_id import TaskId, TaskKey
 from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan, TaskPlan
-from ..tasks.stream_task import StreamTask
+from ..tasks.task import StreamTask
 from .cluster import EpochJob
 from .member import GroupMember
 from .removal import FileRemoval

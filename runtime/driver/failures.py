@@ -16,7 +16,7 @@ from ..task_id import TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError
 from ..tasks.measured import TaskOutcome, Trouble
 from ..tasks.plan import EpochPlan, SkippedRecord, TaskPlan
-from ..tasks.stream_task import StreamTask
+from ..tasks.task import StreamTask
 from .cluster import MOST_TRIED, Cluster, EpochJob, Failing
 from .errors import (
     ENDS_WORKER,

@@ -162,11 +162,7 @@ class Joining:
             self._report(client.name, store)
         return Member(
             replace(client, folder=answer.folder, process_id=answer.process_id),
-            {
-                StoreId(store.store, store.partition): store.position
-                for store in answer.stores
-                if store.partition != TABLE
-            },
+            {store.store: store.position for store in answer.stores if store.store.partition != TABLE},
             self._racks.rack(client),
             self._racks.tags(client),
             answer.unopened,
@@ -174,7 +170,7 @@ class Joining:
 
     def _report(self, client: str, answer: StoreResponse) -> None:
         """Report a store that was damaged, is outdated, has lost its rows, or has an unusable snapshot."""
-        at = self._topology.application, client, answer.store, answer.partition
+        at = self._topology.application, client, answer.store.store, answer.store.partition
         if answer.damage:
             self._observer.on(StoreDamaged(*at, answer.damage))
         if answer.outdated:

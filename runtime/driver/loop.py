@@ -26,7 +26,7 @@ from ..task_id import TaskId, TaskKey
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan
-from ..tasks.stream_task import StreamTask
+from ..tasks.task import StreamTask
 from ..timed_parts import timed
 from .cluster import Cluster
 from .epoch_plans import ClaimedApplication, EpochPlans, LogPolling, MadeCommits
@@ -402,9 +402,9 @@ class EpochLoop:
         advancing = {commit.partition: commit for commit in opened.plan.advancing(commits)}
         for task in opened.tasks:
             number = task.id.partition
-            task.end_epoch(opened.plan.epoch, opened.plan.assignment, advancing.get(number))
-            if number in made and number not in advancing:
-                task.offsets.update(made[number].applied)
+            was_open = task.end_epoch(opened.plan.epoch, opened.plan.assignment, advancing.get(number))
+            if was_open and number in made and number not in advancing:
+                opened.unit.member.stores.advance(task.id, made[number].applied)
 
     def _stranded(self) -> bool:
         """Whether no task can get a record any more, because tasks have stopped."""

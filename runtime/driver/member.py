@@ -23,7 +23,7 @@ from ..state.restore_strategy import RestoreStrategy
 from ..task_id import StoreId, TaskId, TopicPartition
 from ..tasks.assigned_tasks import Commits
 from ..tasks.measured import StoreSize
-from ..tasks.stream_task import StreamTask
+from ..tasks.task import StreamTask
 from ..tasks.task_manager import DeclaredTask, TaskManager
 
 
@@ -47,7 +47,8 @@ class GroupContext:
 class GroupMember:
     """A client with its tasks and stores. Owned by the loop's thread.
 
-    `member`: the client as it was when it joined. `saver`: None if the restore strategy saves no snapshots.
+    `member`: the client as it was when it joined. `stores`: its stores, with their known positions. `saver`: None if
+    the restore strategy saves no snapshots.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class GroupMember:
         self._location = replace(group.location, folder=member.client.folder, process_id=member.client.process_id)
         self._planner = group.planner
         self._parts = {part.number: part for part in group.topology.subtopologies}
-        self._stores = LinkedStores(
+        self.stores = LinkedStores(
             member.client.name,
             link,
             self._location,
@@ -76,19 +77,18 @@ class GroupMember:
             group.snapshots,
             member.unopened,
         )
-        self.reader = StoreChangelogReader(self._stores, group.submit, listener, STANDBY_REST, self._runs)
-        self.tasks = TaskManager(member.client.name, self._stores, self.reader, group.commits, cache(self._declared))
+        self.reader = StoreChangelogReader(self.stores, group.submit, listener, STANDBY_REST, self._runs)
+        self.tasks = TaskManager(member.client.name, self.stores, self.reader, group.commits, cache(self._declared))
         self.saver: StoreSaver | None = None
         self.cleaner: StoreCleaner | None = None
 
     @property
     def member(self) -> Member:
         """The client as the assignor sees it: with its present stores."""
-        self._stores.update_offsets(self.tasks.active)
-        held = dict(self._stores.positions())
+        held = dict(self.stores.positions())
         for task in self.tasks.active.running:  # at the end of its changelogs, except for the last committed epoch
-            for store in self._stores.declared(task.id):
-                held[StoreId(store.name, task.id.partition)] = self._planner.end(store.name, task.id.partition)
+            for store in (StoreId(name, task.id.partition) for name in task.stores):
+                held[store] = self._planner.end(store)
         return replace(self._member, client=self.client, held=held)
 
     def _runs(self) -> bool:
@@ -104,18 +104,14 @@ class GroupMember:
         dealt = assign_to_threads([task.id for task in self.tasks.active], self.client.threads)
         return [[task for task in thread if task.subtopology == part.number] for thread in dealt]
 
-    def size(self, store: StoreId) -> StoreSize | None:
-        """The size of the client's copy of a store; None if unknown."""
-        return self._stores.size(store)
-
     def note_sizes(self, partition: int, sizes: Mapping[str, StoreSize]) -> None:
         """Note the sizes of a task's stores after an epoch. `sizes`: store name -> size."""
         for name, size in sizes.items():
-            self._stores.record_size(StoreId(name, partition), size)
+            self.stores.record_size(StoreId(name, partition), size)
 
     def save_with(self, make: Callable[[LinkedStores], StoreSaver]) -> None:
         """Save snapshots of the stores with the saver that `make` returns."""
-        self.saver = make(self._stores)
+        self.saver = make(self.stores)
 
     def saved(self) -> bool:
         """Start to save the next due store, unless the client restores stores. Whether none is due."""
@@ -125,7 +121,7 @@ class GroupMember:
 
     def clean_with(self, make: Callable[[LinkedStores], StoreCleaner]) -> None:
         """Remove unused copies of stores with the cleaner that `make` returns."""
-        self.cleaner = make(self._stores)
+        self.cleaner = make(self.stores)
 
     def clean(self) -> None:
         """Start due removals, and note finished ones."""
@@ -134,7 +130,7 @@ class GroupMember:
 
     def release(self) -> None:
         """Note in the client's directory that all stores are closed. Raises StateError."""
-        (answer,) = self._link.send([self._stores.release_request()])
+        (answer,) = self._link.send([self.stores.release_request()])
         if answer.failure is not None:
             raise StateError(self.client.name, answer.failure)
 

@@ -12,9 +12,9 @@ from ...errors import HeadwaterError, MachineError
 from ..assignment.balance import tasks_of
 from ..log.errors import LogError
 from ..task_id import StoreId, TaskKey
-from ..tasks.assigned_tasks import TaskDescription
 from ..tasks.measured import StoreSize
 from ..tasks.state import State, TaskType
+from ..tasks.task import StreamTask, Task
 from .counters import Counters
 from .epoch_plans import ClaimedApplication
 from .errors import Stop, TasksOfCause
@@ -183,18 +183,18 @@ class StatusWriter:
             seconds=self._counters.seconds(),
         )
 
-    def _active(self) -> list[TaskDescription]:
+    def _active(self) -> list[StreamTask]:
         """The active tasks of all clients, in the order of their ids."""
-        tasks = (task for member in self._group.members.values() for task in member.tasks.describe())
-        return sorted((task for task in tasks if task.type is TaskType.ACTIVE), key=lambda task: task.id)
+        tasks = (task for member in self._group.members.values() for task in member.tasks.active)
+        return sorted(tasks, key=lambda task: task.id)
 
-    def _stop(self, task: TaskDescription) -> Stop | None:
+    def _stop(self, task: Task) -> Stop | None:
         return self._waits.stops.get(task.id.key(self._application))
 
     def _tasks(
         self, member: GroupMember, now: int, seconds: float, sample: dict[tuple[str, str], tuple[_Kept, int]]
     ) -> Iterator[TaskStatus]:
-        for task in member.tasks.describe():
+        for task in member.tasks.all:
             key, kept = (member.client.name, str(task.id)), (member.client.name, task.type, task.state)
             if self._since.get(key, (None, 0))[0] != kept:
                 self._since[key] = kept, now
@@ -219,13 +219,13 @@ class StatusWriter:
                 else None,
             )
 
-    def _stores(self, member: GroupMember, task: TaskDescription) -> Iterator[StoreStatus]:
-        for store in self._parts[task.id.subtopology].stores:
-            position, end = task.offsets.get(store.name, 0), self._planner.end(store.name, task.id.partition)
-            yield StoreStatus(store.name, position, end, self._size(member, StoreId(store.name, task.id.partition)))
+    def _stores(self, member: GroupMember, task: Task) -> Iterator[StoreStatus]:
+        for store in task.stores:
+            at = StoreId(store, task.id.partition)
+            yield StoreStatus(store, member.stores.position(at), self._planner.end(at), self._size(member, at))
 
     def _size(self, member: GroupMember, store: StoreId) -> StoreSize | None:
-        size = member.size(store)
+        size = member.stores.size(store)
         if size is not None:
             self._sizes[member.client.name, store] = size
         return self._sizes.get((member.client.name, store))
@@ -254,7 +254,7 @@ class StatusWriter:
             return None if text is None else RunStatus.from_text(self._application, text)
         return None
 
-    def _consumed(self, task: TaskDescription) -> int:
+    def _consumed(self, task: Task) -> int:
         """The sum of its positions in its topics. Only differences of sums have a meaning."""
         topics = self._committed.own.tasks.last_commit(task.id.key(self._application)).positions
         return sum(sum(lanes.values()) for lanes in topics.values())

@@ -8,7 +8,6 @@ from functools import cached_property
 from ..assignment.cluster import Lags, ProcessId
 from ..ir.topology import Store, Subtopology
 from ..log.state import LogState
-from ..records.schema import changelog_topic
 from ..task_id import StoreId, TaskId
 from ..tasks.task_manager import offset_sum
 from .assigned import Assigned
@@ -87,7 +86,7 @@ class Copies:
         return {client: _lag(applied[task], end) for client, applied in found if task in applied}
 
     def _end(self, task: TaskId) -> int:
-        return sum(_end(self.own, store, task.partition) for store in _logged(self.tasks[task]))
+        return sum(self.own.store_end(StoreId(store.name, task.partition)) for store in _logged(self.tasks[task]))
 
 
 def _logged(part: Subtopology) -> list[Store]:
@@ -101,8 +100,7 @@ def _useful(own: LogState, held: Mapping[StoreId, int]) -> dict[StoreId, int]:
     """
 
     def useful(store: StoreId, position: int) -> int:
-        horizon = own.horizon(_changelog(own, store.store), store.partition, store.partition)
-        return 0 if 0 < position < horizon else position
+        return 0 if 0 < position < own.store_horizon(store) else position
 
     return {store: useful(store, position) for store, position in held.items()}
 
@@ -113,14 +111,6 @@ def _applied(task_of: Mapping[StoreId, TaskId], held: Mapping[StoreId, int]) -> 
         if store in task_of:
             offsets.setdefault(task_of[store], []).append(offset)
     return {task: total for task, each in offsets.items() if (total := offset_sum(each)) is not None}
-
-
-def _end(own: LogState, store: Store, partition: int) -> int:
-    return own.lane_ends(_changelog(own, store.name), partition).get(partition, 0)
-
-
-def _changelog(own: LogState, store: str) -> str:
-    return changelog_topic(own.application, store)
 
 
 def _lag(applied: int, end: int) -> int:

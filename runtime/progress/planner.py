@@ -117,25 +117,13 @@ class Planner:
     def store(
         self, store: Store, partition: int, applied: int, clocks: Mapping[str, int], records: int | None = None
     ) -> StoreInput:
-        """The plan to restore a store from `applied` to its committed position.
+        """How a store gets from `applied` to its committed position, see `StoreInput.committed`."""
+        at = StoreId(store.name, partition)
+        return StoreInput.committed(self._committed.own, at, applied, clocks.get(store.name, -1), records)
 
-        `records`: only as many ranges as it takes for this number of changelog records.
-        """
-        own = self._committed.own
-        topic = changelog_topic(self._committed.application, store.name)
-        with own.lock:  # all values of one moment
-            position = self.end(store.name, partition)
-            wanted = own.lane_ranges(topic, partition, partition, applied, records) if applied < position else ()
-            horizon, mark = own.horizon(topic, partition, partition), own.mark
-        # With fewer records these are all, and later positions may have no records any more.
-        if records is not None and wanted and sum(within.records for within in wanted) >= records:
-            position = wanted[-1].end
-        return StoreInput(store.name, applied, position, wanted, clocks.get(store.name, -1), mark, horizon)
-
-    def end(self, store: str, partition: int) -> int:
+    def end(self, store: StoreId) -> int:
         """The committed position of a store."""
-        topic = changelog_topic(self._committed.application, store)
-        return self._committed.own.lane_ends(topic, partition).get(partition, 0)
+        return self._committed.own.store_end(store)
 
     def bytes_from(self, store: StoreId, position: int) -> int:
         """The approximate size of a store's changelog from a position on, in bytes; 0 for a global table."""

@@ -21,11 +21,9 @@ from ..ir.windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Wi
 from ..log.commit.descriptions import StoreDescription
 from ..log.errors import RangeMissingError
 from ..log.log import Log
-from ..log.ranges import LogRange
 from ..log.state import LogState
 from ..records.join_keys import first_row_key, split_side_keys
 from ..records.keys import decode_keys
-from ..records.schema import changelog_topic
 from ..records.session_keys import has_segments, split_sessions, unpack_segment
 from ..records.types import parse_columns
 from ..records.window_keys import (
@@ -42,6 +40,7 @@ from ..state.offset_checkpoint import belongs_to_log
 from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..task_id import StoreId, TaskKey
+from ..tasks.plan import StoreInput
 from .rows import FoundRows, Row, WantedWindows, key_types, table_schema, times_in_keys, to_timestamps, wanted_columns
 
 # Rows of buffers, for queries: the waiting changes.
@@ -205,13 +204,13 @@ class StoreQuery:
     def _found(self, state: LogState, partition: int) -> tuple[StateStore | None, dict[bytes, bytes | None]]:
         """The copy to read, and later changes of the changelog. A lost store without a changelog has no rows."""
         while True:
-            copy, at, position, ranges = self._start(state, partition)
-            first = min((range_.start for range_ in ranges), default=position)
-            if at < first and not self.store.changelog:
+            copy, rest = self._start(state, partition)
+            first = min((range_.start for range_ in rest.ranges), default=rest.position)
+            if rest.applied < first and not self.store.changelog:
                 return None, {}
             changed: dict[bytes, bytes | None] = {}
             try:
-                for step in slices(self.store.name, ranges, at, position):
+                for step in slices(rest.store, rest.ranges, rest.applied, rest.position):
                     for keys, values in changes(step, self.log):
                         changed.update(zip(keys, values, strict=True))
             except RangeMissingError as error:
@@ -220,25 +219,16 @@ class StoreQuery:
                 continue  # of a store without a changelog: the changes have reached it since
             return copy, changed
 
-    def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, int, int, tuple[LogRange, ...]]:
-        """The copy to read, its position, and the changelog from there to its committed end."""
+    def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, StoreInput]:
+        """The copy to read, and how it gets to the committed position."""
         while True:
-            position, ranges, horizon = self._changelog(state, partition)
-            copy = self._copy(state, partition, horizon) if position else None
+            planned = StoreInput.committed(state, StoreId(self.store.name, partition))
+            copy = self._copy(state, partition, planned.horizon) if planned.position else None
             at = copy.position if copy else 0
-            if at <= position:
-                return copy, at, position, ranges
+            if at <= planned.position:
+                return copy, replace(planned, applied=at)
             if not state.refresh():  # left behind by removed commits: the next run wipes it
-                return None, 0, position, ranges
-
-    def _changelog(self, state: LogState, partition: int) -> tuple[int, tuple[LogRange, ...], int]:
-        """Its end, its ranges, and the position before which deletions may be missing."""
-        topic = changelog_topic(self.application, self.store.name)
-        # All as of the same moment: another thread may refresh the state.
-        with state.lock:
-            end = state.lane_ends(topic, partition).get(partition, 0)
-            ranges = state.lane_ranges(topic, partition, partition)
-            return end, ranges, state.horizon(topic, partition, partition)
+                return None, planned
 
     def _copy(self, state: LogState, partition: int, horizon: int) -> StateStore | None:
         """The copy on this machine with the highest position, without copies made of removed commits.

@@ -112,7 +112,7 @@ def _claim(location: StateLocation) -> StateResponse:
     closed_at = read_closed_positions(directory.path, existing, directory.store_path) if before.closed else {}
     tables = [table.store.name for table in location.tables]
     existing += [StoreId(name, TABLE) for name in tables if (directory.path / GLOBAL / name).is_dir()]
-    stores = tuple(StoreResponse(store.store, store.partition, closed_at.get(store, UNKNOWN)) for store in existing)
+    stores = tuple(StoreResponse(store, closed_at.get(store, UNKNOWN)) for store in existing)
     return StateResponse(folder, current.process_id, stores, closed=before.closed, foreign_stores=foreign_stores)
 
 
@@ -157,10 +157,9 @@ class ClientStores:
 
     def _clean(self, request: StateRequest) -> Iterator[StoreResponse]:
         """Remove stores that were not touched recently."""
-        removed = set(self._directory.clean([self._id(target) for target in request.stores], request.idle_s))
+        removed = set(self._directory.clean([target.store for target in request.stores], request.idle_s))
         for target in request.stores:
-            store, was_removed = self._id(target), self._id(target) in removed
-            yield StoreResponse(store.store, store.partition, target.input.applied, removed=was_removed)
+            yield StoreResponse(target.store, target.input.applied, removed=target.store in removed)
 
     def _load(self, target: TableTarget) -> TableResponse:
         """Load records into a global table, within the time budget. A damaged one is recreated empty."""
@@ -182,7 +181,7 @@ class ClientStores:
 
     def release(self, request: StateRequest) -> StateResponse:
         """Write that all stores are closed, and their positions, so that the next owner need not open them."""
-        positions = {self._id(target): target.input.position for target in request.stores}
+        positions = {target.store: target.input.position for target in request.stores}
         write_closed_positions(self._directory.path, positions, self._directory.store_path)
         process_file = ProcessFile.read(self._directory.path)
         if process_file is not None:
@@ -194,7 +193,8 @@ class ClientStores:
 
         `sized`: whether to report the size of the store, if it is open.
         """
-        response = StoreResponse(target.input.store, target.partition, target.input.applied)
+        store = target.store
+        response = StoreResponse(store, target.input.applied)
         try:
             response = replace(response, position=work(target))
             manager = self._managers.get(self._task(target))
@@ -211,11 +211,9 @@ class ClientStores:
         except HeadwaterError as error:
             response = replace(response, failure=_failure(error))
         manager = self._managers.get(self._task(target))
-        lost = manager is not None and target.input.store in manager.lost
-        store = self._id(target)
         return replace(
             response,
-            lost=lost,
+            lost=manager is not None and store.store in manager.lost,
             saved=self._saved.get(store),
             fetched=self._fetched.get(store, 0),
             size=self._sizes.get(store, response.size),
@@ -231,7 +229,7 @@ class ClientStores:
     def _restore(self, target: StoreTarget) -> int:
         """Load a snapshot, or apply the changelog up to the target. A lost store without a changelog starts empty."""
         if target.discarded is not None:
-            discard_partial(self._path(target), target.discarded)
+            discard_partial(self._path(target.store), target.discarded)
         if self._started and self._budget.is_over():
             return target.input.applied
         self._started = True
@@ -240,7 +238,7 @@ class ClientStores:
             put = partial(load, snapshot=snapshot, log=self._log, budget=self._budget)
             size = manager.load(target.input, snapshot.position, put)
             if size is not None and size < snapshot.size:
-                self._fetched[self._id(target)] = size
+                self._fetched[target.store] = size
                 return self._position(target)
         return manager.restore(target.input, target.slice_records, self._budget)
 
@@ -250,19 +248,19 @@ class ClientStores:
         Raises StoreDamagedError if the store has lost rows: the next run restores them.
         """
         if self._position(target) < target.input.applied and self._declared[target.input.store].changelog:
-            raise StoreDamagedError(self._path(target), "it has lost what it had")
+            raise StoreDamagedError(self._path(target.store), "it has lost what it had")
         manager = self._manager(target)
         position = manager.restore(target.input)
         if position <= target.input.position:
             manager.catch_up(target.input)
-        self._sizes[self._id(target)] = manager.size(target.input.store)
+        self._sizes[target.store] = manager.size(target.input.store)
         manager.close(target.input.store)
         return position
 
     def _save(self, target: StoreTarget) -> int:
         """Save a snapshot of the store into the log. Raises StoreDamagedError."""
-        saved = save(self._backend(target), self._path(target), self._id(target), self._log, target.save_to)
-        self._saved[self._id(target)] = saved
+        saved = save(self._backend(target), self._path(target.store), target.store, self._log, target.save_to)
+        self._saved[target.store] = saved
         return saved.position
 
     def _wipe(self, target: StoreTarget) -> int:
@@ -274,7 +272,7 @@ class ClientStores:
         task = self._task(target)
         if task not in self._managers:
             self._managers[task] = ProcessorStateManager(
-                task, lambda store: self._store_path(store, task.partition), self._log, self._plugins.backend
+                task, lambda store: self._path(StoreId(store, task.partition)), self._log, self._plugins.backend
             )
         manager = self._managers[task]
         if manager.get_store(target.input.store) is None:
@@ -290,16 +288,10 @@ class ClientStores:
     def _store_of(self, target: StoreTarget) -> Store:
         return (self._tables if target.partition == TABLE else self._declared)[target.input.store]
 
-    def _path(self, target: StoreTarget) -> Path:
-        return self._store_path(target.input.store, target.partition)
-
-    def _store_path(self, store: str, partition: int) -> Path:
-        if partition == TABLE:
-            return self._directory.path / GLOBAL / store
-        return self._directory.store_path(StoreId(store, partition))
-
-    def _id(self, target: StoreTarget) -> StoreId:
-        return StoreId(target.input.store, target.partition)
+    def _path(self, store: StoreId) -> Path:
+        if store.partition == TABLE:
+            return self._directory.path / GLOBAL / store.store
+        return self._directory.store_path(store)
 
 
 def _failure(error: HeadwaterError) -> StoreFailure:

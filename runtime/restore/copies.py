@@ -14,7 +14,6 @@ from ..log.commit.records import StoreSnapshot
 from ..log.errors import SavedFileError
 from ..log.log import Log, snapshot_name, snapshot_path
 from ..log.state import LogState
-from ..records.schema import changelog_topic
 from ..state.catch_up import TimeBudget
 from ..state.directory import shared_work_folder
 from ..state.machine import boot_id
@@ -147,34 +146,31 @@ class Snapshots:
         self._state = state
         self.unusable: set[str] = set()
 
-    def usable(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
+    def usable(self, store: StoreId) -> tuple[StoreSnapshot, ...]:
         """The usable snapshots of one partition of a store, the newest first.
 
         A snapshot before the delete horizon is not usable: it may have rows with deletions that were dropped.
         """
-        listed = self._state.store_snapshots.of_partition(store, partition)
-        horizon = self._state.horizon(changelog_topic(self._state.application, store), partition, partition)
-        return tuple(
-            snapshot for snapshot in listed if snapshot.path not in self.unusable and snapshot.position >= horizon
-        )
+        horizon = self._state.store_horizon(store)
+        listed = self._state.store_snapshots.of(store)
+        return tuple(each for each in listed if each.path not in self.unusable and each.position >= horizon)
 
     def is_listed(self, snapshot: StoreSnapshot) -> bool:
         """Whether a commit lists the snapshot, and no later one removes it."""
-        return snapshot in self._state.store_snapshots.of_partition(snapshot.store, snapshot.partition)
+        return snapshot in self._state.store_snapshots.listed
 
     def distrust(self, store: StoreId) -> None:
         """Mark all snapshots of a store as unusable, because the store was damaged after one was loaded. A flipped bit
         is copied with its page, so all of them may have it."""
-        listed = self._state.store_snapshots.of_partition(store.store, store.partition)
-        self.unusable |= {snapshot.path for snapshot in listed}
+        self.unusable |= {snapshot.path for snapshot in self._state.store_snapshots.of(store)}
 
     def outdated(self, new: StoreSnapshot, keep: int) -> list[str]:
         """The paths of snapshots to remove when a new one is listed. `keep`: usable ones to keep, with the new one."""
-        listed = self._state.store_snapshots.of_partition(new.store, new.partition)
-        usable = [snapshot.path for snapshot in self.usable(new.store, new.partition)]
-        return [snapshot.path for snapshot in listed if snapshot.path not in usable[: max(0, keep - 1)]]
+        store = StoreId(new.store, new.partition)
+        kept = self.usable(store)[: max(0, keep - 1)]
+        return [snapshot.path for snapshot in self._state.store_snapshots.of(store) if snapshot not in kept]
 
-    def new_path(self, store: str, partition: int) -> str:
+    def new_path(self, store: StoreId) -> str:
         """A path in the log for a new snapshot."""
-        name = snapshot_name(self._state.incarnation, self._state.generation, partition, uuid.uuid4().hex)
-        return snapshot_path(self._state.place, store, name)
+        name = snapshot_name(self._state.incarnation, self._state.generation, store.partition, uuid.uuid4().hex)
+        return snapshot_path(self._state.place, store.store, name)

@@ -14,8 +14,7 @@ from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrateg
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import StoreSize
-from ..tasks.plan import StoreInput, TopicInput
-from ..tasks.state import State, TaskType
+from ..tasks.plan import TopicInput
 from ..tasks.task import Task
 from .copies import Snapshots
 from .links import StateLink
@@ -89,7 +88,8 @@ class LinkedStores:
         self._loading: dict[StoreId, StoreSnapshot] = {}
         self._from_snapshots: set[StoreId] = set()
         self.steps = 0
-        self._damaged: set[StoreId] = set()
+        self._wiped: set[StoreId] = set()
+        """Stores that the client found damaged and wiped, by its last response about them."""
         self._link_lock = Lock()
         self._unopened = {store: self._clocked(store) for store in unopened}
 
@@ -116,7 +116,7 @@ class LinkedStores:
             raise StateError(self.client, response.failure)
         for table in response.tables:
             if table.damage:
-                self._report(StoreResponse(table.table, TABLE, 0, damage=table.damage))
+                self._report(StoreResponse(StoreId(table.table, TABLE), 0, damage=table.damage))
         return {table.table: self._loaded(table) for table in response.tables}
 
     def is_replaced(self, error: Exception) -> bool:
@@ -126,24 +126,21 @@ class LinkedStores:
         """
         return isinstance(error, RecordsMissingError) and not self._planner.lists(error.path)
 
-    def position(self, store: str, partition: int) -> int:
+    def position(self, store: StoreId) -> int:
         """The known position of a store."""
-        return self._positions.get(StoreId(store, partition), 0)
+        return self._positions.get(store, 0)
 
     def offsets(self, task: TaskId) -> dict[str, int]:
         """Store -> position, for the stores of a task."""
-        return {store.name: self.position(store.name, task.partition) for store in self.declared(task)}
+        return {store.name: self.position(StoreId(store.name, task.partition)) for store in self.declared(task)}
 
-    def update_offsets(self, tasks: Iterable[Task]) -> None:
-        """Record that epochs have brought the stores of running tasks to the tasks' offsets.
+    def advance(self, task: TaskId, applied: Mapping[str, int]) -> None:
+        """Record that an epoch has brought the stores of a task to these positions, by name.
 
-        Stores of other tasks are not recorded: a slice may have brought them further than the tasks' offsets.
+        A store that was wiped since then, because it was damaged, is empty.
         """
-        for task in tasks:
-            if task.type is not TaskType.ACTIVE or task.state is not State.RUNNING:
-                continue
-            partition = task.id.partition
-            self._positions.update({StoreId(store, partition): offset for store, offset in task.offsets.items()})
+        reached = {StoreId(store, task.partition): position for store, position in applied.items()}
+        self._positions.update({store: at for store, at in reached.items() if store not in self._wiped})
 
     def stored(self) -> Mapping[TaskId, Mapping[str, int]]:
         """Store -> position, by task, for all tasks with a store on the client."""
@@ -158,10 +155,6 @@ class LinkedStores:
     def positions(self) -> Mapping[StoreId, int]:
         """The positions of all stores on the client."""
         return dict(self._positions)
-
-    def checkpoint(self, tasks: Collection[Task]) -> None:
-        """Record offsets. The client writes the files in slices and epochs: see `ProcessorStateManager.checkpoint`."""
-        self.update_offsets(tasks)
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
         """Close stores. `clean`: first apply the remaining commits, delete expired rows, and sync.
@@ -183,14 +176,14 @@ class LinkedStores:
 
         Other stores of the same task are kept: they may have no changelog to be restored from.
         """
-        before, self._damaged = self.positions(), set()
+        before = self.positions()
         errors = self.send("verify", self._targets_by_thread(tasks))
         self._report_emptied(tasks, before)
         ahead = [
             target
             for share in self._targets_by_thread(tasks)
             for target in share
-            if self.position(target.input.store, target.partition) > target.input.position
+            if self.position(target.store) > target.input.position
         ]
         return {**errors, **self.send("wipe", [ahead])}
 
@@ -212,15 +205,14 @@ class LinkedStores:
 
         The positions of the others are recorded again. Raises StateError, ClientLostError, StateJobError.
         """
-        targets = tuple(_target_at(store, position) for store, position in stores.items())
+        targets = tuple(StoreTarget.at(store, position) for store, position in stores.items())
         (response,) = self._send([StateRequest("clean", self._location, targets, idle_s=idle_s)])
         removed: list[StoreId] = []
         for result in response.stores:
-            store = StoreId(result.store, result.partition)
             if result.removed:
-                removed.append(store)
-            elif store not in self._positions:  # else its task has returned meanwhile, with a newer position
-                self._positions[store] = result.position
+                removed.append(result.store)
+            else:  # its task may have returned meanwhile, with a newer position
+                self._positions.setdefault(result.store, result.position)
         failures = [response.failure, *(result.failure for result in response.stores)]
         if (failure := next(filter(None, failures), None)) is not None:
             raise StateError(self.client, failure)
@@ -238,16 +230,15 @@ class LinkedStores:
                 raise StateError(self.client, response.failure)
             for target, result in zip(request.stores, response.stores, strict=True):
                 self.record(result, target.load)
-                store = StoreId(result.store, result.partition)
                 if result.failure is not None:
-                    errors[store] = self._error(store, result.failure)
+                    errors[result.store] = self._error(result.store, result.failure)
                 elif result.damage and what == "restore":  # it is wiped already; the caller counts repeated damage
-                    errors[store] = TaskCorruptedError(result.damage, store=store.store)
+                    errors[result.store] = TaskCorruptedError(result.damage, store=result.store.store)
         return errors
 
     def record(self, response: StoreResponse, load: StoreSnapshot | None = None) -> None:
         """Record the position of a store, and report damage. `load`: the snapshot of the request."""
-        store = StoreId(response.store, response.partition)
+        store = response.store
         self._unopened.pop(store, None)
         self._positions[store] = response.position
         if response.size is not None:
@@ -258,8 +249,10 @@ class LinkedStores:
             response = replace(response, unusable="")
             self.steps += 1
         self._record_snapshot(store, load, response)
-        if response.damage or response.lost or response.unusable:
-            self._damaged.add(store)
+        if response.damage:
+            self._wiped.add(store)
+        else:
+            self._wiped.discard(store)
         if response.damage or response.lost or response.unusable or response.outdated:
             self._report(response)
 
@@ -273,12 +266,12 @@ class LinkedStores:
 
     def end(self, store: StoreId) -> int:
         """The committed position of a store."""
-        return self._planner.end(store.store, store.partition)
+        return self._planner.end(store)
 
     def target(self, task: TaskId, store: Store, records: int | None = None) -> StoreTarget:
         """The target that brings a store to its committed position, or further by `records` or somewhat more."""
         clocks = self._planner.clocks(task)
-        applied = self.position(store.name, task.partition)
+        applied = self.position(StoreId(store.name, task.partition))
         planned = self._planner.store(store, task.partition, applied, clocks, records)
         return StoreTarget(task.partition, planned, subtopology=task.name)
 
@@ -286,15 +279,15 @@ class LinkedStores:
         """The next step of the restore strategy: load a snapshot, or apply `records` or somewhat more."""
         target = self.target(task, store, records)
         planned = target.input
-        end = self.end(StoreId(store.name, task.partition))
+        end = self.end(target.store)
         if planned.applied >= end:
             return target
-        usable = () if self._snapshots is None else self._snapshots.usable(store.name, task.partition)
+        usable = () if self._snapshots is None else self._snapshots.usable(target.store)
         ahead = tuple(snapshot for snapshot in usable if planned.applied < snapshot.position <= end)
         request = RestoreRequest(store.name, task.partition, planned.applied, end, planned.ranges, ahead)
-        loading = self._loading.get(StoreId(store.name, task.partition))
+        loading = self._loading.get(target.store)
         if loading is not None and loading not in ahead:
-            target = replace(target, discarded=self._loading.pop(StoreId(store.name, task.partition)))
+            target = replace(target, discarded=self._loading.pop(target.store))
         step = Load(loading) if loading in ahead else next(iter(self._strategy.steps(request)), None)
         match step:
             case Load(snapshot):
@@ -309,9 +302,8 @@ class LinkedStores:
 
         Raises StateError, ClientLostError, StateJobError.
         """
-        position = self.position(store.name, task.partition)
-        target = replace(self.target(task, store, 1), save_to=path)
-        target = replace(target, input=replace(target.input, position=position, ranges=()))
+        target = self.target(task, store, 1)
+        target = replace(target, save_to=path, input=replace(target.input, position=target.input.applied, ranges=()))
         # Without the lock: other requests would wait until the whole store is saved.
         (response,) = self._link.send([StateRequest("save", self._location, (target,))])
         failure = response.failure or response.stores[0].failure
@@ -354,27 +346,26 @@ class LinkedStores:
 
     def _is_closed(self, target: StoreTarget) -> bool:
         """Whether a store need not be closed, because it has not changed since the last close."""
-        store = StoreId(target.input.store, target.partition)
-        before = self._unopened.get(store)
-        return before is not None and before == self._clocked(store) and target.input.position == before[0]
+        before = self._unopened.get(target.store)
+        return before is not None and before == self._clocked(target.store) and target.input.position == before[0]
 
     def _clocked(self, store: StoreId) -> tuple[int, int]:
         """The position of a store, and the clock by which its rows expire."""
         part = next(part for part in self._parts.values() if store.store in {s.name for s in part.stores})
         clocks = self._planner.clocks(TaskId(part.number, store.partition, part.name))
-        return self.position(store.store, store.partition), clocks.get(store.store, -1)
+        return self.position(store), clocks.get(store.store, -1)
 
     def release_request(self) -> StateRequest:
         """The request that records that all stores are closed, and their positions."""
-        targets = [_target_at(store, position) for store, position in self._positions.items()]
-        return StateRequest("release", self._location, tuple(targets))
+        targets = tuple(StoreTarget.at(store, position) for store, position in self._positions.items())
+        return StateRequest("release", self._location, targets)
 
     def _report_emptied(self, tasks: Collection[TaskId], before: Mapping[StoreId, int]) -> None:
         """Report stores that epochs have found damaged. The next open gets them empty, without an error."""
         for store in [StoreId(store.name, task.partition) for task in tasks for store in self.declared(task)]:
-            position = self._positions.get(store, 0)
-            if position < before.get(store, 0) and store not in self._damaged:
-                emptied = StoreResponse(store.store, store.partition, position, damage="it has lost what it had")
+            position = self.position(store)
+            if position < before.get(store, 0) and store not in self._wiped:
+                emptied = StoreResponse(store, position, damage="it has lost what it had")
                 self._record_snapshot(store, None, emptied)
                 self._report(emptied)
 
@@ -406,11 +397,6 @@ def _unreadable(what: str, store: str, failure: StoreFailure) -> TaskCorruptedEr
     if failure.missing:
         return RecordsMissingError(cause, failure.missing, store, way_out)
     return TaskCorruptedError(cause, store=store, way_out=way_out)
-
-
-def _target_at(store: StoreId, position: int) -> StoreTarget:
-    """A target that leaves a store at its position."""
-    return StoreTarget(store.partition, StoreInput(store.store, position, position, ()))
 
 
 def _without_long_restore(target: StoreTarget) -> StoreTarget:

@@ -8,7 +8,6 @@ from typing import Protocol
 
 from ...errors import HeadwaterError
 from ..task_id import StoreId
-from ..tasks.plan import StoreInput
 from .client_stores import handle
 from .requests import (
     TABLE,
@@ -125,7 +124,7 @@ class IsolatingLink:
         try:
             return self._send([request])[0]
         except WorkerCrashedError as error:
-            store = StoreTarget(TABLE, StoreInput(target.table.store.name, 0, 0, ()))
+            store = StoreTarget.at(StoreId(target.table.store.name, TABLE), 0)
             (response,) = self._send([replace(request, what="wipe", stores=(store,), tables=())])
             wiped = TableResponse(target.table.name, {}, damage=_damage(error))
             return replace(response, stores=(), tables=() if response.failure else (wiped,))
@@ -160,14 +159,15 @@ def claim_stores(link: StateLink, location: StateLocation) -> StateResponse:
     location = replace(location, folder=claimed.folder, process_id=claimed.process_id)
     closed = [store for store in claimed.stores if store.position != UNKNOWN]
     targets = [
-        StoreTarget(store.partition, StoreInput(store.store, 0, 0, ()))
+        StoreTarget.at(store.store, 0)
         for store in claimed.stores
-        if store.position == UNKNOWN and not (claimed.closed and store.partition == TABLE)
+        if store.position == UNKNOWN and not (claimed.closed and store.store.partition == TABLE)
     ]
     shares = [share for thread in range(link.threads) if (share := tuple(targets[thread :: link.threads]))]
     responses = link.send([StateRequest("open" if claimed.closed else "verify", location, share) for share in shares])
     if failed := next((response for response in responses if response.failure is not None), None):
         return failed
-    opened = [store for response in responses for store in response.stores if store.partition != TABLE or store.damage]
-    stores = tuple(sorted([*closed, *opened], key=lambda store: (store.store, store.partition)))
-    return replace(claimed, stores=stores, unopened=tuple(StoreId(s.store, s.partition) for s in closed))
+    stores = [store for response in responses for store in response.stores]
+    opened = [store for store in stores if store.store.partition != TABLE or store.damage]
+    sorted_stores = tuple(sorted([*closed, *opened], key=lambda store: store.store))
+    return replace(claimed, stores=sorted_stores, unopened=tuple(store.store for store in closed))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ..chosen_plugins import Origin
 from ..ir.topology import GlobalTable, Store
@@ -82,6 +82,16 @@ class StoreTarget:
     subtopology: str = ""
     discarded: StoreSnapshot | None = None
 
+    @classmethod
+    def at(cls, store: StoreId, position: int) -> Self:
+        """A target that leaves a store at its position."""
+        return cls(store.partition, StoreInput(store.store, position, position, ()))
+
+    @property
+    def store(self) -> StoreId:
+        """The store of the target."""
+        return StoreId(self.input.store, self.partition)
+
 
 @dataclass(frozen=True)
 class TableTarget:
@@ -122,7 +132,7 @@ class StoreFailure:
 
 @dataclass(frozen=True)
 class StoreResponse:
-    """The response about one partition of a store. `position`: up to which its changelog is applied.
+    """The response about one partition of a store, or TABLE. `position`: up to which its changelog is applied.
 
     `damage`: why it was wiped; empty if it was not. `lost`: whether it started empty although it had committed rows,
     because it has no changelog. `unusable`: why the snapshot was not loaded; empty if it was, or without one. `saved`:
@@ -131,8 +141,7 @@ class StoreResponse:
     `size`: of the store, after `verify`, `restore` and `close`.
     """
 
-    store: str
-    partition: int
+    store: StoreId
     position: int
     failure: StoreFailure | None = None
     damage: str = ""

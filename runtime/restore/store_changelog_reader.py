@@ -154,8 +154,8 @@ class StoreChangelogReader:
         changelog = self._changelogs.get(store)
         return None if changelog is None else changelog.state
 
-    def register(self, task: Task) -> Mapping[str, int]:
-        """Start with a task. Returns its stores' offsets.
+    def register(self, task: Task) -> None:
+        """Start with a task.
 
         Raises LockError while a slice works on one of its stores, or while a global table that it reads is loading.
         """
@@ -168,7 +168,6 @@ class StoreChangelogReader:
         self._to_verify.discard(task.id)
         self._registered.add(task.id)
         self._changelogs.update({store: Changelog(task, verify=verify) for store in ids})
-        return self._stores.offsets(task.id)
 
     def unregister(self, tasks: Collection[TaskId]) -> None:
         """Stop with these tasks. Positions of a running slice are still recorded."""
@@ -229,11 +228,7 @@ class StoreChangelogReader:
             self._load(targets)
         elif shares := self._next_slice():
             self._loaded = None
-            positions = {
-                StoreId(target.input.store, target.partition): target.input.applied
-                for share in shares
-                for target in share
-            }
+            positions = {target.store: target.input.applied for share in shares for target in share}
             self._start(positions, lambda: self._stores.send("restore", shares))
         elif targets := self.tables.next_targets():
             self._load(targets)
@@ -273,7 +268,7 @@ class StoreChangelogReader:
             return self.tables.record(self._loaded or {})
         progress, self._steps = self._steps != self._stores.steps, self._stores.steps
         for store, before in in_slice.items():
-            position = self._stores.position(store.store, store.partition)
+            position = self._stores.position(store)
             progress = progress or position != before  # also after a verification, which is no step of the strategy
             changelog = self._changelogs.get(store)
             if changelog is None:
@@ -305,7 +300,7 @@ class StoreChangelogReader:
         for store in in_slice:
             if store not in self._changelogs:
                 continue
-            position, end = self._stores.position(store.store, store.partition), self._stores.end(store)
+            position, end = self._stores.position(store), self._stores.end(store)
             if position > end:
                 cause = f"store {store.store} is ahead of its changelog: {position} > {end}"
                 errors[store] = TaskCorruptedError(cause, store=store.store)
@@ -317,7 +312,7 @@ class StoreChangelogReader:
             role = changelog.task.type
             if changelog.state is ChangelogState.REGISTERED:
                 changelog.state = ChangelogState.RESTORING
-                position = self._stores.position(store.store, store.partition)
+                position = self._stores.position(store)
                 self._listener.started(role, store, position, self._stores.end(store))
             restoring = changelog.state is ChangelogState.RESTORING and not changelog.verify
             if restoring and role is TaskType.ACTIVE and not self._has_work(store):
@@ -352,7 +347,7 @@ class StoreChangelogReader:
 
     def _has_work(self, store: StoreId) -> bool:
         """Whether the store is not at the end of its changelog. A store ahead of it is corrupted, see `_ahead`."""
-        return self._stores.position(store.store, store.partition) != self._stores.end(store)
+        return self._stores.position(store) != self._stores.end(store)
 
     def _next_target(self, store: StoreId, records: int) -> StoreTarget:
         """The next target of a store, at a cost of about `records`. A store without a changelog is emptied at once."""

@@ -18,7 +18,7 @@ from ..state.restore_strategy import Save, SavingStrategy, Unsaved
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError
 from ..tasks.state import State
-from ..tasks.stream_task import StreamTask
+from ..tasks.task import StreamTask
 from .copies import Snapshots
 from .linked_stores import LinkedStores
 from .requests import StoreResponse
@@ -174,19 +174,18 @@ class StoreSaver:
         """Start to save a snapshot of a store if one is due. Returns whether it was started."""
         if not store.changelog or task.state is not State.RUNNING:
             return False
-        self._stores.update_offsets([task])
         store_id = StoreId(store.name, task.id.partition)
         changes = self._update_changes(store_id)
         if not changes.epochs:
             return False
-        snapshots = self._snapshots.usable(store_id.store, store_id.partition)
-        position = self._stores.position(store_id.store, store_id.partition)
+        snapshots = self._snapshots.usable(store_id)
+        position = self._stores.position(store_id)
         save = self._strategy.save(
             Unsaved(store_id.store, store_id.partition, position, changes.epochs, changes.size, snapshots)
         )
         if save is None:
             return False
-        path = self._path = self._snapshots.new_path(store_id.store, store_id.partition)
+        path = self._path = self._snapshots.new_path(store_id)
         self._task, self._store, self._save = task, store_id, save
         self._changes[store_id] = _Changes(changes.base, position)
         self.working = self._submit(lambda: self._stores.save(task.id, store, path))
@@ -198,7 +197,7 @@ class StoreSaver:
         changes = self._changes.get(store)
         if changes is None or changes.base != latest:  # another client saved it, or its last snapshot is unusable
             changes = self._changes[store] = _Changes(latest, latest)
-        position = self._stores.position(store.store, store.partition)
+        position = self._stores.position(store)
         if position > changes.position:
             topic = changelog_topic(self._state.application, store.store)
             ranges = self._state.lane_ranges(topic, store.partition, store.partition, changes.position)
@@ -212,7 +211,7 @@ class StoreSaver:
 
     def _latest(self, store: StoreId) -> int:
         """The position of a store's newest usable snapshot; 0 without one."""
-        snapshots = self._snapshots.usable(store.store, store.partition)
+        snapshots = self._snapshots.usable(store)
         return max((snapshot.position for snapshot in snapshots), default=0)
 
 

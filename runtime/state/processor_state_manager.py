@@ -23,7 +23,7 @@ from ..records.schema import key_columns, topic_schema, value_columns
 from ..records.types import Kind
 from ..records.window_keys import first_kept_key
 from ..task_id import StoreId, TaskKey
-from ..tasks.errors import Checkpoints, RecordsMissingError, TaskCorruptedError, TaskMigratedError
+from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import StoreSize
 from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
 from ..timed_parts import timed
@@ -39,6 +39,14 @@ from .store import Changes, CheckpointedStore, StateStore, StoreBackend, StoreDa
 # Source: `ProcessorStateManager` of Kafka Streams 4.0. There a manager lives as long as its task. Here each epoch, and
 # each request of the driver about stores, creates one, because Spark chooses the process. All durable state is in the
 # stores' directories. `LinkedStores` (`runtime/restore`) is the driver's side, with the known position of each store.
+
+
+OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT = 10_000
+"""Changelog records that all stores of a task may apply before checkpoint files are written again. Source: the constant
+of this name of Kafka Streams 4.0."""
+
+BYTES_THRESHOLD_FOR_CHECKPOINT = 16 << 20
+"""The same in bytes, because unflushed changes are in memory and are lost with their process."""
 
 
 class IllegalStoreError(HeadwaterError):
@@ -183,14 +191,12 @@ class ProcessorStateManager:
         It concerns stores that are not transactional; others are durable after every change. All stores are tried, then
         the first error is raised.
         """
-        stores = [(name, store) for name, store in self._checkpointed() if enforce or store.unwritten != (0, 0)]
-        checkpoints = Checkpoints()
-        checkpoints.wrote({name: store.position - store.unwritten[0] for name, store in stores})
-        offsets = {name: store.position for name, store in stores}
-        size = sum(store.unwritten[1] for _, store in stores)
-        if not stores or not checkpoints.due(offsets, enforce=enforce, size=size):
+        stores = [store for store in self._checkpointed() if enforce or store.unwritten != (0, 0)]
+        records, size = (sum(store.unwritten[part] for store in stores) for part in (0, 1))
+        due = enforce or records > OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT or size > BYTES_THRESHOLD_FOR_CHECKPOINT
+        if not stores or not due:
             return False
-        _run_all([store.checkpoint for _, store in stores])
+        _run_all([store.checkpoint for store in stores])
         return True
 
     def flush(self) -> None:
@@ -225,10 +231,10 @@ class ProcessorStateManager:
             sync_commit_mark(metadata.path)
             os.utime(metadata.path)  # the cleanup delay counts from the close, see `StateDirectory.clean`
 
-    def _checkpointed(self) -> Iterator[tuple[str, CheckpointedStore]]:
-        for name, metadata in self._stores.items():
+    def _checkpointed(self) -> Iterator[CheckpointedStore]:
+        for metadata in self._stores.values():
             if not metadata.corrupted and callable(getattr(type(metadata.store), "checkpoint", None)):
-                yield name, cast(CheckpointedStore, metadata.store)
+                yield cast(CheckpointedStore, metadata.store)
 
     @contextmanager
     def _marking_corruption(self, name: str) -> Iterator[_StateStoreMetadata]:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from ..log.commit.records import TaskCommit
 from ..task_id import StoreId, TaskId, TopicPartition
 from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
-from .state import State, TaskType
-from .stream_task import StandbyTask, StreamTask
-from .task import Task, TaskTimeoutError
+from .state import State
+from .task import StandbyTask, StreamTask, Task, TaskTimeoutError
 
 # The tasks of one client in one role, by state.
 #
@@ -20,16 +18,6 @@ from .task import Task, TaskTimeoutError
 # be in two.
 
 T = TypeVar("T", StreamTask, StandbyTask)
-
-
-@dataclass(frozen=True)
-class TaskDescription:
-    """A task, for display. `offsets`: store -> changelog records applied."""
-
-    id: TaskId
-    type: TaskType
-    state: State
-    offsets: Mapping[str, int]
 
 
 class AssignedTasks(Generic[T]):
@@ -120,8 +108,8 @@ class AssignedTasks(Generic[T]):
         del self._tasks[task.id]
         self._in_order = None
 
-    def initialize_new(self, open_stores: Callable[[T], Mapping[str, int]], now_ms: int) -> Mapping[TaskId, Exception]:
-        """Open the stores of all created tasks. `open_stores` returns a task's offsets. `now_ms`: any one clock.
+    def initialize_new(self, open_stores: Callable[[T], None], now_ms: int) -> Mapping[TaskId, Exception]:
+        """Open the stores of all created tasks. `now_ms`: any one clock.
 
         A task stays created, for the next call, if its stores are locked or a request for them times out. Returns all
         other errors by task, and TaskTimeoutError for a task with timeouts over more than `TASK_TIMEOUT_MS`.
@@ -129,7 +117,8 @@ class AssignedTasks(Generic[T]):
         failed: dict[TaskId, Exception] = {}
         for task in self.created:
             try:
-                task.initialize_if_needed(open_stores(task))
+                open_stores(task)
+                task.initialize_if_needed()
                 task.timeout.clear()
             except LockError:
                 continue
@@ -203,10 +192,6 @@ class AssignedTasks(Generic[T]):
         self._tasks.clear()
         self._in_order = None
 
-    def describe(self) -> tuple[TaskDescription, ...]:
-        """All tasks, for display."""
-        return tuple(TaskDescription(task.id, task.type, task.state, dict(task.offsets)) for task in self)
-
 
 # Interfaces of a task manager: the client's stores, the reader of their changelogs, and the application's commits.
 
@@ -214,12 +199,8 @@ class AssignedTasks(Generic[T]):
 class RemoteStores(Protocol):
     """The stores of a client's tasks. They are on the client's machine."""
 
-    def update_offsets(self, tasks: Iterable[Task]) -> None:
-        """Record that epochs have brought the stores of the running tasks among `tasks` to the tasks' offsets."""
-        ...
-
-    def checkpoint(self, tasks: Collection[Task]) -> None:
-        """Flush the tasks' stores and write their checkpoint files."""
+    def advance(self, task: TaskId, applied: Mapping[str, int]) -> None:
+        """Record that an epoch has brought the stores of a task to these positions, by name."""
         ...
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
@@ -230,8 +211,8 @@ class RemoteStores(Protocol):
 class ChangelogReader(Protocol):
     """Restores the stores of a client's tasks from their changelogs."""
 
-    def register(self, task: Task) -> Mapping[str, int]:
-        """Start with a task. Returns its stores' offsets. Raises LockError while a request still works on a store."""
+    def register(self, task: Task) -> None:
+        """Start with a task. Raises LockError while a request still works on a store."""
         ...
 
     def unregister(self, tasks: Collection[TaskId]) -> None:
@@ -255,7 +236,7 @@ class ChangelogReader(Protocol):
         ...
 
     def offsets(self, task: TaskId) -> Mapping[str, int]:
-        """The offsets of a registered task: store -> changelog records applied."""
+        """Store -> position in its changelog, for the stores of a task."""
         ...
 
     def stored(self) -> Mapping[TaskId, Mapping[str, int]]:

@@ -1,13 +1,11 @@
-"""Errors of tasks, and the threshold for writing checkpoint files."""
+"""Errors about the ownership or state of a task, named as in Kafka Streams."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from ...errors import HeadwaterError
 from ..task_id import TaskId
-
-# Errors about the ownership or state of a task, named as in Kafka Streams.
 
 
 class LockError(HeadwaterError):
@@ -101,48 +99,3 @@ class IllegalTaskStateError(HeadwaterError):
         self.task = task
         self.operation = operation
         self.state = state
-
-
-# When to write the checkpoint files of a task's stores.
-
-OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT = 10_000
-"""Changelog records that all stores of a task may apply before checkpoint files are written again. Source: the constant
-of this name of Kafka Streams 4.0."""
-
-
-BYTES_THRESHOLD_FOR_CHECKPOINT = 16 << 20
-"""The same in bytes, because unflushed changes are in memory and are lost with their process."""
-
-
-class Checkpoints:
-    """The offsets in the checkpoint files of a task. After a crash, a restore starts from there.
-
-    Nothing is written for a task without opened stores: its offsets would say that the stores are empty.
-    """
-
-    def __init__(self) -> None:
-        self._written: Mapping[str, int] | None = None
-
-    def begin(self) -> None:
-        """The stores were opened. Their offsets count as not written."""
-        self._written = {}
-
-    def forget(self) -> None:
-        """The stores were closed."""
-        self._written = None
-
-    def due(self, offsets: Mapping[str, int], *, enforce: bool, size: int = 0) -> bool:
-        """Whether to write checkpoint files. `offsets`: store -> changelog records applied.
-
-        `enforce`: write however little has changed. Otherwise the records applied since the last write, summed over the
-        stores, or their `size` in bytes must exceed the threshold.
-        """
-        if self._written is None:
-            return False
-        written = self._written
-        records = sum(offset - written.get(store, 0) for store, offset in offsets.items())
-        return enforce or records > OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT or size > BYTES_THRESHOLD_FOR_CHECKPOINT
-
-    def wrote(self, offsets: Mapping[str, int]) -> None:
-        """The checkpoint files were written with these offsets."""
-        self._written = dict(offsets)

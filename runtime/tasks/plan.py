@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from ..log.commit.records import CommitMark, Scheduled, TaskCommit
 from ..log.ranges import LogRange
-from ..task_id import TaskKey
+from ..log.state import LogState
+from ..records.schema import changelog_topic
+from ..task_id import StoreId, TaskKey
 
 _NUMBER_BITS = 40
 """The bits of a record's number within its task. A task takes fewer than 2^40 records."""
@@ -58,11 +60,11 @@ class TopicInput:
 
 @dataclass(frozen=True)
 class StoreInput:
-    """The position of a store before the epoch: its changelog is applied up to `position`.
+    """Where a copy of a store stands, at `applied`, and how it gets to `position`: by applying `ranges` in between.
 
-    `ranges`: committed ranges of the changelog from `applied` (the known position of the client's store) to `position`.
-    `clock`: the committed clock by which rows expire. `commit`: the last commit included. `horizon`: the position up to
-    which the changelog may lack deletions, see `state/closed_stores.py`.
+    Epochs, restores and queries all plan by it. Positions are those of the store's changelog. `clock`: the committed
+    clock by which rows expire. `commit`: the last commit included. `horizon`: the position up to which the changelog
+    may lack deletions, see `state/closed_stores.py`.
     """
 
     store: str
@@ -72,6 +74,24 @@ class StoreInput:
     clock: int = -1
     commit: CommitMark | None = None
     horizon: int = 0
+
+    @classmethod
+    def committed(
+        cls, own: LogState, store: StoreId, applied: int = 0, clock: int = -1, records: int | None = None
+    ) -> Self:
+        """How a copy at `applied` gets to the committed position of its store. `own`: the application's state.
+
+        `records`: only as many ranges as it takes for this number of changelog records.
+        """
+        topic, partition = changelog_topic(own.application, store.store), store.partition
+        with own.lock:  # all values of one moment
+            position = own.store_end(store)
+            ranges = own.lane_ranges(topic, partition, partition, applied, records) if applied < position else ()
+            horizon, mark = own.store_horizon(store), own.mark
+        # With fewer records these are all, and later positions may have no records any more.
+        if records is not None and ranges and sum(within.records for within in ranges) >= records:
+            position = ranges[-1].end
+        return cls(store.store, applied, position, ranges, clock, mark, horizon)
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 
 from ...errors import HeadwaterError
 from ..task_id import LATEST_OFFSET, MAX_OFFSET_SUM, TaskId, TopicPartition
-from .assigned_tasks import AssignedTasks, ChangelogReader, Commits, Failures, RemoteStores, TaskDescription
+from .assigned_tasks import AssignedTasks, ChangelogReader, Commits, Failures, RemoteStores
 from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from .state import State
-from .stream_task import StandbyTask, StreamTask
-from .task import Task
+from .task import StandbyTask, StreamTask, Task
 
 # How the tasks of a client end: closed clean or dirty, recycled for their other role, or revived.
 #
@@ -35,21 +34,12 @@ class TaskCloser:
         self._stores = stores
         self._reader = reader
 
-    def checkpoint(self, due: Iterable[Task]) -> None:
-        """Flush the stores of tasks and write their checkpoint files."""
-        tasks = list(due)
-        if tasks:
-            self._stores.checkpoint(tasks)
-        for task in tasks:
-            task.checkpointed()
-
     def close(self, tasks: Sequence[Task], recycled: Collection[TaskId]) -> dict[TaskId, Exception]:
         """Close and remove tasks. The stores of `recycled` ones stay open. Returns errors by task.
 
         A task with uncommitted results is closed dirty. This is no error here: its cause was raised before.
         """
         failed: dict[TaskId, Exception] = {}
-        self._stores.update_offsets(tasks)
         dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
         uncommitted = {task.id for task in dirty}
         clean = [task for task in tasks if task.id not in uncommitted]
@@ -58,7 +48,6 @@ class TaskCloser:
         for task in clean:
             if task.state is not State.SUSPENDED:
                 task.suspend()
-        self.checkpoint(task for task in clean if task.id in recycled and task.post_commit(enforce_checkpoint=True))
         if restoring:  # A stopped restore need not be flushed: the next one resumes from what is on the disk.
             with suppress(Exception):
                 self._stores.close(restoring, clean=False)
@@ -83,7 +72,6 @@ class TaskCloser:
 
     def close_dirty(self, tasks: Collection[Task]) -> None:
         """Close and remove tasks, and drop what is not committed."""
-        self._stores.update_offsets(tasks)
         self._reader.unregister([task.id for task in tasks])
         for task in tasks:
             task.suspend()
@@ -184,9 +172,10 @@ class TaskManager:
         self._now_ms = now_ms
         self._closer = TaskCloser(self.active, self.standby, stores, reader)
 
-    def describe(self) -> tuple[TaskDescription, ...]:
+    @property
+    def all(self) -> list[Task]:
         """All tasks, the active ones first."""
-        return self.active.describe() + self.standby.describe()
+        return [*self.active, *self.standby]
 
     def handle_rebalance_start(self) -> None:
         """A rebalance starts: nothing is committed until it is complete."""
@@ -210,7 +199,7 @@ class TaskManager:
         for task in self.active:
             if task.id in active and self.active.maybe_resume_suspended(task.id, self._declared(task.id).inputs):
                 task.assignment = number
-        closing = [task for task in self._all() if not _stays(task, active, standby)]
+        closing = [task for task in self.all if not _stays(task, active, standby)]
         recycled = {task.id for task in closing if task.id in active or task.id in standby}
         for task_id, error in self._closer.close(closing, recycled).items():
             failures.add(task_id, error)
@@ -242,8 +231,6 @@ class TaskManager:
                 self._closer.revive(task for task in participants if task.id in error.tasks)
             except Exception as error:  # the log may raise anything
                 first = error
-        committed = [task for task in suspending if not task.commit_needed]
-        self._closer.checkpoint(task for task in committed if task.post_commit(enforce_checkpoint=True))
         self.active.suspend([task.id for task in suspending])
         self._reader.unregister([task.id for task in suspending])
         if first is not None:
@@ -287,11 +274,7 @@ class TaskManager:
         self._register_resumed()
         for task_id, error in {**opened, **self._reader.restore()}.items():
             failures.add(task_id, error)
-        for task in self._all():
-            if task.state is State.RESTORING or isinstance(task, StandbyTask):
-                task.offsets.update(self._reader.offsets(task.id))
         self.active.update_restored(self._reader.completed())
-        self._closer.checkpoint(task for task in self.standby.running if task.post_commit(enforce_checkpoint=False))
         failures.raise_worst()
         return self.active.all_running and self.standby.all_running
 
@@ -317,9 +300,13 @@ class TaskManager:
 
         LATEST_OFFSET for a running task. Tasks without known offsets are missing.
         """
-        open_tasks = [task for task in self._all() if task.state not in (State.CREATED, State.CLOSED)]
-        offsets = {**self._reader.stored(), **{task.id: task.changelog_offsets() for task in open_tasks}}
-        sums = {task_id: offset_sum(by_store.values()) for task_id, by_store in sorted(offsets.items())}
+        offsets = {task_id: [*by_store.values()] for task_id, by_store in self._reader.stored().items()}
+        for task in self.all:
+            if task.state is State.RUNNING and isinstance(task, StreamTask):
+                offsets[task.id] = [LATEST_OFFSET] * len(task.stores)
+            elif task.state not in (State.CREATED, State.CLOSED):
+                offsets[task.id] = [*self._reader.offsets(task.id).values()]
+        sums = {task_id: offset_sum(each) for task_id, each in sorted(offsets.items())}
         return {task_id: total for task_id, total in sums.items() if total is not None}
 
     def shutdown(self, *, clean: bool) -> None:
@@ -337,9 +324,9 @@ class TaskManager:
                 first, dirty = error, set(error.tasks)
             except Exception as error:  # the log may raise anything
                 first, dirty = error, {task.id for task in uncommitted}
-        closing = [task for task in self._all() if clean and task.id not in dirty]
+        closing = [task for task in self.all if clean and task.id not in dirty]
         errors = self._closer.close(closing, ()).values()
-        self._closer.close_dirty(self._all())
+        self._closer.close_dirty(self.all)
         first = first or next((error for error in errors if not isinstance(error, TaskMigratedError)), None)
         if first is not None:
             raise first
@@ -352,13 +339,11 @@ class TaskManager:
             self._commits.commit([commit for _, commit in prepared])
         except TimeoutError as error:  # the commit may have been made or not
             raise TaskCorruptedError(str(error), tasks=[task.id for task, _ in prepared]) from error
-        for task, _ in prepared:
+        for task, commit in prepared:
             task.timeout.clear()
-        self._closer.checkpoint(task for task, _ in prepared if task.post_commit(enforce_checkpoint=False))
+            task.post_commit()
+            self._stores.advance(task.id, commit.applied)
         return len(prepared)
-
-    def _all(self) -> list[Task]:
-        return [*self.active, *self.standby]
 
     def _reject_two_roles(self) -> None:
         for task in self.active:

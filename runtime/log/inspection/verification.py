@@ -12,6 +12,7 @@ from types import MappingProxyType
 from zlib import crc32
 
 from ...records.schema import changelog_topic
+from ...task_id import StoreId
 from ..commit.records import StoreSnapshot
 from ..durable_files import size_and_checksum
 from ..errors import (
@@ -162,7 +163,7 @@ class Losses:
         state, topic = self._states[application], missing.segment.topic
         for store in state.topology.stores:
             if topic == changelog_topic(application, store):
-                return _store_text(state, store, missing)
+                return _store_text(state, StoreId(store, missing.segment.partition), missing)
         return "; ".join(self._reader_texts(application, missing)) or "no topology reads them"
 
     def remedy(self, application: str, missing: Unreadable) -> str:
@@ -205,17 +206,13 @@ def _consumed(state: LogState, missing: Unreadable) -> bool:
     return len(positions) >= readers and all(position >= missing.end for position in positions)
 
 
-def _store_text(state: LogState, store: str, missing: Unreadable) -> str:
-    partition = missing.segment.partition
-    lacks = f"changes of store {store}, partition {partition}: a copy that is restored from the changelog lacks them"
-    usable = max(missing.end, state.horizon(changelog_topic(state.application, store), partition, partition))
-    later = [
-        snapshot.position
-        for snapshot in state.store_snapshots.of_partition(store, partition)
-        if snapshot.position >= usable
-    ]
-    if later:
-        lacks += f", one that is restored from the snapshot at position {max(later)} has them"
+def _store_text(state: LogState, store: StoreId, missing: Unreadable) -> str:
+    lacks = f"changes of store {store.store}, partition {store.partition}"
+    lacks += ": a copy that is restored from the changelog lacks them"
+    usable = max(missing.end, state.store_horizon(store))
+    latest = next(iter(state.store_snapshots.of(store)), None)
+    if latest is not None and latest.position >= usable:
+        lacks += f", one that is restored from the snapshot at position {latest.position} has them"
     return lacks
 
 

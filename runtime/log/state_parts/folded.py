@@ -10,6 +10,7 @@ from typing import Any
 
 from ....errors import HeadwaterError
 from ...records.schema import changelog_topic
+from ...task_id import StoreId
 from ..commit.descriptions import ExternalTopic, FormerLayout, TopologyDescription
 from ..commit.external_records import AppendRecord, Ranges, Redriven, SeededPart, SeedSource, ranges_of_both
 from ..commit.records import (
@@ -236,6 +237,14 @@ class FoldedCommits:
     def lane_ends(self, topic: str, partition: int) -> Mapping[int, int]:
         """Lane -> the position of its next record, or a lower bound of it."""
         return dict(self._partitions.partition(topic, partition).lane_ends)
+
+    def store_end(self, store: StoreId) -> int:
+        """The committed position of a store: the end of its changelog."""
+        return self.lane_ends(changelog_topic(self.application, store.store), store.partition).get(store.partition, 0)
+
+    def store_horizon(self, store: StoreId) -> int:
+        """The delete horizon of a store's changelog, see `horizon`."""
+        return self.horizon(changelog_topic(self.application, store.store), store.partition, store.partition)
 
     def to_snapshot(self, checksum: int) -> Snapshot:
         """The state as plain data. `checksum`: of the last commit."""

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 from ...dataclass_json import from_plain, to_plain
-from ...task_id import TaskKey
+from ...task_id import StoreId, TaskKey
 from ..commit.descriptions import ExternalTopic, TopologyDescription
 from ..commit.encoding import DROPPED_DELETIONS, REPARTITIONED, RETRIED, STORES_RESET, dump_in_pieces, format_with, load
 from ..commit.external_records import AppendRecord, Ranges, Redriven, SeedSource
@@ -301,17 +301,17 @@ class TaskProgress:
 class StoreSnapshots:
     """The snapshots of stores that an application's commits list. Immutable, so threads may read it during commits.
 
-    `by_store`: store and partition -> its snapshots, in the order of their commits.
+    `by_store`: store -> its snapshots, in the order of their commits.
     """
 
-    by_store: Mapping[tuple[str, int], tuple[StoreSnapshot, ...]] = field(default_factory=dict)
+    by_store: Mapping[StoreId, tuple[StoreSnapshot, ...]] = field(default_factory=dict)
 
     @classmethod
     def from_listed(cls, listed: Iterable[StoreSnapshot]) -> Self:
         """From all snapshots, in the order of their commits."""
-        by_store: dict[tuple[str, int], tuple[StoreSnapshot, ...]] = {}
+        by_store: dict[StoreId, tuple[StoreSnapshot, ...]] = {}
         for snapshot in listed:
-            key = snapshot.store, snapshot.partition
+            key = StoreId(snapshot.store, snapshot.partition)
             by_store[key] = (*by_store.get(key, ()), snapshot)
         return cls(by_store)
 
@@ -320,10 +320,9 @@ class StoreSnapshots:
         """All snapshots."""
         return tuple(snapshot for snapshots in self.by_store.values() for snapshot in snapshots)
 
-    def of_partition(self, store: str, partition: int) -> tuple[StoreSnapshot, ...]:
+    def of(self, store: StoreId) -> tuple[StoreSnapshot, ...]:
         """The snapshots of one partition of a store, the highest position first."""
-        snapshots = self.by_store.get((store, partition), ())
-        return tuple(sorted(snapshots, key=lambda snapshot: snapshot.position, reverse=True))
+        return tuple(sorted(self.by_store.get(store, ()), key=lambda snapshot: snapshot.position, reverse=True))
 
     def paths(self) -> set[str]:
         """The files of all snapshots."""

@@ -11,48 +11,13 @@ from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.task_id import LATEST_OFFSET, MAX_OFFSET_SUM, StoreId
 from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from headwater.runtime.tasks.state import State
-from headwater.runtime.tasks.stream_task import StandbyTask, StreamTask
-from headwater.runtime.tasks.task import TASK_TIMEOUT_MS, TaskTimeoutError
+from headwater.runtime.tasks.task import TASK_TIMEOUT_MS, StreamTask, TaskTimeoutError
 from headwater.runtime.tasks.task_manager import REBALANCING, offset_sum
 
 
 @pytest.fixture
 def client(tmp_path: Path) -> ClientTasks:
     return ClientTasks(tmp_path)
-
-
-def test_01_standby_writes_its_positions_after_more_than_ten_thousand_records() -> None:
-    task = StandbyTask(T00, ("s",))
-    task.initialize_if_needed({"s": 0})
-    written = []
-    for offset in (50, 11_000, 12_000):
-        task.offsets["s"] = offset
-        written.append(task.post_commit(enforce_checkpoint=False))
-        if written[-1]:
-            task.checkpointed()
-    assert written == [False, True, False]
-
-
-def test_02_positions_are_not_written_when_restoring_ends_nor_between_commits() -> None:
-    task = StreamTask(T00, ("s",))
-    task.initialize_if_needed({"s": 50_000})
-    task.complete_restoration()
-    assert not task.post_commit(enforce_checkpoint=False)
-    assert task.post_commit(enforce_checkpoint=True)
-
-
-def test_03_commit_of_a_running_task_writes_no_positions(client: ClientTasks) -> None:
-    client.append(0, 20_000)
-    client.run(T00)
-    client.process(T00)
-    assert client.manager.commit_all() == 1
-    assert client.stores.saved == []
-
-
-def test_04_task_that_never_had_its_stores_writes_nothing() -> None:
-    task = StreamTask(T00, ("s",))
-    task.suspend()
-    assert not task.post_commit(enforce_checkpoint=True)
 
 
 @pytest.mark.parametrize("state", [State.CREATED, State.RESTORING, State.RUNNING, State.CLOSED])
@@ -63,12 +28,18 @@ def test_05_only_a_suspended_task_is_recycled(state: State) -> None:
         task.prepare_recycle()
 
 
-def test_06_offsets_are_real_while_restoring_and_the_latest_while_running() -> None:
-    task = StreamTask(T00, ("s",))
-    task.initialize_if_needed({"s": 50})
-    assert task.changelog_offsets() == {"s": 50}
-    task.complete_restoration()
-    assert task.changelog_offsets() == {"s": LATEST_OFFSET}
+def test_06_offsets_are_real_while_restoring_and_the_latest_while_running(tmp_path: Path) -> None:
+    slices = LaterSlices()
+    client = ClientTasks(tmp_path, submit=slices)
+    client.append(0, 50)
+    client.manager.handle_assignment([T00])
+    client.manager.try_to_complete_restoration()
+    client.append(0, 5)
+    for reached in (0, 50):
+        assert (client.state(T00), client.manager.offset_sums()) == (State.RESTORING, {T00: reached})
+        slices.run()
+        client.manager.try_to_complete_restoration()
+    assert (client.state(T00), client.manager.offset_sums()) == (State.RUNNING, {T00: LATEST_OFFSET})
 
 
 def test_07_offset_sums() -> None:
@@ -162,7 +133,7 @@ def test_16_corrupted_task_begins_again_and_the_others_are_committed(client: Cli
     assert client.manager.handle_corruption([T00])
     assert (client.state(T00), client.commits.made) == (State.CREATED, [("counts_1",)])
     assert client.manager.try_to_complete_restoration() or client.manager.try_to_complete_restoration()
-    assert client.manager.active.get(T00).offsets == {"s": 4}
+    assert client.stores.offsets(T00) == {"s": 4}
 
 
 def test_16_corruption_without_anything_to_commit_commits_nothing(client: ClientTasks) -> None:

@@ -21,6 +21,7 @@ from headwater.runtime.cluster.local import LocalCluster
 from headwater.runtime.driver.client_events import ClientLost, StoreRestoring
 from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
+from headwater.runtime.task_id import StoreId
 
 MOMENTS = 40
 STORES, PARTITIONS = 16, 2
@@ -104,7 +105,7 @@ def test_stores_of_all_kinds_are_restored_from_snapshots(
     saved = LogState.load(app.log.commits(app.topology.application)).store_snapshots
     (visit,) = (part for part in app.topology.subtopologies if part.name == "visit")
     assert {each.name for each in visit.stores} - {each.store for each in saved.listed} == set()
-    newest = {saved.of_partition(each.store, each.partition)[0].path for each in saved.listed}
+    newest = {saved.of(StoreId(each.store, each.partition))[0].path for each in saved.listed}
 
     every_step.feed(path, 6, MOMENTS)
     requests = Requests(monkeypatch)

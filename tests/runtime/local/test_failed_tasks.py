@@ -43,11 +43,7 @@ class StallingLink(LocalLink):
         if not any(request.what == "restore" for request in requests):
             return super().send(requests)
         return [
-            StateResponse(
-                stores=tuple(
-                    StoreResponse(each.input.store, each.partition, each.input.applied) for each in request.stores
-                )
-            )
+            StateResponse(stores=tuple(StoreResponse(each.store, each.input.applied) for each in request.stores))
             for request in requests
         ]
 
@@ -64,7 +60,7 @@ class DamagedLink(LocalLink):
         wiped = tuple(each for each in request.stores if each.partition == 2)
         super().send([replace(request, what="wipe", stores=wiped)])
         stores = (
-            replace(each, position=0, damage="the disk has changed a byte") if each.partition == 2 else each
+            replace(each, position=0, damage="the disk has changed a byte") if each.store.partition == 2 else each
             for each in answer.stores
         )
         return replace(answer, stores=tuple(stores))

@@ -56,7 +56,7 @@ def state_of(app: LocalApplication) -> LogState:
 
 def snapshots_of(app: LocalApplication, partition: int) -> tuple[StoreSnapshot, ...]:
     """The furthest first."""
-    return state_of(app).store_snapshots.of_partition(TOTALS.name, partition)
+    return state_of(app).store_snapshots.of(StoreId(TOTALS.name, partition))
 
 
 def files(app: LocalApplication) -> set[str]:
@@ -493,7 +493,7 @@ def test_snapshot_that_is_listed_no_more_while_it_is_loaded_leaves_nothing_and_i
 
     def happens(fetched: int) -> None:
         state = state_of(app)
-        if fetched == 3 * 4096 and state.store_snapshots.of_partition(TOTALS.name, 3):
+        if fetched == 3 * 4096 and state.store_snapshots.of(StoreId(TOTALS.name, 3)):
             state.commit(SnapshotRecord(state.generation, 0, (), removed, state.incarnation))
             for path in removed:
                 (app.path / "log" / path).unlink()

@@ -20,7 +20,7 @@ from headwater.runtime.log.errors import CommitDamagedError, CommitExistsError, 
 from headwater.runtime.log.segments.partitions import Partitions
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
-from headwater.runtime.task_id import TaskKey
+from headwater.runtime.task_id import StoreId, TaskKey
 
 
 @pytest.fixture
@@ -81,6 +81,8 @@ COMMANDS = {
     "can_forget",
     "bytes_from",
     "horizon",
+    "store_end",
+    "store_horizon",
     "fits",
     "has_source",
     "was_replaced",
@@ -394,8 +396,8 @@ def test_snapshots_of_stores_are_listed_until_a_later_commit_removes_them(state,
     state.commit(SnapshotRecord(1, 0, (copied(8),), (copied(5).path,)))
 
     for each in (state, LogState.load(commits)):
-        assert each.store_snapshots.of_partition("s", 0) == (copied(8), copied(7))
-        assert each.store_snapshots.of_partition("s", 1) == (copied(9, partition=1),)
+        assert each.store_snapshots.of(StoreId("s", 0)) == (copied(8), copied(7))
+        assert each.store_snapshots.of(StoreId("s", 1)) == (copied(9, partition=1),)
         assert each.unlisted == (copied(5).path,)
         assert each.paths() == {copied(7).path, copied(8).path, copied(9, partition=1).path}
 
@@ -406,7 +408,7 @@ def test_snapshots_of_stores_stay_over_generations_and_folded_commits(state, com
     while state.number % SNAPSHOT_EVERY:
         state.commit(epoch(task(), generation=2))
 
-    assert LogState.load(commits).store_snapshots.of_partition("s", 0) == (copied(5),)
+    assert LogState.load(commits).store_snapshots.of(StoreId("s", 0)) == (copied(5),)
 
 
 def test_snapshots_of_a_driver_that_was_taken_over_are_refused(state):

@@ -18,7 +18,7 @@ from headwater.runtime.restore.requests import TABLE, StateLocation, StateReques
 from headwater.runtime.state.directory import StateDirectory, wipe_outdated_copy
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.process_file import Owner, ProcessFile
-from headwater.runtime.tasks.plan import StoreInput
+from headwater.runtime.task_id import StoreId
 
 pytestmark = pytest.mark.spark
 
@@ -75,23 +75,23 @@ def test_store_that_kills_its_reader_is_wiped_and_no_neighbour(
         (found,) = link.send([looking(location, found)])
 
     assert found.failure is None
-    at = {(each.store, each.partition): each for each in found.stores}
-    assert {store: each.position for store, each in at.items() if store[1] != TABLE} == {
-        ("counts", 0): 300,
-        ("counts", 1): 0,
-        ("counts", 2): 0,
-        ("counts", 3): 300,
+    at = {each.store: each for each in found.stores}
+    assert {store: each.position for store, each in at.items() if store.partition != TABLE} == {
+        StoreId("counts", 0): 300,
+        StoreId("counts", 1): 0,
+        StoreId("counts", 2): 0,
+        StoreId("counts", 3): 300,
     }
-    assert at["counts", 1].damage.startswith("its file crashes every process that reads it (")
+    assert at[StoreId("counts", 1)].damage.startswith("its file crashes every process that reads it (")
     if closed:  # else its damage was found by the worker that died at the other one
-        assert "a row is not what was written" in at["counts", 2].damage
+        assert "a row is not what was written" in at[StoreId("counts", 2)].damage
     assert not stores[1].exists()
     assert stores[4].exists() == closed
     assert [(stores[number] / "data.mdb").read_bytes() for number in (0, 3)] == [whole[0], whole[3]]
 
 
 def looking(location: StateLocation, held: StateResponse) -> StateRequest:
-    targets = tuple(StoreTarget(each.partition, StoreInput(each.store, 0, 0, ())) for each in held.stores)
+    targets = tuple(StoreTarget.at(each.store, 0) for each in held.stores)
     return StateRequest("verify", replace(location, process_id=held.process_id), targets)
 
 

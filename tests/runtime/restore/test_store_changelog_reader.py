@@ -43,7 +43,7 @@ from headwater.runtime.state.process_file import ProcessFile
 from headwater.runtime.task_id import StoreId, TaskId
 from headwater.runtime.tasks.errors import LockError, TaskCorruptedError
 from headwater.runtime.tasks.plan import StoreInput
-from headwater.runtime.tasks.stream_task import StandbyTask, StreamTask
+from headwater.runtime.tasks.task import StandbyTask, StreamTask
 
 HOUR = 3_600_000
 DAY = 24 * HOUR
@@ -107,7 +107,7 @@ class Place:
         """The client as it comes: `held` instead of what it says of its stores."""
         answer = self.hold()
         location = replace(self.location, folder=answer.folder, process_id=answer.process_id)
-        found = {StoreId(each.store, each.partition): each.position for each in answer.stores}
+        found = {each.store: each.position for each in answer.stores}
         found |= {StoreId(store, 0): position for store, position in held.items()}
         planner = Planner(self.committed, 10)
         at = "client-1", link or self.link, location, planner, DECLARED.subtopologies, found, told
@@ -129,7 +129,8 @@ class Restoring:
     def task(self, task_id: TaskId) -> StreamTask:
         """The task, registered."""
         task = StreamTask(task_id, ("hours",))
-        task.initialize_if_needed(self.reader.register(task))
+        self.reader.register(task)
+        task.initialize_if_needed()
         return task
 
     def restore(self, *tasks: TaskId) -> Mapping[TaskId, Exception]:
@@ -146,7 +147,7 @@ class Restoring:
 
     def close(self, task: TaskId, *, clean: bool) -> None:
         closing = StreamTask(task, ("hours",))
-        closing.initialize_if_needed(self.stores.offsets(task))
+        closing.initialize_if_needed()
         assert self.stores.close([closing], clean=clean) == {}
 
 
@@ -170,7 +171,7 @@ def test_client_without_state_takes_a_folder_and_keeps_its_process_id(place: Pla
 
     again = place.hold()
     assert (again.folder, again.process_id) == (first.folder, first.process_id)
-    assert [(each.store, each.partition, each.position) for each in again.stores] == [("hours", 0, 31)]
+    assert [(each.store, each.position) for each in again.stores] == [(StoreId("hours", 0), 31)]
 
 
 def test_state_of_another_incarnation_is_removed(place: Place) -> None:
@@ -196,7 +197,7 @@ def test_stores_of_commits_that_a_copied_log_does_not_have_are_wiped_and_the_oth
 
     answer = place.hold()
     assert (answer.foreign_stores, answer.failure) == ({"hours/0": 34}, None)
-    assert [(each.partition, each.position) for each in answer.stores] == [(1, 2)]
+    assert [(each.store.partition, each.position) for each in answer.stores] == [(1, 2)]
     place.client().restore(TASK)
     assert place.windows() == [window(hour) for hour in (*KEPT, 50, 51)]
     assert place.hold().foreign_stores == {}
@@ -254,7 +255,8 @@ def test_standby_waits_for_active_tasks_then_follows_the_changelog_for_ever(plac
     place.commit(OTHER, 3)
     client = place.client()
     copy = StandbyTask(OTHER, ("hours",))
-    copy.initialize_if_needed(client.reader.register(copy))
+    client.reader.register(copy)
+    copy.initialize_if_needed()
     client.task(TASK)
     assert client.reader.mode is ReaderMode.ACTIVE_RESTORING
     while not client.reader.completed():
@@ -296,7 +298,8 @@ def test_one_thread_is_left_to_epochs_where_a_task_may_run(tmp_path: Path, runs:
     reader = StoreChangelogReader(place.client().stores, at_once, runs=lambda: runs)
     for task in (TASK, OTHER):
         active = StreamTask(task, ("hours",))
-        active.initialize_if_needed(reader.register(active))
+        reader.register(active)
+        active.initialize_if_needed()
     for _ in range(3):
         reader.restore()
     assert link.asked == asked
@@ -309,7 +312,8 @@ def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(t
     stores = place.client().stores
     reader = StoreChangelogReader(stores, at_once, standby_rest=1e9)
     copy = StandbyTask(OTHER, ("hours",))
-    copy.initialize_if_needed(reader.register(copy))
+    reader.register(copy)
+    copy.initialize_if_needed()
     for _ in range(3):
         reader.restore()
     place.commit(OTHER, 30)
@@ -319,7 +323,8 @@ def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(t
 
     reader.unregister([OTHER])
     active = StreamTask(OTHER, ("hours",))
-    active.initialize_if_needed(reader.register(active))
+    reader.register(active)
+    active.initialize_if_needed()
     for _ in range(3):
         reader.restore()
     assert stores.offsets(OTHER) == {"hours": len(KEPT) + 1}
@@ -372,7 +377,7 @@ def test_stores_that_a_slice_has_no_time_for_come_first_in_the_next(
 
     for _ in range(2):
         client.reader.restore()
-        positions.append([client.stores.position("hours", task.partition) for task in (TASK, OTHER)])
+        positions.append([client.stores.position(StoreId("hours", task.partition)) for task in (TASK, OTHER)])
 
     assert positions == [[len(KEPT), 0], [len(KEPT), len(KEPT)]]
 
@@ -415,7 +420,8 @@ def test_task_that_is_registered_while_a_slice_works_on_it_is_locked(place: Plac
 
     slices.run()
     client.reader.restore()
-    assert client.task(TASK).offsets == {"hours": 31}
+    client.task(TASK)
+    assert client.stores.offsets(TASK) == {"hours": 31}
 
 
 def test_strategy_that_makes_no_progress_is_told(place: Place) -> None:
@@ -479,12 +485,7 @@ def test_positions_that_epochs_have_reached_are_taken_up(place: Place) -> None:
     place.commit(TASK, 31)
     store = LmdbStore(place.directory.store_path(StoreId("hours", 0)))
     store.apply([([window(31)], [b"v"])], 31, 32)
-    task = StreamTask(TASK, ("hours",))
-    task.initialize_if_needed({"hours": 32})
-    client.stores.update_offsets([task])
-    assert client.stores.offsets(TASK) == {"hours": 31}, "a task that is being restored knows less than its slices"
-    task.complete_restoration()
-    client.stores.update_offsets([task])
+    client.stores.advance(TASK, {"hours": 32})
     assert client.stores.offsets(TASK) == {"hours": 32}
     assert client.stores.stored() == {TASK: {"hours": 32}}
 
@@ -517,7 +518,7 @@ def test_store_that_an_epoch_found_damaged_is_restored_and_told(place: Place) ->
     again.reader.verify_on_register([TASK])
     assert again.restore(TASK) == {}
 
-    assert [(each.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
+    assert [(each.store.store, each.damage) for each in told] == [("hours", "a row is not what was written")]
     assert place.windows() == [window(hour) for hour in KEPT]
 
 

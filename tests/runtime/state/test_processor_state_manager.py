@@ -17,7 +17,12 @@ from headwater.runtime.log.ranges import LogRange
 from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.state.catch_up import TimeBudget
 from headwater.runtime.state.lmdb.store import LmdbBackend, LmdbStore
-from headwater.runtime.state.processor_state_manager import IllegalStoreError, ProcessorStateManager
+from headwater.runtime.state.processor_state_manager import (
+    BYTES_THRESHOLD_FOR_CHECKPOINT,
+    OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT,
+    IllegalStoreError,
+    ProcessorStateManager,
+)
 from headwater.runtime.state.rocksdb.store import RocksdbBackend
 from headwater.runtime.state.store import (
     StateStore,
@@ -27,7 +32,6 @@ from headwater.runtime.state.store import (
     UnfitStoreError,
 )
 from headwater.runtime.task_id import TaskKey
-from headwater.runtime.tasks.errors import BYTES_THRESHOLD_FOR_CHECKPOINT, OFFSET_DELTA_THRESHOLD_FOR_CHECKPOINT
 from headwater.runtime.tasks.plan import StoreInput
 
 TASK = TaskKey("app", "part", 3)

@@ -88,11 +88,10 @@ class Heard:
 
 
 class FailingStores(LinkedStores):
-    """The real stores; `closing`: what closing a task clean comes to. `closed`, `saved`: what was asked for."""
+    """The real stores; `closing`: what closing a task clean comes to. `closed`: what was asked for."""
 
     closing: dict[TaskId, Exception]
     closed: list[tuple[TaskId, bool]]
-    saved: list[TaskId]
     gone: bool = False
 
     def close(self, tasks: Collection[Task], *, clean: bool) -> Mapping[TaskId, Exception]:
@@ -102,10 +101,6 @@ class FailingStores(LinkedStores):
         failed = {task.id: self.closing[task.id] for task in tasks if clean and task.id in self.closing}
         return {**super().close([task for task in tasks if task.id not in failed], clean=clean), **failed}
 
-    def checkpoint(self, tasks: Collection[Task]) -> None:
-        self.saved += [task.id for task in tasks]
-        super().checkpoint(tasks)
-
 
 class FailingReader(StoreChangelogReader):
     """The real reader; `opening`, `restoring`: what registering or restoring a task comes to."""
@@ -113,10 +108,10 @@ class FailingReader(StoreChangelogReader):
     opening: dict[TaskId, Exception]
     restoring: dict[TaskId, Exception]
 
-    def register(self, task: Task) -> Mapping[str, int]:
+    def register(self, task: Task) -> None:
         if task.id in self.opening:
             raise self.opening[task.id]
-        return super().register(task)
+        super().register(task)
 
     def restore(self) -> Mapping[TaskId, Exception]:
         return {**super().restore(), **self.restoring}
@@ -163,10 +158,10 @@ class ClientTasks:
         answer = claim_stores(LocalLink(), replace(location, folder=""))
         assert answer.failure is None
         location = replace(location, folder=answer.folder, process_id=answer.process_id)
-        held = {StoreId(each.store, each.partition): each.position for each in answer.stores}
+        held = {each.store: each.position for each in answer.stores}
         self.directory = StateDirectory(root / "state", answer.folder, "p-t")
         self.stores = FailingStores(name, LocalLink(), location, self.planner, DECLARED.subtopologies, held)
-        self.stores.closing, self.stores.closed, self.stores.saved = {}, [], []
+        self.stores.closing, self.stores.closed = {}, []
         self.reader = FailingReader(self.stores, submit)  # type: ignore[arg-type]
         self.reader.opening, self.reader.restoring = {}, {}
         self.commits = Commits(self.applications)
@@ -201,7 +196,7 @@ class ClientTasks:
 
     def states(self) -> dict[str, str]:
         """Task -> role and state."""
-        return {str(each.id): f"{each.type.value} {each.state.value}" for each in self.manager.describe()}
+        return {str(each.id): f"{each.type.value} {each.state.value}" for each in self.manager.all}
 
     def state(self, task: TaskId) -> State:
         """Of an active task."""

@@ -9,8 +9,7 @@ import pytest
 from headwater.runtime.task_id import TaskId
 from headwater.runtime.tasks.errors import IllegalTaskStateError
 from headwater.runtime.tasks.state import Operation, State, TaskType, diagram, moves, table
-from headwater.runtime.tasks.stream_task import StandbyTask, StreamTask
-from headwater.runtime.tasks.task import Task
+from headwater.runtime.tasks.task import StandbyTask, StreamTask, Task
 
 DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"
 CREATED, RESTORING, RUNNING, SUSPENDED, CLOSED = State
@@ -45,12 +44,12 @@ def test_only_revive_leaves_closed(role: TaskType) -> None:
 
 
 OPERATIONS: dict[Operation, Callable[[Task], object]] = {
-    Operation.INITIALIZE: lambda task: task.initialize_if_needed({}),
+    Operation.INITIALIZE: lambda task: task.initialize_if_needed(),
     Operation.COMPLETE_RESTORATION: lambda task: task.complete_restoration(),
     Operation.SUSPEND: lambda task: task.suspend(),
     Operation.RESUME: lambda task: task.resume(),
     Operation.PREPARE_COMMIT: lambda task: task.prepare_commit(),
-    Operation.POST_COMMIT: lambda task: task.post_commit(enforce_checkpoint=True),
+    Operation.POST_COMMIT: lambda task: task.post_commit(),
     Operation.PREPARE_RECYCLE: lambda task: task.prepare_recycle(),
     Operation.CLOSE_CLEAN: lambda task: task.close_clean(),
     Operation.CLOSE_DIRTY: lambda task: task.close_dirty(),

@@ -115,7 +115,7 @@ class TaskMachine(RuleBasedStateMachine):
         found = client.manager.active.get(task)
         if found is None or not found.processable:
             return
-        planned = client.planner.store(TOTALS, task.partition, found.offsets["s"], {})
+        planned = client.planner.store(TOTALS, task.partition, client.stores.position(_store(task)), {})
         try:
             catch_up(LmdbStore(client.directory.store_path(_store(task))), planned, client.log)
         except (TaskCorruptedError, TaskMigratedError) as error:
@@ -192,7 +192,7 @@ class TaskMachine(RuleBasedStateMachine):
         for task in TASKS:
             position = self._position(client, task)
             assert position >= self.positions[task]
-            assert client.planner.end(TOTALS, task.partition) == position
+            assert client.planner.end(_store(task)) == position
             self.positions[task] = position
 
     def _all_run_in_the_end(self) -> None:

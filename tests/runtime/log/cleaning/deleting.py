@@ -85,7 +85,7 @@ class Shop:
 
     @property
     def end(self) -> int:
-        return self.planner.end(STORE.name, 0)
+        return self.planner.end(StoreId(STORE.name, 0))
 
     @property
     def horizon(self) -> int:
@@ -173,7 +173,7 @@ class Shop:
 
     def save(self, copy: Copy) -> None:
         """Have a copy saved in the log, as it stands."""
-        path = self._snapshots.new_path(STORE.name, 0)
+        path = self._snapshots.new_path(StoreId(STORE.name, 0))
         at = copy.position
         target = StoreTarget(0, replace(self.plan(copy).input, position=at, ranges=()), save_to=path, subtopology="s")
         saved = self.ask("save", copy, target).saved
@@ -182,7 +182,7 @@ class Shop:
 
     def take(self, copy: Copy) -> None:
         """Put the furthest usable snapshot in the place of a copy that is behind it."""
-        for snapshot in self._snapshots.usable(STORE.name, 0)[:1]:
+        for snapshot in self._snapshots.usable(StoreId(STORE.name, 0))[:1]:
             if copy.position < snapshot.position <= self.end:
                 planned = replace(self.plan(copy).input, position=snapshot.position, ranges=())
                 self.ask("restore", copy, StoreTarget(0, planned, load=snapshot, subtopology="s"))

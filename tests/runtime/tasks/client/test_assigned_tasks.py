@@ -1,15 +1,13 @@
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import pytest
 
 from headwater.runtime.log.commit.records import TaskCommit
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
-from headwater.runtime.tasks.assigned_tasks import AssignedTasks, TaskDescription
+from headwater.runtime.tasks.assigned_tasks import AssignedTasks
 from headwater.runtime.tasks.errors import IllegalTaskStateError, LockError, TaskMigratedError
-from headwater.runtime.tasks.state import State, TaskType
-from headwater.runtime.tasks.stream_task import StreamTask
+from headwater.runtime.tasks.state import State
+from headwater.runtime.tasks.task import StreamTask
 
 EVENTS = [TopicPartition("events", number) for number in range(3)]
 IDS = [TaskId(0, number) for number in range(3)]
@@ -19,8 +17,8 @@ def task(number: int, *stores: str) -> StreamTask:
     return StreamTask(IDS[number], stores, frozenset({EVENTS[number]}))
 
 
-def at_nothing(created: StreamTask) -> Mapping[str, int]:
-    return dict.fromkeys(created.stores, 0)
+def at_nothing(created: StreamTask) -> None:
+    pass
 
 
 def restored(*tasks: StreamTask) -> AssignedTasks[StreamTask]:
@@ -90,10 +88,9 @@ def test_task_that_cannot_have_its_stores_stays_created_and_others_go_on() -> No
         found.add(task(number, "s"))
     errors = {IDS[0]: LockError("state", 7), IDS[1]: OSError("disk")}
 
-    def opened(each: StreamTask) -> Mapping[str, int]:
+    def opened(each: StreamTask) -> None:
         if each.id in errors:
             raise errors[each.id]
-        return {"s": 5}
 
     assert found.initialize_new(opened, 0) == {IDS[1]: errors[IDS[1]]}
     assert [each.state for each in found] == [State.CREATED, State.CREATED, State.RESTORING]
@@ -158,13 +155,3 @@ def test_task_that_has_migrated_is_closed_as_a_zombie_at_once() -> None:
         found.apply_to_running(action)
     assert seen == IDS[:2]
     assert (zombie.state, IDS[1] in found, zombie.commit_needed) == (State.CLOSED, False, False)
-
-
-def test_tasks_are_described_with_their_offsets() -> None:
-    found = restored(task(0, "s"), task(1))
-    assert found.describe() == (
-        TaskDescription(IDS[0], TaskType.ACTIVE, State.RUNNING, {"s": 0}),
-        TaskDescription(IDS[1], TaskType.ACTIVE, State.RUNNING, {}),
-    )
-    found.clear()
-    assert found.describe() == ()
