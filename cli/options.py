@@ -16,6 +16,7 @@ import click
 from ..errors import HeadwaterError
 from ..runtime.environment import PROJECT_DIR
 from ..suggestions import did_you_mean, guess
+from .printing.findings import warn_of_call
 from .printing.terminal import print_line
 
 if TYPE_CHECKING:
@@ -80,6 +81,12 @@ class ProjectOptions:
         project.spark_starts = lambda line: print_line(line, err=True)
         return project
 
+    def warned_project(self) -> Project:
+        """The project, after warnings of options and environment variables of this call that nothing uses."""
+        project = self.project()
+        warn_of_call(project)
+        return project
+
     def _directory(self) -> Path:
         if self.directory is not None:
             if not self.directory.is_dir():
@@ -98,43 +105,66 @@ class WholeNumber(click.IntRange):
     name = "whole number"
 
 
-class Variables(click.ParamType[dict[str, Any]]):
-    """A YAML or JSON mapping: `{late_minutes: 30}`. It is parsed as strictly as a project's files."""
+class Parsed(click.ParamType[Any]):
+    """A value that `parse` reads from text. Its ValueError is a usage error. `name`: in the help."""
 
-    name = "yaml"
+    def __init__(self, name: str, parse: Callable[[str], Any]) -> None:
+        self.name = name
+        self._parse = parse
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> dict[str, Any]:
-        """The mapping. Anything else is a usage error."""
-        if isinstance(value, dict):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The value."""
+        if not isinstance(value, str):  # a default
             return value
-        if not value.strip():
-            return {}
-        from ..compiler.diagnostics import Diagnostics
-        from ..compiler.reading.source import SourceFile
-        from ..compiler.reading.yaml_loader import read_yaml
-
-        diagnostics = Diagnostics()
-        node = read_yaml(SourceFile("--vars", value), diagnostics)
-        for diagnostic in diagnostics:
-            hint = f": {diagnostic.hint}" if diagnostic.hint else ""
-            self.fail(f"{diagnostic.message.rstrip('.')} ({diagnostic.code}){hint}", param, ctx)
-        variables = node.to_python() if node is not None else None
-        if not isinstance(variables, dict):
-            self.fail("give a mapping of names to values, such as '{late_minutes: 30}'", param, ctx)
-        return variables
+        try:
+            return self._parse(value)
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class PluginSwitch(click.ParamType[str]):
-    """`no:<name>`: disables the plugin of that name."""
+def _variables(text: str) -> dict[str, Any]:
+    """A YAML or JSON mapping: `{late_minutes: 30}`. It is parsed as strictly as a project's files."""
+    if not text.strip():
+        return {}
+    from ..compiler.diagnostics import Diagnostics
+    from ..compiler.reading.source import SourceFile
+    from ..compiler.reading.yaml_loader import read_yaml
 
-    name = "no:name"
+    diagnostics = Diagnostics()
+    node = read_yaml(SourceFile("--vars", text), diagnostics)
+    for diagnostic in diagnostics:
+        hint = f": {diagnostic.hint}" if diagnostic.hint else ""
+        raise ValueError(f"{diagnostic.message.rstrip('.')} ({diagnostic.code}){hint}")
+    variables = node.to_python() if node is not None else None
+    if not isinstance(variables, dict):
+        raise ValueError("give a mapping of names to values, such as '{late_minutes: 30}'")
+    return variables
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The plugin's name."""
-        word, _, name = str(value).partition(":")
-        if word != "no" or not name:
-            self.fail(f"{value!r} is not of the form no:<name>; plugins are added in headwater.yml", param, ctx)
-        return name
+
+_VARIABLES = Parsed("yaml", _variables)
+
+
+def _disabled_plugin(text: str) -> str:
+    """The name in `no:<name>`."""
+    word, _, name = text.partition(":")
+    if word != "no" or not name:
+        raise ValueError(f"{text!r} is not of the form no:<name>; plugins are added in headwater.yml")
+    return name
+
+
+def milliseconds(text: str) -> int:
+    """Milliseconds since 1970, from their number or an ISO 8601 time, in UTC if it has no zone. Raises ValueError."""
+    if re.fullmatch("-?[0-9]{1,18}", text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither milliseconds nor a time such as 2024-05-01T08:00:00Z") from None
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+TIME = Parsed("time", milliseconds)
+"""A time on a command line, in ms since 1970."""
 
 
 _SELECT = click.option(
@@ -155,12 +185,12 @@ _OPTIONS = (
     ),
     click.option("--profile", metavar="NAME", help="The profile of profiles.yml, instead of headwater.yml's."),
     click.option("--target", metavar="NAME", help="The target of the profile, instead of its default."),
-    click.option("--vars", type=Variables(), default="", help="Variables, over headwater.yml's: '{name: value}'."),
+    click.option("--vars", type=_VARIABLES, default="", help="Variables, over headwater.yml's: '{name: value}'."),
     _SELECT,
     click.option(
         "-p",
         "without_plugins",
-        type=PluginSwitch(),
+        type=Parsed("no:name", _disabled_plugin),
         metavar="no:NAME",
         multiple=True,
         help="Disable a plugin; can be repeated.",
@@ -271,24 +301,3 @@ def _named(ctx: click.Context) -> str:
     """`headwater` or `headwater log`, whatever the program's name is."""
     inner = ctx.command_path.split()[1:]
     return " ".join(("headwater", *inner))
-
-
-# Times on a command line.
-
-
-class Moment(click.ParamType[int]):
-    """Milliseconds since 1970, or an ISO 8601 time, in UTC if it has no zone."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """The time in milliseconds since 1970."""
-        text = str(value)
-        if re.fullmatch("-?[0-9]{1,18}", text):
-            return int(text)
-        try:
-            moment = datetime.fromisoformat(text)
-        except ValueError:
-            self.fail(f"{text!r} is neither milliseconds nor a time such as 2024-05-01T08:00:00Z", param, ctx)
-        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        return round(moment.timestamp() * 1000)

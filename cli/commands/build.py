@@ -40,11 +40,7 @@ def command(
     """
     check_going_on(go_on, full_refresh)
     with watching(metrics_port, log_format, trace) as watch, options.project() as project:
-        watch.compiling()
-        compiled = project.compile(check=False)
-        watch.findings(compiled)
-        if not compiled.ok:
-            raise SystemExit(1)
+        watch.compiled(project)
         if not no_test:
             run_tests(project)
         if full_refresh:

@@ -6,7 +6,6 @@ import click
 
 from ...readable_text import visible
 from ..options import ProjectOptions, project_options
-from ..printing.findings import warn_of_call
 from ..printing.terminal import print_line
 
 
@@ -19,8 +18,7 @@ def command(options: ProjectOptions, state: bool, yes: bool) -> None:
 
     Of all topologies, or of the selected ones. State is removed only if Headwater has created it for this project.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     paths = project.cleanable(state=state)
     if state and paths and not yes:
         for path in paths:

@@ -18,7 +18,6 @@ from ...private_files import make_folder, open_to_others, write_bytes
 from ...readable_text import readable
 from ..options import ProjectOptions, whole_project_options
 from ..printing import tables
-from ..printing.findings import warn_of_call
 from ..printing.terminal import print_line
 
 if TYPE_CHECKING:
@@ -179,8 +178,7 @@ def command(options: ProjectOptions, checks: tuple[str, ...]) -> None:
 def _run(options: ProjectOptions, names: tuple[str, ...]) -> Iterator[CheckResult]:
     @cache
     def project() -> Project:
-        project = options.project()
-        warn_of_call(project)
+        project = options.warned_project()
         return project
 
     for name in names:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from ..options import ProjectOptions, project_options
-from ..printing.findings import warn_of_call
 from ..printing.tables import time_text
 from ..printing.terminal import WARNING, print_line, print_styled
 
@@ -18,8 +17,7 @@ def command(options: ProjectOptions) -> None:
     Records in progress are finished and committed. A paused run keeps its claim, so no other run takes over. Results
     can be read and queried. The pause is kept in the log: a run that starts later is paused, too.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     pauses = project.pause()
     for pause in pauses:
         if not pause.known:

@@ -10,7 +10,7 @@ import click
 
 from ...readable_text import counted, json_text
 from ...runtime.environment import duration_text
-from ..options import Moment, ProjectOptions, WholeNumber, format_option, whole_project_options
+from ..options import TIME, Parsed, ProjectOptions, WholeNumber, format_option, whole_project_options
 from ..printing import tables
 from ..printing.findings import warn, warn_of_rebuild
 from ..printing.tables import cell as _cell
@@ -22,25 +22,27 @@ if TYPE_CHECKING:
     from ...runtime.query.rows import Row
 
 
-class KeyColumn(click.ParamType[tuple[str, str]]):
-    """`column=value`."""
-
-    name = "column=value"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, str]:
-        """The pair."""
-        column, equals, text = str(value).partition("=")
-        if not equals or not column:
-            self.fail(f"{value!r} is not of the form column=value", param, ctx)
-        return column, text
+def _key_column(text: str) -> tuple[str, str]:
+    """A pair from `column=value`."""
+    column, equals, value = text.partition("=")
+    if not equals or not column:
+        raise ValueError(f"{text!r} is not of the form column=value")
+    return column, value
 
 
 @click.command()
 @whole_project_options
 @click.argument("store")
-@click.option("-k", "--key", "key", type=KeyColumn(), multiple=True, help="Rows of this key; once for each column.")
-@click.option("--from", "start", type=Moment(), help="Windows that start at this time or later.")
-@click.option("--to", "end", type=Moment(), help="Windows that start before this time.")
+@click.option(
+    "-k",
+    "--key",
+    "key",
+    type=Parsed("column=value", _key_column),
+    multiple=True,
+    help="Rows of this key; once for each column.",
+)
+@click.option("--from", "start", type=TIME, help="Windows that start at this time or later.")
+@click.option("--to", "end", type=TIME, help="Windows that start before this time.")
 @click.option("--limit", type=WholeNumber(1), help="The most rows.")
 @format_option("table", "json", default="table")
 def command(

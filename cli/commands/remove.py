@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import click
 
 from ..options import ProjectOptions, format_option, whole_project_options
-from ..printing.findings import warn_of_call
 from ..printing.terminal import print_line
 from ..removing import confirmed, show, show_json
 
@@ -25,8 +24,7 @@ def command(options: ProjectOptions, names: Sequence[str], dry_run: bool, yes: b
     of other topics. A topic is removed with all of its records. Names that the project has are an error, and so are
     topics that remaining applications have read. `ls --orphans` lists such applications.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     planned = project.plan_remove(names)
     if style == "json":
         show_json(planned, dry_run=dry_run)

@@ -8,7 +8,6 @@ import click
 
 from ...readable_text import counted
 from ..options import ProjectOptions, format_option, whole_project_options
-from ..printing.findings import warn_of_call
 from ..printing.terminal import WARNING, print_line, print_styled
 from ..removing import confirmed, show, show_json
 
@@ -39,8 +38,7 @@ def command(
     With `--store` nothing is removed: the next run rebuilds the store, keeps the present rows meanwhile, and switches
     once it has caught up.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     if stores:
         from ..store_reset import reset_stores
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import click
 
 from ..options import ProjectOptions, project_options
-from ..printing.findings import warn_of_call
 from ..printing.terminal import print_line
 
 
@@ -13,7 +12,6 @@ from ..printing.terminal import print_line
 @project_options
 def command(options: ProjectOptions) -> None:
     """Resume topologies that `headwater pause` has paused: all of them, or the selected ones."""
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     for pause in project.resume():
         print_line(f"{pause.application} is resumed" if pause.changed else f"{pause.application} is not paused")

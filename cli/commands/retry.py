@@ -9,7 +9,6 @@ import click
 from ...readable_text import counted
 from ..given_files import InputLines, read_json_records
 from ..options import ProjectOptions, whole_project_options
-from ..printing.findings import warn_of_call
 from ..printing.terminal import print_line
 
 
@@ -25,8 +24,7 @@ def command(options: ProjectOptions, topic: str, source: Any) -> None:
     A record is put back once: those of earlier calls are skipped. All topologies that read the topic read the records
     again.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     result = project.retry(topic, None if source is None else read_json_records(source))
     if result.topic is None:
         print_line(f"{topic} has no dead letters")

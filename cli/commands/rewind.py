@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from ...readable_text import counted
-from ..options import Moment, ProjectOptions, WholeNumber, whole_project_options
+from ..options import Parsed, ProjectOptions, WholeNumber, milliseconds, whole_project_options
 from ..printing import tables
-from ..printing.findings import warn_of_call
 from ..printing.terminal import print_line
 from ..removing import confirmed
 
@@ -20,33 +19,31 @@ if TYPE_CHECKING:
 _HEADER = ("partition", "unread now", "unread then", "read again", "passed over")
 
 
-class Where(click.ParamType["Whence"]):
-    """`earliest`, `latest`, `offset:N`, or a time."""
+def _whence(text: str) -> Whence:
+    """The position in each partition of `earliest`, `latest`, `offset:N`, or a time."""
+    from ...runtime.progress.rewinding import EARLIEST, LATEST, Whence
 
-    name = "earliest|latest|offset:N|time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Whence:
-        """The position that it means in each partition."""
-        from ...runtime.progress.rewinding import EARLIEST, LATEST, Whence
-
-        if isinstance(value, Whence):
-            return value
-        text = str(value)
-        if text in ("earliest", "latest"):
-            return EARLIEST if text == "earliest" else LATEST
-        offset = re.fullmatch("offset:([0-9]{1,18})", text)
-        if offset:
-            return Whence("offset", int(offset[1]))
-        if text.startswith("offset"):
-            self.fail(f"{text!r} is not of the form offset:N", param, ctx)
-        return Whence("time", Moment().convert(text, param, ctx))
+    if text in ("earliest", "latest"):
+        return EARLIEST if text == "earliest" else LATEST
+    offset = re.fullmatch("offset:([0-9]{1,18})", text)
+    if offset:
+        return Whence("offset", int(offset[1]))
+    if text.startswith("offset"):
+        raise ValueError(f"{text!r} is not of the form offset:N")
+    return Whence("time", milliseconds(text))
 
 
 @click.command()
 @whole_project_options
 @click.argument("topology")
 @click.option("--topic", required=True, help="An input topic of the topology.")
-@click.option("--to", "whence", type=Where(), required=True, help="The position to resume from, in each partition.")
+@click.option(
+    "--to",
+    "whence",
+    type=Parsed("earliest|latest|offset:N|time", _whence),
+    required=True,
+    help="The position to resume from, in each partition.",
+)
 @click.option("--partition", "partitions", type=WholeNumber(0), multiple=True, help="Only this one; can be repeated.")
 @click.option("--keep-state", is_flag=True, help="Allow it although stores then count records once more.")
 @click.option("--dry-run", is_flag=True, help="Only show the new positions.")
@@ -66,8 +63,7 @@ def command(
     Its output and its stores do not change. So it is an error if records that are read again would count twice in a
     store, its own or that of a reader of its output: `headwater reset` starts all of them again.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     planned = project.plan_rewind(topology, topic, whence, partitions, keep_state=keep_state)
     _show(planned)
     if not (planned.more or planned.skipped):

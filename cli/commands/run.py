@@ -49,11 +49,7 @@ def command(
     with watching(metrics_port, log_format, trace) as watch, options.project() as project:
         if plan is not None and project.parse().ok:
             project.check_plan(plan, go_on=go_on)  # before Spark is started for the types of new expressions
-        watch.compiling()
-        compiled = project.compile(check=False)
-        watch.findings(compiled)
-        if not compiled.ok:
-            raise SystemExit(1)
+        watch.compiled(project)
         if full_refresh:
             confirm_full_refresh(project.plan_full_refresh(), (), yes=yes)
             project.full_refresh()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,7 @@ from ...errors import HeadwaterError
 from ...readable_text import json_text
 from ...suggestions import guess
 from ..given_files import OutputPath
-from ..options import ProjectOptions, WholeNumber, format_option, project_options
+from ..options import Parsed, ProjectOptions, WholeNumber, format_option, project_options
 from ..printing import tables
 from ..printing.findings import warn
 from ..printing.terminal import ERROR, WARNING, print_styled
@@ -30,60 +30,35 @@ _LOADS = ("tasks per thread", "x-rack")
 _MOST_UPDATES = 10**9
 
 
-class Quantity(click.ParamType[Any]):
-    """A value parsed by a function of `runtime.simulation.quantities`. The function is imported when it is used."""
-
-    def __init__(self, name: str, read: Callable[[str], Any]) -> None:
-        self.name = name
-        self._read = read
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The value. Invalid text is a usage error."""
-        if not isinstance(value, str):
-            return value
-        try:
-            return self._read(value)
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
-class Names(click.ParamType[tuple[str, ...]]):
+def _names(text: str) -> tuple[str, ...]:
     """`a,b,c`: different names."""
-
-    name = "names"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names."""
-        if isinstance(value, tuple):
-            return value
-        names = tuple(name.strip() for name in str(value).split(","))
-        if not all(names) or len(set(names)) < len(names):
-            self.fail(f"{value!r} is not a list of different names such as a,b,c", param, ctx)
-        for name in names:
-            if not name.isprintable() or " " in name or ";" in name:  # cannot be part of an event or a picture
-                self.fail(f"{name!r} has a space, a semicolon or an unprintable character", param, ctx)
-        return names
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names) or len(set(names)) < len(names):
+        raise ValueError(f"{text!r} is not a list of different names such as a,b,c")
+    for name in names:
+        if not name.isprintable() or " " in name or ";" in name:  # cannot be part of an event or a picture
+            raise ValueError(f"{name!r} has a space, a semicolon or an unprintable character")
+    return names
 
 
-class Limit(click.ParamType[tuple[str, float]]):
-    """`max_moved=5`."""
+def _limit(text: str) -> tuple[str, float]:
+    """The measure and the limit of `max_moved=5`, in ms, bytes or a number."""
+    from ...runtime.simulation.report import MEASURES
 
-    name = "measure=limit"
+    name, equals, limit = text.partition("=")
+    if name not in MEASURES:
+        hint = guess(name, MEASURES, f"known: {', '.join(MEASURES)}")
+        raise ValueError(f"there is no measure {name!r}; {hint}")
+    if not equals:
+        raise ValueError(f"{text!r} has no limit: {name}=...")
+    try:
+        return name, MEASURES[name].read(limit)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, float]:
-        """The measure and its limit, in ms, bytes or a number."""
-        from ...runtime.simulation.report import MEASURES
 
-        name, equals, limit = str(value).partition("=")
-        if name not in MEASURES:
-            hint = guess(name, MEASURES, f"known: {', '.join(MEASURES)}")
-            self.fail(f"there is no measure {name!r}; {hint}", param, ctx)
-        if not equals:
-            self.fail(f"{value!r} has no limit: {name}=...", param, ctx)
-        try:
-            return name, MEASURES[name].read(limit)
-        except ValueError as error:
-            self.fail(f"{name}: {error}", param, ctx)
+_NAMES = Parsed("names", _names)
+_LIMIT = Parsed("measure=limit", _limit)
 
 
 def _rate(text: str) -> Any:
@@ -112,7 +87,7 @@ def _size(text: str) -> int:
 @project_options
 @click.option("--clients", type=WholeNumber(1, 1000), default=3, show_default=True, help="Clients at the start.")
 @click.option("--threads", type=WholeNumber(1, 1000), default=2, show_default=True, help="Threads of each client.")
-@click.option("--racks", type=Names(), default=(), metavar="R1,R2,...", help="Racks, given to clients in turn.")
+@click.option("--racks", type=_NAMES, default=(), metavar="R1,R2,...", help="Racks, given to clients in turn.")
 @click.option(
     "--replication",
     type=WholeNumber(1),
@@ -128,7 +103,7 @@ def _size(text: str) -> int:
 )
 @click.option(
     "--restore-rate",
-    type=Quantity("rate", _rate),
+    type=Parsed("rate", _rate),
     default="100000",
     show_default=True,
     help="How fast a client restores: records a second, or bytes (20MB).",
@@ -142,20 +117,27 @@ def _size(text: str) -> int:
 )
 @click.option(
     "--state-size",
-    type=Quantity("size", _size),
+    type=Parsed("size", _size),
     default="100MB",
     show_default=True,
     help="Their bytes.",
 )
 @click.option(
     "--update-rate",
-    type=Quantity("rate", _updates),
+    type=Parsed("rate", _updates),
     default=100.0,
     show_default=True,
     help="Records a second that a running task adds to its changelogs.",
 )
 @click.option("--picture", type=OutputPath(path_type=Path, dir_okay=False), metavar="FILE.svg", help="Draw the rounds.")
-@click.option("--assert", "limits", type=Limit(), multiple=True, metavar="MEASURE=LIMIT", help="Exit with 1 above it.")
+@click.option(
+    "--assert",
+    "limits",
+    type=_LIMIT,
+    multiple=True,
+    metavar="MEASURE=LIMIT",
+    help="Exit with 1 above it.",
+)
 @format_option("table", "json", default="table")
 def command(
     options: ProjectOptions,

@@ -11,7 +11,7 @@ import click
 from ...readable_text import json_text
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
-from ..printing.findings import rebuild_progress, warn_of_call
+from ..printing.findings import rebuild_progress
 from ..printing.tables import (
     STORE_HEADER,
     STORE_RIGHT,
@@ -54,8 +54,7 @@ def command(options: ProjectOptions, watch: bool, verbose: bool, style: str) -> 
 
     It reads the status that each driver writes to the log, about once a second while it runs.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     if not watch:
         _print(project.tasks(), style, verbose)
         return

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, redirect_stdout
+from contextlib import AbstractContextManager, ExitStack, contextmanager, redirect_stdout
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from ...readable_text import counted, first_of
 from ...runtime.driver.client_events import AssignmentFailed
-from ...runtime.driver.events import UNFINISHED, NothingToRead, Waiting
+from ...runtime.driver.events import UNFINISHED, NothingToRead, Observers, Waiting
 from ..options import WholeNumber
 from . import tables
 from .findings import print_diagnostics
@@ -22,6 +22,7 @@ from .tables import RUN_HEADER, RUN_RIGHT, SHARE_HEADER, SHARE_RIGHT, run_cells,
 from .terminal import ERROR, WARNING, print_line, print_styled, with_name
 
 if TYPE_CHECKING:
+    from ...api.project import Project
     from ...compiler.diagnostics import Diagnostic
     from ...compiler.outcomes import Compiled
     from ...runtime.changes.plan import Plan
@@ -136,93 +137,76 @@ def _misplaced(result: ApplicationResult) -> Iterator[str]:
 # The output of a command that runs topologies, as text or as lines of JSON.
 
 
-class Output(Protocol):
-    """Prints what a command does. The methods are called in this order."""
+class Output:
+    """Prints what a command does, as text for people. The methods are called in this order.
+
+    `observers`: further observers of the run. `trace`: of the run; None without one.
+    """
+
+    def __init__(self) -> None:
+        self.observers: tuple[Observer, ...] = ()
+        self.trace: Trace | None = None
 
     def metrics(self, url: str) -> None:
         """Metrics are now served at this URL."""
+        print_line(f"metrics are at {url}", err=True)
 
-    def compiling(self) -> None:
-        """The project is about to be compiled."""
+    def compiled(self, project: Project) -> None:
+        """Compile the project and print its diagnostics. An error in its files ends the command."""
+        compiled = project.compile(check=False)
+        self.findings(compiled)
+        if not compiled.ok:
+            raise SystemExit(1)
 
     def findings(self, compiled: Compiled) -> None:
         """The diagnostics of the compiler."""
-
-    def plan(self, plan: Plan | None) -> None:
-        """What the run will do about changes; None if nothing has changed."""
-
-    def seeds(self, seeded: Sequence[SeedResult]) -> None:
-        """The seeded topics."""
-
-    def shown(self) -> AbstractContextManager[Observer]:
-        """An observer of the run, until the block ends."""
-
-    def results(self, results: RunResults) -> None:
-        """The results of the run."""
-
-    def traced(self, trace: Trace) -> None:
-        """Where the time of its epochs went, and the path of the trace."""
-
-    def failed(self, error: Exception | KeyboardInterrupt) -> None:
-        """The command ends with an error, which `main` prints on stderr."""
-
-
-class TextOutput:
-    """Text for people."""
-
-    def metrics(self, url: str) -> None:
-        """On stderr."""
-        print_line(f"metrics are at {url}", err=True)
-
-    def compiling(self) -> None:
-        """Nothing: the next lines show what comes of it."""
-
-    def findings(self, compiled: Compiled) -> None:
-        """On stderr, with the lines of the files."""
         print_diagnostics(compiled.diagnostics, compiled.sources, compiled.root, "text")
 
     def plan(self, plan: Plan | None) -> None:
-        """A line on stderr."""
+        """What the run will do about changes; None if nothing has changed."""
         if plan is not None:
-            import click
-
             from .plan_texts import in_a_line
 
             click.echo(in_a_line(plan), err=True)
 
     def seeds(self, seeded: Sequence[SeedResult]) -> None:
-        """As a table."""
+        """The seeded topics."""
         show_seeds(seeded)
 
-    def shown(self) -> AbstractContextManager[Observer]:
-        """Live on a terminal, as lines elsewhere."""
+    @contextmanager
+    def shown(self) -> Iterator[Observer]:
+        """An observer of the run, until the block ends."""
+        with self._observer() as observer:
+            yield Observers(observer, *self.observers)
+
+    def _observer(self) -> AbstractContextManager[Observer]:
         return shown()
 
     def results(self, results: RunResults) -> None:
-        """As tables."""
+        """The results of the run; with a trace, where the time of its epochs went, and the path of the trace."""
         show_run(results)
-
-    def traced(self, trace: Trace) -> None:
-        """As a table, and a line on stderr."""
-        show_trace(trace)
+        if self.trace is not None:
+            show_trace(self.trace)
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
-        """Nothing: `main` prints the error."""
+        """The command ends with an error, which `main` prints on stderr."""
 
 
-class JsonOutput:
+class JsonOutput(Output):
     """A line of JSON for each event, for programs: see `docs/json-log.md`."""
 
     def __init__(self, lines: JsonLines) -> None:
+        super().__init__()
         self._lines = lines
 
     def metrics(self, url: str) -> None:
         """`metrics_served`."""
         self._lines.metrics_served(url)
 
-    def compiling(self) -> None:
-        """`compile_started`."""
-        self._lines.compile_started()
+    def compiled(self, project: Project) -> None:
+        """`compile_started`, then `finding` for each diagnostic."""
+        self._lines.write("info", "compile_started", "compiling the project", {})
+        super().compiled(project)
 
     def findings(self, compiled: Compiled) -> None:
         """`finding`, for each diagnostic."""
@@ -255,19 +239,18 @@ class JsonOutput:
             self._lines.write("warning" if refused else "info", "topic_seeded", message, fields)
 
     @contextmanager
-    def shown(self) -> Iterator[Observer]:
+    def _observer(self) -> Iterator[Observer]:
         """`run_started`, then the events of the run."""
         self._lines.run_started()
         yield self._lines
 
     def results(self, results: RunResults) -> None:
-        """`application_ended` for each application, then `run_ended`."""
+        """`application_ended` for each application, `run_ended`, and `trace_written` if there is a complete trace."""
         self._lines.ended(results)
-
-    def traced(self, trace: Trace) -> None:
-        """`trace_written`, if the trace is complete."""
-        if trace.failed is None:
-            self._lines.trace_written(str(trace.path), trace.epochs, trace.left_out)
+        trace = self.trace
+        if trace is not None and trace.failed is None:
+            values = {"path": str(trace.path), "epochs": trace.epochs, "left_out": trace.left_out}
+            self._lines.write("info", "trace_written", f"the trace is in {trace.path}", values)
 
     def failed(self, error: Exception | KeyboardInterrupt) -> None:
         """`error`; for an invalid project, a `finding` for each diagnostic first."""
@@ -313,78 +296,32 @@ def watch_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _TRACE(_METRICS_PORT(_LOG_FORMAT(command)))
 
 
-class Watching:
-    """An Output whose observer also passes each event to the metrics server. `trace`: the trace of the run, or None."""
-
-    def __init__(self, output: Output, observers: tuple[Observer, ...], trace: Trace | None) -> None:
-        self.trace = trace
-        self.compiling = output.compiling
-        self.findings = output.findings
-        self.plan = output.plan
-        self.seeds = output.seeds
-        self._output = output
-        self._observers = observers
-
-    @contextmanager
-    def shown(self) -> Iterator[Observer]:
-        """An observer of the run, until the block ends."""
-        from ...runtime.driver.events import Observers
-
-        with self._output.shown() as observer:
-            yield Observers(observer, *self._observers)
-
-    def results(self, results: RunResults) -> None:
-        """Print the results, and where the time went if there is a trace."""
-        self._output.results(results)
-        if self.trace is not None:
-            self._output.traced(self.trace)
-
-
 @contextmanager
-def watching(metrics_port: int | None, log_format: str, trace: Path | None) -> Iterator[Watching]:
+def watching(metrics_port: int | None, log_format: str, trace: Path | None) -> Iterator[Output]:
     """Until the block ends, serve metrics, log events and trace epochs, as requested.
 
     Raises PortTakenError, TraceFileError.
     """
-    with _output(log_format) as output:
+    with ExitStack() as stack:
+        output = Output()
+        if log_format == "json":
+            from ...runtime.driver.event_lines import JsonLines
+
+            output = JsonOutput(JsonLines(sys.stdout))
+            stack.enter_context(redirect_stdout(sys.stderr))  # output of a project's functions is no event
         try:
-            with _served(metrics_port, output) as observers, _traced(trace) as open_trace:
-                yield Watching(output, observers, open_trace)
+            with ExitStack() as served:
+                if metrics_port is not None:
+                    from ...runtime.observe.metrics import serving
+
+                    statuses, url = served.enter_context(serving(metrics_port))
+                    output.metrics(url)
+                    output.observers = (statuses,)
+                if trace is not None:
+                    from ...runtime.observe.tracing import Trace
+
+                    output.trace = served.enter_context(Trace(trace))
+                yield output
         except (Exception, KeyboardInterrupt) as error:  # `main` prints it
             output.failed(error)
             raise
-
-
-@contextmanager
-def _output(log_format: str) -> Iterator[Output]:
-    if log_format == "text":
-        yield TextOutput()
-        return
-    from ...runtime.driver.event_lines import JsonLines
-
-    output = JsonOutput(JsonLines(sys.stdout))
-    with redirect_stdout(sys.stderr):  # output of a project's functions is no event
-        yield output
-
-
-@contextmanager
-def _served(port: int | None, output: Output) -> Iterator[tuple[Observer, ...]]:
-    if port is None:
-        yield ()
-        return
-    from ...runtime.observe.metrics import serving
-
-    with serving(port) as (statuses, url):
-        output.metrics(url)
-        yield (statuses,)
-
-
-@contextmanager
-def _traced(path: Path | None) -> Iterator[Trace | None]:
-    if path is None:
-        yield None
-        return
-    from ...runtime.observe.tracing import Trace
-
-    with Trace(path) as trace:
-        yield trace

@@ -1,4 +1,4 @@
-"""Counters of a run, and several observers as one."""
+"""Records, bytes and seconds of the epochs of an application, added up over a run, by task and by unit."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from typing import ClassVar
 from ..log.commit.records import TaskCommit
 from ..tasks.measured import PHASES, Measured, Seconds, TaskOutcome, Volume
 from ..tasks.plan import EpochPlan
-from .events import Event, Observer
-
-# Records, bytes and seconds of the epochs of an application, added up over a run, by task and by unit.
 
 EPOCH_PHASES = ("planning", *PHASES, "scheduling", "commit")
 """The parts of an epoch's time, from the start of its planning to the end of its commit. PHASES are those of the
@@ -137,15 +134,3 @@ class Counters:
     def epochs(self) -> int:
         """The number of epochs, committed or not."""
         return sum(unit.epochs for unit in self._units.values())
-
-
-class Observers:
-    """Several observers as one."""
-
-    def __init__(self, *observers: Observer) -> None:
-        self._observers = observers
-
-    def on(self, event: Event) -> None:
-        """Pass an event to all observers in order."""
-        for observer in self._observers:
-            observer.on(event)

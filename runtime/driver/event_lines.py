@@ -110,15 +110,6 @@ class JsonLines:
         """Log the address of metrics."""
         self.write("info", "metrics_served", f"metrics are at {url}", {"url": url})
 
-    def trace_written(self, path: str, epochs: int, left_out: int) -> None:
-        """Log that the trace is complete. `left_out`: number of the oldest epochs, which the file does not have."""
-        values = {"path": path, "epochs": epochs, "left_out": left_out}
-        self.write("info", "trace_written", f"the trace is in {path}", values)
-
-    def compile_started(self) -> None:
-        """Log the start of a compilation, for which Spark may have to start."""
-        self.write("info", "compile_started", "compiling the project", {})
-
     def run_started(self) -> None:
         """Log the start of Spark, if it does not run yet, and of the applications."""
         self.write("info", "run_started", "starting Spark and the applications", {})

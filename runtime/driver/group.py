@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from ...errors import HeadwaterError
@@ -48,9 +47,7 @@ class ClientDirectories:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Release all directories."""
         for lock in self._locks.values():
             lock.close()
@@ -156,9 +153,7 @@ class Group:
             self._stack = stack.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """Close all tasks without applying anything more, and release the directories."""
         with self._stack:
             for member in self.members.values():

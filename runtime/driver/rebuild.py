@@ -10,7 +10,6 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Generic, Protocol, TypeVar
 
 from ...errors import HeadwaterError
 from ..changes.contents import contents_of
@@ -29,6 +28,7 @@ from ..progress.resets import forget_state, remove_topic
 from ..state.directory import StateDirectory, delete_rebuild, rebuild_state_dir, take_over_rebuild
 from ..task_id import TaskKey
 from ..tasks.errors import LockError
+from .application import ApplicationRun
 from .events import Observer, RecomputationBegun, RecomputationUnfinished, ResultSwitched
 from .loop import RunContext
 from .results import FAILED, ApplicationResult, Status
@@ -316,27 +316,7 @@ _MOST_IN_VAIN = 2
 continue meanwhile."""
 
 
-class Pass(Protocol):
-    """One application from its claim until it is caught up and closed."""
-
-    @property
-    def was_stopped_by_records(self) -> bool:
-        """Whether it has ended because of failing records."""
-        ...
-
-    def begin(self, generation: int = -1) -> None:
-        """Load its committed state. `generation`: of this run's last claim; -1: none."""
-        ...
-
-    def leave(self) -> None:
-        """Forget this claim, as the run may claim the application again."""
-        ...
-
-
-OnePass = TypeVar("OnePass", bound=Pass)
-
-
-class Passes(Generic[OnePass]):
+class Passes:
     """The rounds of passes over rebuilt applications, until the rebuilds have replaced the old results.
 
     `make`: makes a pass of an application with settings. `turn`: runs a pass. A lasting run waits for records of other
@@ -348,8 +328,8 @@ class Passes(Generic[OnePass]):
         self,
         rebuild: Rebuild,
         settings: Settings,
-        make: Callable[[Topology, Settings], OnePass],
-        turn: Callable[[OnePass, threading.Event], ApplicationResult],
+        make: Callable[[Topology, Settings], ApplicationRun],
+        turn: Callable[[ApplicationRun, threading.Event], ApplicationResult],
         run: RunContext,
     ) -> None:
         self._rebuild = rebuild
@@ -371,7 +351,7 @@ class Passes(Generic[OnePass]):
         return switched
 
     def _switched(self, stop: threading.Event) -> bool:
-        passes: Sequence[OnePass] = self._first
+        passes: Sequence[ApplicationRun] = self._first
         rounds = in_vain = 0
         while True:
             caught_up = self._in_turn(passes, stop)
@@ -442,7 +422,7 @@ class Passes(Generic[OnePass]):
                 return False
         return False
 
-    def _in_turn(self, passes: Sequence[OnePass], stop: threading.Event) -> bool:
+    def _in_turn(self, passes: Sequence[ApplicationRun], stop: threading.Event) -> bool:
         """Run the passes one after the other. Whether all are caught up.
 
         After a failed pass the others are not run, as they need it. After one that failing records have stopped they
@@ -460,7 +440,7 @@ class Passes(Generic[OnePass]):
         self.stopped_by_records = bool(self._failed()) and not needless.is_set()
         return all(done)
 
-    def _made(self, topology: Topology) -> OnePass:
+    def _made(self, topology: Topology) -> ApplicationRun:
         """The next pass. Between two passes the application is not claimed, so another run may claim it."""
         made, before = self._make(topology, self._settings), self.results.get(topology.application)
         made.begin(-1 if before is None else before.generation)

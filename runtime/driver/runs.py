@@ -98,7 +98,7 @@ def run_topologies(
 
 def _rebuilt(
     rebuild: Rebuild,
-    passes: Passes[ApplicationRun],
+    passes: Passes,
     context: RunContext,
     settings: Settings,
     run_of: Callable[[Topology, Settings], ApplicationRun],

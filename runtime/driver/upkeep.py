@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from types import TracebackType
 from typing import Literal, Self
 
 from ...errors import HeadwaterError, MachineError
@@ -53,9 +52,7 @@ class Upkeep:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         last = self._pool.submit(self._removal.remove)
         self._pool.shutdown()
         self._state.folding = fold_now
@@ -212,9 +209,7 @@ class LogCleaning:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ending.set()
         self._pool.shutdown()
         working, self._working = self._working, None
@@ -267,9 +262,7 @@ class ExternalTopicsCleaning:
             self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def finish(self, stop: threading.Event) -> None:

@@ -8,7 +8,6 @@ import click
 
 from ....readable_text import counted
 from ...options import ProjectOptions, whole_project_options
-from ...printing.findings import warn_of_call
 from ...printing.tables import size_text
 from ...printing.terminal import ERROR, print_line, print_styled
 from .verify import shown_progress
@@ -23,8 +22,7 @@ def command(options: ProjectOptions, folder: Path) -> None:
     Topologies may run meanwhile. If FOLDER has an earlier copy, only new files are copied. They are compared with their
     checksums; `headwater log verify` checks a whole copy. For logs of type embedded only.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     with shown_progress() as progress:
         copied = project.copy_log(folder, progress)
     applications = counted(len(copied.commits), "application")

@@ -10,7 +10,6 @@ import click
 from ....readable_text import json_text
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
-from ...printing.findings import warn_of_call
 from ...printing.tables import size_text, time_text
 from ...printing.terminal import ERROR, print_line, print_styled, with_name
 from .verify import searched_log
@@ -36,8 +35,7 @@ def command(options: ProjectOptions, topics: Sequence[str], style: str) -> None:
     For named topics, partitions with their offsets. It reads commits only and takes no lock: use it at any time, also
     while a topology runs.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     applications = project.log_contents(topics)
     if style == "json":
         click.echo(

@@ -10,7 +10,6 @@ import click
 from ....readable_text import counted, json_text
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
-from ...printing.findings import warn_of_call
 from ...printing.terminal import WARNING, print_line, print_styled
 from .verify import shown_progress
 
@@ -34,8 +33,7 @@ def command(options: ProjectOptions, drop_unreadable: bool, dry_run: bool, yes: 
     """
     if not (drop_unreadable or dry_run):
         raise click.UsageError("Say what to do: --drop-unreadable, or --dry-run to see what that would drop.")
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     with shown_progress() as progress:
         planned = project.plan_repair(progress)
     if style == "json":

@@ -11,7 +11,6 @@ import click
 
 from ....readable_text import counted, json_text
 from ...options import ProjectOptions, format_option, whole_project_options
-from ...printing.findings import warn_of_call
 from ...printing.tables import size_text
 from ...printing.terminal import ERROR, console, is_terminal, print_line, print_styled
 
@@ -38,8 +37,7 @@ def command(options: ProjectOptions, style: str) -> None:
     The exit code is 1 if anything is damaged. A damage is listed with its topic, partition, offsets, file, and what is
     lost. Nothing is changed. It works while topologies run.
     """
-    project = options.project()
-    warn_of_call(project)
+    project = options.warned_project()
     with shown_progress() as progress:
         applications = project.verify_log(progress)
     if style == "json":

@@ -158,7 +158,7 @@ class Waits(threading.Event):
 
 def passes_of(
     project: RecomputedProject, turn: Callable[[ApplicationRun, threading.Event], ApplicationResult]
-) -> Passes[ApplicationRun]:
+) -> Passes:
     """Those of a lasting run of all but the first topology."""
     topologies, settings, cluster = (
         [each for each, _ in project.defined.topologies()[1:]],
