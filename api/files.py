@@ -70,7 +70,7 @@ class CheckedFiles:
     @cached_property
     def typed_or_unknown(self) -> CheckedProject:
         """The same, with an unknown type for expressions that were never typed: see `UntypedAnalyzer`."""
-        from ..compiler.language.stand_in import UntypedAnalyzer
+        from ..compiler.language.type_checker import UntypedAnalyzer
 
         return self._compiled(analyzer=UntypedAnalyzer(), keep_verdicts=False)
 

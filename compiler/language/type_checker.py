@@ -2,7 +2,7 @@
 
 The compiler does not import Spark: its caller passes an `Analyzer`. Verdicts are cached in a file by a hash of the
 expression and the columns it reads, so Spark starts only for new expressions without a rule. `parse` passes no
-analyzer: an expression without a rule or a cached verdict stays untyped, and only `untyped` looks for its mistakes.
+analyzer: an expression without a rule or a cached verdict stays untyped, and only `certain` looks for its mistakes.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
+from sqlglot import exp
+
 from ...runtime.dataclass_json import parsed
-from ...runtime.expressions.terms import UntypedError
-from ...runtime.expressions.typed import type_of
+from ...runtime.expressions.terms import OPAQUE, UntypedError
+from ...runtime.expressions.typed import read, type_of
 from ...runtime.expressions.types import canonical, ddl
-from ...runtime.records.names import column_sql
+from ...runtime.records.names import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER, column_sql
 from ..diagnostics import CODES, Diagnostics, Position
 from ..whole_files import write_whole
+from .certain import certain_mistakes
 from .expressions import Expression, Ref, Scope, distinct_names
-from .untyped import certain_mistakes
 
 Request = tuple[str, str]
 """An expression in Spark SQL, and the columns it reads as Spark SQL DDL."""
@@ -79,6 +81,31 @@ class StartingAnalyzer(Analyzer, Protocol):
 
     def because(self, reason: str) -> None:
         """Set the reason for the next request."""
+
+
+class UntypedAnalyzer:
+    """A stand-in for Spark's analyzer, for plans, which must not start Spark.
+
+    It gives the types that do not depend on what only Spark knows. All other expressions get one of UNKNOWN_TYPES.
+    """
+
+    def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
+        """See `Analyzer`."""
+        return [_without_spark(*request) for request in requests]
+
+
+def _without_spark(text: str, columns: str) -> str:
+    from ...runtime.records.types import split_columns  # imports Arrow
+
+    term = read(text, dict(split_columns(columns)))
+    if term.type not in (OPAQUE, "void"):
+        return term.type
+    if isinstance(term.tree, exp.Array):
+        return UNKNOWN_ARRAY
+    return UNKNOWN_NUMBER if isinstance(term.tree, _NUMBERS) else UNKNOWN
+
+
+_NUMBERS = (exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Sum, exp.Avg, exp.Round)
 
 
 @dataclass(frozen=True)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
+
+from sqlglot import exp
 
 from ...errors import HeadwaterError
 from ..records.cast_texts import never_casts
@@ -24,17 +26,34 @@ class UntypedError(HeadwaterError):
         self.instead = instead
 
 
+OPAQUE = "?"
+"""The type of a part if no rule gives it."""
+
+
 @dataclass(frozen=True)
 class Term:
-    """A typed part of an expression.
+    """A part of an expression, with what is known of it without Spark.
 
-    `type`: canonical, `void` for null. `constant`: it reads no column. `text`: of a string or a whole number as a
-    literal.
+    `type`: canonical, `void` for null, or OPAQUE. `constant`: it reads no column. `text`: of a string or a whole number
+    as a literal. `tree`: without parentheses. `parts`: its operands. `safe`: it cannot fail for any row. `not_zero`: a
+    literal other than 0, or a column without 0 and null. `doubt`: why only Spark can say that it is right and has this
+    type; None if the rules can.
     """
 
     type: str
     constant: bool = False
     text: str | None = None
+    tree: exp.Expr | None = None
+    parts: tuple[Term, ...] = ()
+    safe: bool = False
+    not_zero: bool = False
+    doubt: UntypedError | None = None
+
+    def walk(self) -> Iterator[Term]:
+        """The part and those below it."""
+        yield self
+        for part in self.parts:
+            yield from part.walk()
 
 
 USE_OTHERS = "use functions that are typed without Spark, or a Python function"

@@ -1,4 +1,4 @@
-"""Type rules of operators and functions."""
+"""The operators and functions of SQL: their operands, their types, and which of them cannot fail."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from .misread import name_of
 from .terms import (
     LITERAL,
     LITERAL_NULL,
+    OPAQUE,
     TIMES,
     USE_OTHERS,
     WHOLE,
@@ -20,12 +21,13 @@ from .terms import (
     calculated,
     columns_type,
     field_type,
+    is_decimal,
     is_number,
     is_written_out,
     untyped,
     widest,
 )
-from .types import canonical
+from .types import NUMBERS, canonical
 
 # A form of SQL: the operands in its tree, and the rule for its type.
 
@@ -34,18 +36,40 @@ Rule = Callable[[Any, Terms], str]
 """The type of a tree, given its operands. Raises UntypedError."""
 
 
+def opaque(_tree: exp.Expr) -> str:
+    """The type of a form whose type depends on its operands."""
+    return OPAQUE
+
+
+def _all(_tree: exp.Expr, terms: Terms) -> Terms:
+    return terms
+
+
+def _no_term(_tree: exp.Expr, _terms: Terms) -> Terms:
+    return ()
+
+
+def _never(_tree: exp.Expr, _terms: Terms) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Form:
     """A kind of operator or function.
 
     `parts`: the arguments of the tree that are operands, in order. `settings`: further arguments, without influence on
-    the type. `of_constants`: all operands may be literals, because it cannot fail.
+    the type. `of_constants`: all operands may be literals, because it cannot fail. `always`: the type that does not
+    depend on the operands, if Spark accepts them. `together`: the operands that Spark casts to one type. `safe`:
+    whether it cannot fail for any row, given operands that cannot.
     """
 
     rule: Rule
     parts: tuple[str, ...]
     settings: frozenset[str] = frozenset()
     of_constants: bool = False
+    always: Callable[[Any], str] = opaque
+    together: Callable[[Any, Terms], Terms] = _no_term
+    safe: Callable[[Any, Terms], bool] = _never
 
 
 def no_rule(tree: exp.Expr, terms: Terms) -> str:
@@ -125,16 +149,18 @@ def _is(tree: exp.Expr, terms: Terms) -> str:
 
 def _case(tree: exp.Expr, terms: Terms) -> str:
     """`case [value] when ... then ... [else ...] end`."""
-    count = len(tree.args["ifs"])
     value = terms[: 1 if tree.args.get("this") else 0]
-    rest = terms[len(value) :]
-    conditions, results = rest[:count], rest[count:]
-    for condition in conditions:
+    results = _results(tree, terms)
+    for condition in terms[len(value) : len(terms) - len(results)]:
         if value:
             compared(tree, [*value, condition])
         elif condition.type != "boolean":
             no_rule(tree, [condition])
     return common(tree, results)
+
+
+def _results(tree: exp.Expr, terms: Terms) -> Terms:
+    return terms[-len(tree.args["ifs"]) - bool(tree.args.get("default")) :]
 
 
 def _if(tree: exp.Expr, terms: Terms) -> str:
@@ -164,11 +190,17 @@ _CASTS: Mapping[str, frozenset[str]] = {
 """A type, and the types that are cast to it, besides numbers."""
 
 
+def _target(tree: exp.Expr) -> str:
+    try:
+        return canonical(tree.args["to"].sql("spark"))
+    except ValueError:
+        return OPAQUE
+
+
 def _cast(tree: exp.Expr, terms: Terms) -> str:
     (term,) = terms
-    try:
-        wanted = canonical(tree.args["to"].sql("spark"))
-    except ValueError:
+    wanted = _target(tree)
+    if wanted == OPAQUE:
         untyped("the type of a cast is only known to Spark")
     if term.constant and not is_written_out(term.text, wanted):
         untyped(
@@ -185,26 +217,100 @@ def _is_cast(given: str, wanted: str) -> bool:
     return given == wanted or given in (_CAST_TO_NUMBERS if is_number(wanted) else _CASTS.get(wanted, ()))
 
 
+# Operators that cannot fail for any row. A table may collapse its changes before an expression only if the expression
+# cannot fail. Otherwise the end of an epoch would decide whether a value in between stops the run. The rules cover the
+# usual parts of expressions over aggregates: ratios, comparisons and defaults. All others count as failing.
+
+_BROAD = frozenset({"float", "double"})
+"""Types whose calculations do not overflow."""
+
+
+def _kind(term: Term) -> str:
+    return "decimal" if term.constant and is_decimal(term.type) else term.type
+
+
+def _is_uncast(terms: Terms) -> bool:
+    """Whether terms that are not null have one type. If they differ, Spark would cast, which may fail."""
+    return len({_kind(term) for term in terms} - {"void"}) == 1
+
+
+def _safe_comparison(_tree: exp.Expr, terms: Terms) -> bool:
+    kinds = {_kind(term) for term in terms}
+    return kinds <= NUMBERS or (len(kinds) == 1 and OPAQUE not in kinds)
+
+
+def _safe_calculation(_tree: exp.Expr, terms: Terms) -> bool:
+    types = {term.type for term in terms}
+    return bool(types & _BROAD) and all(map(is_number, types))
+
+
+def _safe_division(tree: exp.Expr, terms: Terms) -> bool:
+    whole = {term.type for term in terms} <= NUMBERS  # which Spark casts to doubles
+    return _is_not_zero(terms[1]) and (whole or _safe_calculation(tree, terms))
+
+
+def _is_not_zero(term: Term) -> bool:
+    """Whether a term is null or another number than 0."""
+    if isinstance(term.tree, exp.Nullif):
+        value, zero = term.parts
+        return value.safe and value.type in NUMBERS and zero.type == "int" and zero.text == "0"
+    return term.not_zero
+
+
+def _safe_logic(_tree: exp.Expr, terms: Terms) -> bool:
+    return {term.type for term in terms} - {"void"} == {"boolean"}
+
+
+def _safe_if(_tree: exp.Expr, terms: Terms) -> bool:
+    return terms[0].type == "boolean" and _is_uncast(terms[1:])
+
+
+def _safe_round(_tree: exp.Expr, terms: Terms) -> bool:
+    return terms[0].type in _BROAD and all(term.text in ("0", "1", "2", "3", "4", "5", "6") for term in terms[1:])
+
+
 _BOTH = ("this", "expression")
-_CALCULATION = Form(_calculation, _BOTH, frozenset({"safe", "typed"}))
-_COMPARISON = Form(_comparison, _BOTH)
-_LOGIC = Form(_logic, _BOTH)
-_CAST = Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True)
+
+
+def _boolean(_tree: exp.Expr) -> str:
+    return "boolean"
+
+
+def _calculating(*, alike: bool = True, safe: Callable[[Any, Terms], bool] = _never) -> Form:
+    return Form(_calculation, _BOTH, frozenset({"safe", "typed"}), together=_all if alike else _no_term, safe=safe)
+
+
+def _comparing(*parts: str, safe: Callable[[Any, Terms], bool] = _never) -> Form:
+    return Form(_comparison, parts, always=_boolean, together=_all, safe=safe)
+
+
+_COMPARISON = _comparing(*_BOTH, safe=_safe_comparison)
+_LOGIC = Form(_logic, _BOTH, always=_boolean, safe=_safe_logic)
+_CAST = Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True, always=_target)
 
 OPERATORS: Mapping[type[exp.Expr], Form] = {
-    **dict.fromkeys(_SIGNS, _CALCULATION),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _calculating(safe=_safe_calculation)),
+    exp.Div: _calculating(alike=False, safe=_safe_division),
+    exp.Mod: _calculating(),
+    exp.IntDiv: _calculating(alike=False),
     **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _COMPARISON),
     **dict.fromkeys((exp.And, exp.Or), _LOGIC),
     **dict.fromkeys((exp.Cast, exp.TryCast), _CAST),
-    exp.Not: Form(_logic, ("this",)),
+    exp.Not: Form(_logic, ("this",), always=_boolean, safe=lambda _tree, terms: terms[0].type == "boolean"),
     exp.Neg: Form(_negative, ("this",), of_constants=True),
-    exp.Between: Form(_comparison, ("this", "low", "high")),
-    exp.In: Form(_comparison, ("this", "expressions")),
-    exp.Is: Form(_is, ("this",), frozenset({"expression"})),
-    exp.Case: Form(_case, ("this", "ifs", "default")),
-    exp.If: Form(_if, ("this", "true", "false")),
-    exp.Coalesce: Form(common, ("this", "expressions")),
-    exp.Nullif: Form(lambda tree, terms: compared(tree, terms) and terms[0].type, _BOTH),
+    exp.Between: _comparing("this", "low", "high"),
+    exp.In: _comparing("this", "expressions"),
+    exp.Is: Form(
+        _is,
+        ("this",),
+        frozenset({"expression"}),
+        always=_boolean,
+        safe=lambda tree, _terms: isinstance(tree.expression, exp.Null),
+    ),
+    exp.Case: Form(_case, ("this", "ifs", "default"), together=_results),
+    exp.If: Form(_if, ("this", "true", "false"), together=lambda _tree, terms: terms[1:], safe=_safe_if),
+    exp.Coalesce: Form(common, ("this", "expressions"), together=_all, safe=lambda _tree, terms: _is_uncast(terms)),
+    exp.Nullif: Form(lambda tree, terms: compared(tree, terms) and terms[0].type, _BOTH, safe=_safe_comparison),
     exp.DPipe: Form(_joined, _BOTH, frozenset({"safe"})),
     # Also a string literal with a quote in it, which sqlglot reads as two literals.
     exp.Concat: Form(_joined, ("expressions",), frozenset({"safe", "coalesce"}), of_constants=True),
@@ -326,10 +432,14 @@ CALLS: Mapping[type[exp.Expr], Form] = {
         ("expressions",),
         frozenset({"safe", "coalesce", "flatten"}),
     ),
-    **dict.fromkeys((exp.StartsWith, exp.EndsWith, exp.Contains), Form(_of("boolean", _TEXT, _TEXT), _TWO)),
-    **dict.fromkeys((exp.Like, exp.RegexpLike), Form(_of("boolean", _TEXT, _TEXT), _TWO, frozenset({"negate"}))),
+    **dict.fromkeys(
+        (exp.StartsWith, exp.EndsWith, exp.Contains), Form(_of("boolean", _TEXT, _TEXT), _TWO, always=_boolean)
+    ),
+    **dict.fromkeys(
+        (exp.Like, exp.RegexpLike), Form(_of("boolean", _TEXT, _TEXT), _TWO, frozenset({"negate"}), always=_boolean)
+    ),
     exp.Abs: Form(_like_argument(is_number), _ONE),
-    exp.Round: Form(_rounded, ("this", "decimals")),
+    exp.Round: Form(_rounded, ("this", "decimals"), safe=_safe_round),
     **dict.fromkeys((exp.Ceil, exp.Floor), Form(_of("bigint", _PLAIN), _ONE)),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp), Form(_of("double", _PLAIN), _ONE)),
     exp.Pow: Form(_of("double", _PLAIN, _PLAIN), _TWO),
@@ -346,7 +456,7 @@ CALLS: Mapping[type[exp.Expr], Form] = {
     exp.UnixDate: Form(_of("int", frozenset({"date"})), _ONE),
     exp.Array: Form(_array, ("expressions",)),
     exp.ArraySize: Form(_size, _ONE),
-    exp.ArrayContains: Form(_contains, _TWO),
+    exp.ArrayContains: Form(_contains, _TWO, always=_boolean),
     exp.Struct: Form(_struct, ("expressions",)),
     exp.FromJson: Form(_from_json, _TWO),
     exp.Dot: Form(_field, _ONE, frozenset({"expression"})),
@@ -367,3 +477,13 @@ def named(tree: exp.Anonymous, terms: Terms) -> str:
     if rule is None or not isinstance(tree.this, str):
         untyped(f"the type of `{str(tree.name).lower()}` is only known to Spark")
     return rule(tree, terms)
+
+
+_ANONYMOUS = Form(named, ("expressions",), frozenset({"this"}))
+
+
+def form_of(tree: exp.Expr) -> Form | None:
+    """The form of an operator or function; None if it is not known here."""
+    return (
+        OPERATORS.get(type(tree)) or CALLS.get(type(tree)) or (_ANONYMOUS if isinstance(tree, exp.Anonymous) else None)
+    )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ...language.cannot_fail import cannot_fail
+from ...language.certain import cannot_fail
 from ...language.expressions import Expression
 from .site import PythonLayout, Shape, Site, SqlLayout
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
-from headwater.compiler.language.cannot_fail import cannot_fail
+from headwater.compiler.language.certain import cannot_fail
 from headwater.compiler.language.expressions import Scope
 from headwater.compiler.language.udfs import read
 from headwater.compiler.reading.source import ScalarNode

@@ -10,10 +10,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from verdicts import recorded
 
-from headwater.compiler.language.type_checker import SPARK
+from headwater.compiler.language.type_checker import SPARK, UntypedAnalyzer
 from headwater.runtime.expressions.terms import USE_OTHERS, UntypedError
 from headwater.runtime.expressions.typed import type_of
 from headwater.runtime.expressions.types import canonical, ddl
+from headwater.runtime.records.names import UNKNOWN_TYPES
 from headwater.runtime.records.types import split_columns
 
 if TYPE_CHECKING:
@@ -236,6 +237,11 @@ def test_types_of_generated_expressions_are_those_that_spark_gives(spark_session
         given = analyzer.analyze([(sql, columns) for sql in said])
         found = [canonical(type_) if isinstance(type_, str) else type_ for type_ in given]
         assert said == dict(zip(said, found, strict=True))
+        guessed = [sql for sql in cases if sql not in said]
+        asked = [(sql, columns) for sql in guessed]
+        for sql, guess, type_ in zip(guessed, UntypedAnalyzer().analyze(asked), analyzer.analyze(asked), strict=True):
+            if isinstance(type_, str) and type_ != "void" and guess not in UNKNOWN_TYPES:
+                assert (sql, guess) == (sql, canonical(type_))
         proven.extend(said)
 
     check()

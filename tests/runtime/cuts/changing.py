@@ -10,7 +10,7 @@ from typing import Any
 
 from projects.changes.deployed import Deployed
 
-from headwater.compiler.language.stand_in import UntypedAnalyzer
+from headwater.compiler.language.type_checker import UntypedAnalyzer
 from headwater.compiler.pipeline import compile_project
 
 PROFILE = """
