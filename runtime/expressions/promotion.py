@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from decimal import Decimal
-from functools import reduce
 from typing import Any, NoReturn, cast
 
 import pyarrow as pa
@@ -14,63 +14,34 @@ from sqlglot import exp
 
 from ...errors import HeadwaterError
 from ..records.arrays import to_numpy
-from ..records.types import ddl
+from ..records.types import arrow_type, ddl
 from .kernels import Batch, Value, either, of_arguments, within, without
 from .misread import name_of
 from .nodes import BOOLEAN, Call, Cast, Column, Constant, Node
+from .terms import MAX_DIGITS, UntypedError, exact_size, size, widest
 
-# Decimals: Spark's rules for the precision and scale of results, and kernels that Arrow does not have like that.
+# Decimals: kernels that Arrow does not have like that. The sizes of results are told in `terms`.
 #
 # Only results that fit into 38 digits for all possible values are supported. Spark never reduces the scale of those,
 # and addition and multiplication cannot overflow.
 
-_MOST_DIGITS = 38
 _UP = "half_towards_infinity"
-_OF_WHOLE = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 20}
-
-
-def decimal_type(digits: int, scale: int) -> pa.DataType | None:
-    """Decimal(digits, scale); None if it has more than 38 digits."""
-    return pa.decimal128(digits, scale) if digits <= _MOST_DIGITS else None
-
-
-def type_of_literal(value: Decimal | int) -> pa.DataType | None:
-    """The narrowest decimal type of a literal: 0.05 is a decimal(2, 2). None if it has more than 38 digits."""
-    _, digits, exponent = Decimal(value).as_tuple()
-    scale = -int(exponent)
-    return decimal_type(max(len(digits), scale), scale)
 
 
 def type_of_whole(data_type: pa.DataType) -> pa.DataType:
     """The decimal type for all integers of a type: decimal(10, 0) for int32."""
-    return pa.decimal128(_OF_WHOLE[data_type], 0)
+    return pa.decimal128(*size(ddl(data_type)))
 
 
-def wider(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The decimal type for all values of two: (6, 3) for (5, 2) and (4, 3). None if it has more than 38 digits."""
-    scale = max(left.scale, right.scale)
-    return decimal_type(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+def type_of_decimals(sign: str, left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The type of `left sign right` for decimals, in Spark and in Arrow. None if too wide.
 
-
-def type_of_sum(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of `+` and `-`, in Spark and in Arrow: (6, 2) for two decimal(5, 2). None if too wide."""
-    both = wider(left, right)
-    return None if both is None else decimal_type(both.precision + 1, both.scale)
-
-
-def type_of_product(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of `*`, in Spark and in Arrow: (11, 4) for two decimal(5, 2). None if too wide."""
-    return decimal_type(left.precision + right.precision + 1, left.scale + right.scale)
-
-
-def type_of_quotient(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type of `/` in Spark: (13, 8) for two decimal(5, 2). None if too wide.
-
-    Spark rounds to 39 digits first. So only types with few enough digits are supported, for which this has no effect.
+    Spark rounds quotients to 39 digits first. So only types with few enough digits are supported, for which this has
+    no effect.
     """
-    scale = max(6, left.scale + right.precision + 1)
-    digits = left.precision - left.scale + right.scale + scale
-    return decimal_type(digits, scale) if digits + right.precision < _MOST_DIGITS else None
+    digits, scale = exact_size(sign, (left.precision, left.scale), (right.precision, right.scale))
+    most = MAX_DIGITS - right.precision - 1 if sign == "/" else MAX_DIGITS
+    return pa.decimal128(digits, scale) if digits <= most else None
 
 
 def quotient(left: pa.Array, right: pa.Array, result: pa.DataType) -> Value:
@@ -103,7 +74,7 @@ def as_decimal(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
     """
     if not pa.types.is_decimal(data.type):
         data = pc.cast(data, pa.decimal256(20 + data_type.scale, data_type.scale))
-    wide = pc.cast(data, pa.decimal256(76 - _MOST_DIGITS + data.type.scale, data.type.scale))
+    wide = pc.cast(data, pa.decimal256(76 - MAX_DIGITS + data.type.scale, data.type.scale))
     if data_type.scale < data.type.scale:
         wide = pc.round(wide, data_type.scale, round_mode=_UP)
     return pc.cast(wide, data_type)
@@ -112,7 +83,7 @@ def as_decimal(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
 def as_whole(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
     """Decimals as integers, truncated: 1.95 is 1. Raises ArrowInvalid if a value does not fit."""
     # Arrow cannot cast a decimal type without digits before the point, such as decimal(2, 2), to an integer.
-    wide = pc.cast(data, pa.decimal256(2 * _MOST_DIGITS, data.type.scale))
+    wide = pc.cast(data, pa.decimal256(2 * MAX_DIGITS, data.type.scale))
     return pc.cast(pc.trunc(wide), data_type)
 
 
@@ -151,15 +122,9 @@ def alike(tree: exp.Expr, nodes: tuple[Node, ...]) -> tuple[Node, ...]:
 def _widest(types: set[pa.DataType]) -> pa.DataType | None:
     if not types or not all(map(is_number, types)):
         return None
-    if DOUBLE in types:
-        return DOUBLE
-    if types <= set(WHOLE):
-        return max(types, key=WHOLE.index)
-    return reduce(_wider, (type_of_whole(each) if each in WHOLE else each for each in types))
-
-
-def _wider(left: pa.DataType | None, right: pa.DataType) -> pa.DataType | None:
-    return None if left is None else wider(left, right)
+    with suppress(UntypedError):
+        return arrow_type(widest([ddl(each) for each in types]))
+    return None
 
 
 def as_type(node: Node, data_type: pa.DataType) -> Node:

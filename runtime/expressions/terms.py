@@ -74,7 +74,7 @@ WHOLE = ("tinyint", "smallint", "int", "bigint")
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 20}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
-_MAX_DIGITS, _MIN_SCALE = 38, 6
+MAX_DIGITS, _MIN_SCALE = 38, 6
 
 Size = tuple[int, int]
 """Precision and scale: all digits of a decimal, and those behind the point."""
@@ -98,7 +98,7 @@ def size(type_: str) -> Size:
 
 def decimal(digits: int, scale: int) -> str:
     """The decimal type of this size, limited to 38 digits."""
-    return f"decimal({min(digits, _MAX_DIGITS)},{min(scale, _MAX_DIGITS)})"
+    return f"decimal({min(digits, MAX_DIGITS)},{min(scale, MAX_DIGITS)})"
 
 
 def widest(types: Sequence[str]) -> str:
@@ -119,9 +119,9 @@ def _wider(one: str, other: str) -> str:
     (first, first_scale), (second, second_scale) = size(one), size(other)
     scale = max(first_scale, second_scale)
     digits = max(first - first_scale, second - second_scale) + scale
-    if digits > _MAX_DIGITS:
+    if digits > MAX_DIGITS:
         untyped(
-            f"the type of a decimal with more than {_MAX_DIGITS} digits is only known to Spark",
+            f"the type of a decimal with more than {MAX_DIGITS} digits is only known to Spark",
             "cast an operand to a decimal of fewer digits",
         )
     return decimal(digits, scale)
@@ -149,23 +149,42 @@ def _operand_size(term: Term) -> Size:
 
 
 def _of_decimals(sign: str, left: Size, right: Size) -> str:
-    """The type of a calculation with decimals: `decimal(5,2) * decimal(3,1)` is `decimal(9,3)`."""
+    """The type of a calculation with decimals, in which digits behind the point give way to those before it."""
+    digits, scale = exact_size(sign, left, right)
+    if digits <= MAX_DIGITS:
+        return decimal(digits, scale)
+    return decimal(MAX_DIGITS, max(MAX_DIGITS - (digits - scale), min(scale, _MIN_SCALE)))
+
+
+def exact_size(sign: str, left: Size, right: Size) -> Size:
+    """The size of a calculation with decimals, of any number of digits: (9, 3) of `decimal(5,2) * decimal(3,1)`."""
     (first, first_scale), (second, second_scale) = left, right
     before, other_before = first - first_scale, second - second_scale
     scale = max(first_scale, second_scale)
     match sign:
         case "*":
-            scale, digits = first_scale + second_scale, first + second + 1
+            return first + second + 1, first_scale + second_scale
         case "/":
             scale = max(_MIN_SCALE, first_scale + second + 1)
-            digits = before + second_scale + scale
+            return before + second_scale + scale, scale
         case "%":
-            digits = min(before, other_before) + scale
+            return min(before, other_before) + scale, scale
         case _:
-            digits = max(before, other_before) + scale + 1
-    if digits <= _MAX_DIGITS:
-        return decimal(digits, scale)
-    return decimal(_MAX_DIGITS, max(_MAX_DIGITS - (digits - scale), min(scale, _MIN_SCALE)))
+            return max(before, other_before) + scale + 1, scale
+
+
+_WITH_EXPONENT = re.compile(r"(\d+\.?\d*|\.\d+)e[+-]?\d+", re.IGNORECASE | re.ASCII)
+
+
+def type_of_number(text: str) -> str:
+    """The type of a number as a literal: int or bigint, a decimal with a point, or double with an exponent."""
+    whole, point, fraction = text.partition(".")
+    if not whole.isdecimal() or not text.isascii() or (fraction and not fraction.isdecimal()):
+        return "double" if _WITH_EXPONENT.fullmatch(text) else OPAQUE
+    if point:
+        digits = max(len(whole.lstrip("0")) + len(fraction), 1)
+        return f"decimal({digits},{len(fraction)})" if digits <= MAX_DIGITS else OPAQUE
+    return "int" if int(text) < 2**31 else "bigint" if int(text) < 2**63 else OPAQUE
 
 
 # String literals of dates and timestamps.

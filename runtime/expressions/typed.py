@@ -7,7 +7,6 @@ fail, and `parse` for certain mistakes.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -28,6 +27,7 @@ from .terms import (
     is_decimal,
     is_number,
     size,
+    type_of_number,
     untyped,
 )
 from .typed_forms import Form, Rule, Terms, form_of, no_rule, opaque
@@ -199,34 +199,19 @@ def _literal(tree: exp.Literal) -> Term:
     text = str(tree.this)
     if tree.is_string:
         return Term("string", constant=True, text=text, tree=tree, safe=True)
-    type_ = _type_of_number(text)
-    certain = type_ in ("int", "bigint") or (type_ != OPAQUE and "." in text and type_ != "double")
-    doubt = None if certain else _only_spark(f"the type of `{text}` is")
+    type_ = type_of_number(text)
+    doubt = _only_spark(f"the type of `{text}` is") if type_ in (OPAQUE, "double") else None
     whole = text if text.isdecimal() else None
     return Term(type_, True, whole, tree, safe=True, not_zero=type_ != OPAQUE and float(text) != 0, doubt=doubt)
 
 
-_WITH_EXPONENT = re.compile(r"(\d+\.?\d*|\.\d+)e[+-]?\d+", re.IGNORECASE | re.ASCII)
-
-
-def _type_of_number(text: str) -> str:
-    """The type of a number as a literal: the least of int, bigint and decimal, or double with an exponent."""
-    whole, point, fraction = text.partition(".")
-    if not (whole.isdecimal() and whole.isascii() and (fraction.isdecimal() or not point)):
-        return "double" if _WITH_EXPONENT.fullmatch(text) else OPAQUE
-    if not point and int(text) < 2**63:
-        return "int" if int(text) < 2**31 else "bigint"
-    digits = len(whole.lstrip("0")) + len(fraction)
-    return f"decimal({digits},{len(fraction)})" if digits <= 38 else OPAQUE
-
-
-_ONLY_NEGATIVE = frozenset({2**31, 2**63})
+_ONLY_NEGATIVE = frozenset({str(2**31), str(2**63)})
 """Numbers that fit a type only with a minus in front, which Spark reads as a part of the literal."""
 
 
 def _is_another_literal(tree: exp.Neg, term: Term) -> bool:
     """Whether a negative constant is not just a literal with the type of the number behind the minus."""
-    return term.constant and (not isinstance(tree.this, exp.Literal) or int(term.text or 0) in _ONLY_NEGATIVE)
+    return term.constant and (not isinstance(tree.this, exp.Literal) or (term.text or "").lstrip("0") in _ONLY_NEGATIVE)
 
 
 # Types of aggregates over one expression.

@@ -10,21 +10,19 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
+from ...records.types import arrow_type
 from ..misread import name_of
 from ..nodes import BOOLEAN, Column, Constant, Node
 from ..promotion import (
-    BIGINT,
-    DOUBLE,
-    INT,
     NULL,
     STRING,
     alike,
     is_null,
     refuse_alike,
     refuse_folding,
-    type_of_literal,
     unproven,
 )
+from ..terms import OPAQUE, type_of_number
 
 # A form is an operator or function of SQL, such as `+` or `length`. It converts a syntax tree of sqlglot to a node.
 
@@ -116,17 +114,14 @@ def _literal(reader: Reader, tree: exp.Literal) -> Node:  # noqa: ARG001
     text: str = tree.this
     if tree.is_string:
         return Constant(text, STRING)
-    if text.isdigit():
-        number = int(text)
-        if number > 2**63 - 1:
-            unproven(f"the number {text} is only known to Spark SQL")
-        return Constant(number, INT if number < 2**31 else BIGINT)
-    if "e" in text.lower():
-        return Constant(float(text), DOUBLE)
-    data_type = type_of_literal(Decimal(text))
-    if data_type is None:
+    type_ = type_of_number(text)
+    if type_ == OPAQUE:
         unproven(f"the number {text} is only known to Spark SQL")
-    return Constant(Decimal(text), data_type)
+    value = _VALUES.get(type_, Decimal)(text)
+    return Constant(value, arrow_type(type_))
+
+
+_VALUES: Mapping[str, Callable[[str], int | float | Decimal]] = {"int": int, "bigint": int, "double": float}
 
 
 def _boolean(reader: Reader, tree: exp.Boolean) -> Node:  # noqa: ARG001

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
@@ -26,10 +27,7 @@ from ..promotion import (
     parts_of,
     refuse_alike,
     refuse_folding,
-    type_of_literal,
-    type_of_product,
-    type_of_quotient,
-    type_of_sum,
+    type_of_decimals,
     type_of_whole,
     unproven,
     unproven_of,
@@ -64,10 +62,9 @@ def _decimal(tree: exp.Expr, node: Node) -> Node:
     # For an integer literal Spark uses the digits of the literal. For an expression of literals it uses those of the
     # type.
     bare = tree.unnest()
-    data_type = type_of_literal(node.value)
-    if data_type is None or not isinstance(bare.this if isinstance(bare, exp.Neg) else bare, exp.Literal):
+    if node.value is None or not isinstance(bare.this if isinstance(bare, exp.Neg) else bare, exp.Literal):
         unproven("how many digits a number has beside a decimal is only known to Spark SQL")
-    return as_type(node, data_type)
+    return as_type(node, pa.decimal128(len(str(abs(node.value))), 0))
 
 
 # Arithmetic.
@@ -120,8 +117,8 @@ def _calculation(reader: Reader, tree: exp.Expr) -> Node:
     operands = decimals(reader, tree)
     if operands is None:
         return _arithmetic(tree, _CALCULATIONS[type(tree)], both(reader, tree))
-    rule = type_of_product if isinstance(tree, exp.Mul) else type_of_sum
-    data_type = rule(*(each.data_type for each in operands))
+    sign = "*" if isinstance(tree, exp.Mul) else "+"
+    data_type = type_of_decimals(sign, *(each.data_type for each in operands))
     if data_type is None:
         unproven_of(tree, operands)
     return Call(_CALCULATIONS[type(tree)][0], operands, data_type)
@@ -144,7 +141,7 @@ def _arithmetic(tree: exp.Expr, kernels: _Kernels, arguments: tuple[Node, ...]) 
 def _division(reader: Reader, tree: exp.Div) -> Node:
     operands = decimals(reader, tree)
     if operands is not None:
-        quotient = type_of_quotient(*(each.data_type for each in operands))
+        quotient = type_of_decimals("/", *(each.data_type for each in operands))
         if quotient is None:
             unproven_of(tree, operands)
         return Quotient(*operands, quotient)
