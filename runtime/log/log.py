@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow as pa
 from ..dataclass_json import parsed
 from ..task_id import TaskKey
 from .errors import FullyRefreshedError, LogError
-from .ranges import Columns, Fetched, LogRange, RangeReader, Rewritten
+from .ranges import RangeReader, Rewritten
 from .segments.segment import Segment
 
 # The id of a log. A log gets it when it is created, and a copy keeps it.
@@ -206,8 +206,34 @@ class SavedFile:
     checksum: int
 
 
-class Log(Protocol):
-    """Stores the topics of a project's applications. Thread-safe.
+NewRecords = tuple[str, str, pa.Table | pa.RecordBatch, int | npt.NDArray[np.integer], int]
+"""The arguments of `RecordWriter.write` after the application."""
+
+
+class RecordWriter(Protocol):
+    """Writes new records."""
+
+    def write(
+        self,
+        application: str,
+        topic: str,
+        name: str,
+        table: pa.Table | pa.RecordBatch,
+        partitions: int | npt.NDArray[np.integer],
+        lane: int,
+        /,
+    ) -> tuple[Listed, ...]:
+        """Write records durably. They exist once a commit of the application lists the returned value.
+
+        `name`: unique among all writes to a topic. `partitions`: one partition for all rows, or one for each row; rows
+        of a partition keep their order. `table`: the columns of `schema.topic_schema` or `schema.CHANGELOG`. Without
+        rows, nothing is written. Raises FileExistsError if the name is taken.
+        """
+        ...
+
+
+class Log(RecordWriter, RangeReader, Protocol):
+    """Stores the topics of a project's applications. Thread-safe. `read` takes ranges from a `LogState` of this log.
 
     Paths are relative to the log, with `/`.
     """
@@ -245,23 +271,6 @@ class Log(Protocol):
         """The commits of an application, which need not have started."""
         ...
 
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Listed, ...]:
-        """Write records durably. They exist once a commit of the application lists the returned value.
-
-        `name`: unique among all writes to a topic. `partitions`: one partition for all rows, or one for each row; rows
-        of a partition keep their order. `table`: the columns of `schema.topic_schema` or `schema.CHANGELOG`. Without
-        rows, nothing is written. Raises FileExistsError if the name is taken.
-        """
-        ...
-
     def write_rewritten(
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
     ) -> tuple[Listed, ...]:
@@ -271,14 +280,6 @@ class Log(Protocol):
         have the columns that `read` gives. All parts have the same ones, apart from `_headers`. If no part has records,
         nothing is written. Raises FileExistsError if the name is taken.
         """
-        ...
-
-    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        """See `RangeReader.read`. `within`: a range from a `LogState` of this log."""
-        ...
-
-    def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
-        """See `RangeReader.ahead`."""
         ...
 
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
@@ -337,20 +338,8 @@ class Log(Protocol):
         ...
 
 
-class Writer(Protocol):
-    """Writes records to a log. Used by one thread."""
-
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Listed, ...]:
-        """See `Log.write`, but records need not be durable before `sync`."""
-        ...
+class Writer(RecordWriter, Protocol):
+    """Writes records to a log. They need not be durable before `sync`. Used by one thread."""
 
     def sync(self) -> None:
         """Make all writes durable. No commit may list them before. Raises OSError, MachineError, LogError."""

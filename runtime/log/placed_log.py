@@ -3,56 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
-from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
 
 from .commit.encoding import decode_commit, encode_commit
 from .commit.records import PlacesRecord
 from .errors import CommitDamagedError, CommitExistsError, CommitFormatError, LogError
-from .log import CommitStore, Log, LogFile, SavedFile, Writer, writer_of
+from .log import CommitStore, Listed, Log, LogFile, NewRecords, Writer, writer_of
 from .places import PlacedCommits, Places
-from .ranges import Columns, Fetched, LogRange, RangeReader
+from .ranges import Rewritten
 from .state import LogState
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-    import pyarrow as pa
-
-    from .log import Listed
-    from .ranges import Rewritten
-
-
-# A writer that takes names of applications, and writes to their places.
 
 
 class PlacedWriter:
-    """See `Writer`. `kept`: the writer of the underlying log. `place_of`: application -> place."""
+    """A `Writer` that takes names of applications, and writes to their places. `place_of`: application -> place."""
 
     def __init__(self, kept: Writer, place_of: Callable[[str], str]) -> None:
         self._kept = kept
         self._place_of = place_of
+        self.sync = kept.sync
 
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Listed, ...]:
-        """See `Writer.write`."""
-        return self._kept.write(self._place_of(application), topic, name, table, partitions, lane)
-
-    def sync(self) -> None:
-        """See `Writer.sync`."""
-        self._kept.sync()
+    def write(self, application: str, *records: *NewRecords) -> tuple[Listed, ...]:
+        return self._kept.write(self._place_of(application), *records)
 
 
 # Places are stored as commits of a reserved application. Each commit contains all places.
@@ -189,6 +164,16 @@ class PlacedLog:
         self._handed = dict(handed or {})
         self._sequence = PlacesSequence(kept)
         self._there: frozenset[str] | None = None
+        # What names no application is the same in both logs. Paths of files contain the place.
+        self.check = kept.check
+        self.remove_leftovers = kept.remove_leftovers
+        self.identity = kept.identity
+        self.look_seconds = kept.look_seconds
+        self.read = kept.read
+        self.ahead = kept.ahead
+        self.save_file = kept.save_file
+        self.read_file = kept.read_file
+        self.remove = kept.remove
 
     def __repr__(self) -> str:
         return repr(self.kept)
@@ -262,24 +247,7 @@ class PlacedLog:
             self._sequence.change(settled)
         self._known[application] = place
 
-    def check(self) -> None:
-        """See `Log.check`."""
-        self.kept.check()
-
-    def remove_leftovers(self) -> None:
-        """See `Log.remove_leftovers`."""
-        self.kept.remove_leftovers()
-
-    def identity(self) -> str:
-        """See `Log.identity`."""
-        return self.kept.identity()
-
-    def look_seconds(self) -> float:
-        """See `Log.look_seconds`."""
-        return self.kept.look_seconds()
-
     def applications(self) -> list[str]:
-        """See `Log.applications`."""
         there = self.kept.applications()
         self._there = frozenset(there)
         if PLACES not in there and not self._was and not self._known:
@@ -298,64 +266,30 @@ class PlacedLog:
         kept = self.kept.commits(place)
         return kept if place == application else PlacedCommits(application, kept, self.settle)
 
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Listed, ...]:
-        """See `Log.write`."""
-        return self.kept.write(self.place_of(application), topic, name, table, partitions, lane)
+    def write(self, application: str, *records: *NewRecords) -> tuple[Listed, ...]:
+        return self.kept.write(self.place_of(application), *records)
 
     @contextmanager
     def writer(self) -> Iterator[PlacedWriter]:
-        """See `BatchingLog.writer`."""
         with writer_of(self.kept) as kept:
             yield PlacedWriter(kept, self.place_of)
 
     def write_rewritten(
         self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
     ) -> tuple[Listed, ...]:
-        """See `Log.write_rewritten`."""
         return self.kept.write_rewritten(self.place_of(application), topic, name, parts)
 
-    def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        """See `RangeReader.read`."""
-        return self.kept.read(within, start, columns)
-
-    def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
-        """See `RangeReader.ahead`."""
-        return self.kept.ahead(ranges)
-
-    def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
-        """See `Log.save_file`. The path contains the place of the application."""
-        return self.kept.save_file(path, fill)
-
-    def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
-        """See `Log.read_file`."""
-        return self.kept.read_file(path, start)
-
     def files(self, application: str) -> Iterator[LogFile]:
-        """See `Log.files`."""
         return self.kept.files(self.place_of(application))
-
-    def remove(self, path: str) -> None:
-        """See `Log.remove`."""
-        self.kept.remove(path)
 
     def drop(self, application: str) -> None:
         """See `Log.drop`. The application keeps its place."""
         self.kept.drop(self.place_of(application))
 
     def write_status(self, application: str, status: str) -> None:
-        """See `Log.write_status`."""
         self.kept.write_status(self.place_of(application), status)
 
     def read_status(self, application: str) -> str | None:
-        """See `Log.read_status`."""
         return self.kept.read_status(self.place_of(application))
 
     def pause(self, application: str) -> None:
@@ -364,7 +298,6 @@ class PlacedLog:
             self.kept.pause(place)
 
     def resume(self, application: str) -> None:
-        """See `Log.resume`."""
         for place in self._view(self._sequence.look()).places_of(application):
             self.kept.resume(place)
 

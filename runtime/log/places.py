@@ -189,54 +189,23 @@ class PlacedCommits:
     def __init__(self, application: str, kept: CommitStore, settle: Callable[[str], None]) -> None:
         self.application = application
         self.origin = kept.application
-        self._kept = kept
         self._settle = settle
-
-    def path(self, number: int, *, snapshot: bool = False) -> str:
-        """See `CommitStore.path`."""
-        return self._kept.path(number, snapshot=snapshot)
+        self._create = kept.create
+        self.path = kept.path
+        self.read = kept.read
+        self.identity = kept.identity
+        self.checksum = kept.checksum
+        self.first = kept.first
+        self.latest = kept.latest
+        self.snapshots = kept.snapshots
+        self.read_snapshot = kept.read_snapshot
+        self.save_snapshot = kept.save_snapshot
+        self.fold = kept.fold
 
     def create(self, number: int, data: bytes) -> str:
-        """See `CommitStore.create`."""
         if number == 1:
             self._settle(self.application)
-        return self._kept.create(number, data)
-
-    def read(self, number: int) -> bytes | None:
-        """See `CommitStore.read`."""
-        return self._kept.read(number)
-
-    def identity(self, number: int) -> str | None:
-        """See `CommitStore.identity`."""
-        return self._kept.identity(number)
-
-    def checksum(self, number: int) -> int | None:
-        """See `CommitStore.checksum`."""
-        return self._kept.checksum(number)
-
-    def first(self) -> int:
-        """See `CommitStore.first`."""
-        return self._kept.first()
-
-    def latest(self) -> int:
-        """See `CommitStore.latest`."""
-        return self._kept.latest()
-
-    def snapshots(self) -> list[int]:
-        """See `CommitStore.snapshots`."""
-        return self._kept.snapshots()
-
-    def read_snapshot(self, number: int) -> bytes | None:
-        """See `CommitStore.read_snapshot`."""
-        return self._kept.read_snapshot(number)
-
-    def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
-        """See `CommitStore.save_snapshot`."""
-        return self._kept.save_snapshot(number, data, identity)
-
-    def fold(self, before: int, identity: str) -> None:
-        """See `CommitStore.fold`."""
-        self._kept.fold(before, identity)
+        return self._create(number, data)
 
 
 def origin_of(commits: CommitStore) -> str:

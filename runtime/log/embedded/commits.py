@@ -130,7 +130,6 @@ class DirectoryCommitStore:
         self._checksums = FoldedChecksums(directory)
 
     def path(self, number: int, *, snapshot: bool = False) -> str:
-        """See `CommitStore.path`."""
         return f"{self._directory}/{_snapshot(number) if snapshot else _commit(number)}"
 
     @raises_machine_errors
@@ -159,7 +158,6 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def read(self, number: int) -> bytes | None:
-        """See `CommitStore.read`."""
         try:
             with open(self.path(number), "rb", buffering=0) as file:
                 data = file.read()
@@ -169,7 +167,6 @@ class DirectoryCommitStore:
         return None if self._checksums.differ(number, crc32(data)) else data
 
     def identity(self, number: int) -> str | None:
-        """See `CommitStore.identity`."""
         try:
             return _identity(self.path(number))  # no Path, because drivers call this in every round
         except FileNotFoundError:
@@ -177,13 +174,11 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def checksum(self, number: int) -> int | None:
-        """See `CommitStore.checksum`."""
         data = self.read(number)
         return self._checksums.checksum(number) if data is None else crc32(data)
 
     @raises_machine_errors
     def first(self) -> int:
-        """See `CommitStore.first`."""
         return next((number for number in sorted(self._numbers(".json")) if self.read(number) is not None), 0)
 
     @raises_machine_errors
@@ -211,12 +206,10 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def snapshots(self) -> list[int]:
-        """See `CommitStore.snapshots`."""
         return sorted(self._numbers(".snapshot"), reverse=True)
 
     @raises_machine_errors
     def read_snapshot(self, number: int) -> bytes | None:
-        """See `CommitStore.read_snapshot`."""
         try:
             return (self._directory / _snapshot(number)).read_bytes()
         except FileNotFoundError:
@@ -224,7 +217,6 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
-        """See `CommitStore.save_snapshot`."""
         with self._directory_with(number, identity) as directory:
             if directory is None:
                 return False
@@ -240,7 +232,6 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def fold(self, before: int, identity: str) -> None:
-        """See `CommitStore.fold`."""
         with self._directory_with(before, identity) as directory:
             if directory is None:
                 return

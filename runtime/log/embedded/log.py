@@ -7,7 +7,7 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -15,7 +15,6 @@ from io import FileIO
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ....private_files import make_folder, opener, raise_if_dangling, write_text
@@ -35,10 +34,10 @@ from ..durable_files import (
 )
 from ..errors import CorruptSegmentError, RangeMissingError, SavedFileError
 from ..log import NAME, LogFile, SavedFile, id_in, new_id
-from ..ranges import Columns, Fetched, LogRange, Rewritten
+from ..ranges import Columns, Fetched, LogRange
 from ..segments.files import byte_ranges, fetch
-from ..segments.partitions import write_rewritten, write_segments
-from ..segments.segment import FileRange, Segment
+from ..segments.partitions import SegmentWriter
+from ..segments.segment import FileRange
 from .commits import DirectoryCommitStore
 
 # Syncs all files of an epoch at once.
@@ -52,7 +51,7 @@ MOST_OPEN = 64
 AT_ONCE = 16
 
 
-class EmbeddedWriter:
+class EmbeddedWriter(SegmentWriter):
     """See `Writer`. `root`: the log's directory."""
 
     def __init__(self, root: Path) -> None:
@@ -71,30 +70,17 @@ class EmbeddedWriter:
             writer._close()
 
     @raises_machine_errors
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Segment, ...]:
-        """See `Writer.write`."""
-        if len(self._files) == MOST_OPEN:
-            self._sync(self._unsynced_files())
-            self._close()
-        return write_segments(self._write_file, application, topic, name, table, partitions, lane)
-
-    @raises_machine_errors
     def sync(self) -> None:
-        """See `Writer.sync`."""
         # No commit lists these files yet, so a name may be on the disk before its content.
         self._sync([*self._unsynced_files(), *(partial(sync_directory, folder) for folder in sorted(self._folders))])
         self._close()
         self._folders.clear()
 
+    @raises_machine_errors
     def _write_file(self, path: str, data: pa.Buffer) -> None:
+        if len(self._files) == MOST_OPEN:
+            self._sync(self._unsynced_files())
+            self._close()
         target = self._root / path
         make_directory(target.parent)
         self._files.append((target, write_new(target, memoryview(data))))
@@ -186,7 +172,7 @@ def _of_commits(root: Path) -> Iterator[Path]:
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
 
 
-class EmbeddedLog:
+class EmbeddedLog(SegmentWriter):
     """A `Log` in one directory, without a server.
 
     It has `commits/<application>/`, `segments/<application>/<topic>/`, `snapshots/<application>/<store>/`, the status
@@ -211,7 +197,6 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def remove_leftovers(self) -> None:
-        """See `Log.remove_leftovers`."""
         remove_leftovers(self.root)
         for application in self.applications():
             self.commits(application).remove_refused()
@@ -222,12 +207,10 @@ class EmbeddedLog:
         return identity_of(self.root)
 
     def look_seconds(self) -> float:
-        """See `Log.look_seconds`."""
         return 0.0
 
     @raises_machine_errors
     def applications(self) -> list[str]:
-        """See `Log.applications`."""
         try:
             names = os.listdir(self.root / "commits")
         except FileNotFoundError:
@@ -236,45 +219,21 @@ class EmbeddedLog:
         return sorted(name for name in names if not name.startswith("."))
 
     def commits(self, application: str) -> DirectoryCommitStore:
-        """See `Log.commits`."""
         directory = self.root.joinpath("commits", application)
         return DirectoryCommitStore(application, directory, self._entry(application))
 
-    @raises_machine_errors
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Segment, ...]:
-        """See `Log.write`."""
-        return write_segments(self._write_file, application, topic, name, table, partitions, lane)
-
     def writer(self) -> AbstractContextManager[EmbeddedWriter]:
-        """See `BatchingLog.writer`."""
         return EmbeddedWriter.under(self.root)
-
-    @raises_machine_errors
-    def write_rewritten(
-        self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
-    ) -> tuple[Segment, ...]:
-        """See `Log.write_rewritten`."""
-        return write_rewritten(self._write_file, application, topic, name, parts)
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         """See `RangeReader.read`. Reads one batch of the file after another."""
         return fetch(within, start, columns, self._read)
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> EmbeddedLog:  # noqa: ARG002
-        """See `RangeReader.ahead`."""
         return self
 
     @raises_machine_errors
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
-        """See `Log.save_file`."""
         target = self.root / path
         make_directory(target.parent)
         if target.exists():
@@ -290,14 +249,12 @@ class EmbeddedLog:
         return saved
 
     def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
-        """See `Log.read_file`."""
         try:
             yield from pieces(self.root / path, start)
         except OSError as error:
             raise SavedFileError(path, error.strerror or str(error)) from error
 
     def files(self, application: str) -> Iterator[LogFile]:
-        """See `Log.files`."""
         paths = [path for kind, glob in _FILES.items() for path in (self.root / kind / application).glob(glob)]
         for path in sorted(paths):
             try:
@@ -308,12 +265,10 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def remove(self, path: str) -> None:
-        """See `Log.remove`."""
         (self.root / path).unlink(missing_ok=True)
 
     @raises_machine_errors
     def drop(self, application: str) -> None:
-        """See `Log.drop`."""
         # The entry first: commits without an entry are valid, an entry without commits is an error.
         self._entry(application).unlink(missing_ok=True)
         self._status(application).unlink(missing_ok=True)
@@ -330,7 +285,6 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def write_status(self, application: str, status: str) -> None:
-        """See `Log.write_status`."""
         path = self._status(application)
         make_folder(path.parent)
         temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
@@ -343,7 +297,6 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def read_status(self, application: str) -> str | None:
-        """See `Log.read_status`."""
         try:
             return self._status(application).read_text("utf-8")
         except (FileNotFoundError, UnicodeDecodeError):
@@ -360,7 +313,6 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def resume(self, application: str) -> None:
-        """See `Log.resume`."""
         path = self._pause(application)
         path.unlink(missing_ok=True)
         if path.parent.is_dir():
@@ -368,12 +320,12 @@ class EmbeddedLog:
 
     @raises_machine_errors
     def paused_since(self, application: str) -> int | None:
-        """See `Log.paused_since`."""
         try:
             return self._pause(application).stat().st_mtime_ns // 1_000_000
         except FileNotFoundError:
             return None
 
+    @raises_machine_errors
     def _write_file(self, path: str, data: pa.Buffer) -> None:
         target = self.root / path
         make_directory(target.parent)

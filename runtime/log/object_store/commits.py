@@ -230,7 +230,6 @@ class ObjectCommitStore:
         """Identities and data of prefetched commits after `_there`."""
 
     def path(self, number: int, *, snapshot: bool = False) -> str:
-        """See `CommitStore.path`."""
         return self._objects.uri((_snapshot if snapshot else _commit)(self._era(), number))
 
     def create(self, number: int, data: bytes) -> str:
@@ -258,7 +257,6 @@ class ObjectCommitStore:
         return identity
 
     def read(self, number: int) -> bytes | None:
-        """See `CommitStore.read`."""
         if number in self._ahead:
             return self._ahead.pop(number)[1]
         data = self._objects.get(_commit(self._era(), number))
@@ -284,12 +282,10 @@ class ObjectCommitStore:
         return found.tag
 
     def checksum(self, number: int) -> int | None:
-        """See `CommitStore.checksum`."""
         data = self.read(number)
         return crc32(data) if data is not None else FoldedChecksums(self._objects, self._look()).checksum(number)
 
     def first(self) -> int:
-        """See `CommitStore.first`."""
         era = self._look()
         folded = FoldedChecksums(self._objects, era).last  # commits up to this one are superfluous, or came too late
         return min((number for number in era.numbers(".json") if number > folded), default=0)
@@ -314,11 +310,9 @@ class ObjectCommitStore:
                 self._objects.remove([entry(self.application)])
 
     def snapshots(self) -> list[int]:
-        """See `CommitStore.snapshots`."""
         return self._look().numbers(".snapshot")[::-1]
 
     def read_snapshot(self, number: int) -> bytes | None:
-        """See `CommitStore.read_snapshot`."""
         return self._objects.get(_snapshot(self._era(), number))
 
     def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:

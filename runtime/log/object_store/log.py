@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ....private_files import make_folder
@@ -16,10 +14,9 @@ from ...environment import parse_duration
 from ..durable_files import size_and_checksum
 from ..errors import SavedFileError
 from ..log import NAME, LogFile, SavedFile, id_in, new_id
-from ..ranges import Columns, Fetched, LogRange, Rewritten
+from ..ranges import Columns, Fetched, LogRange
 from ..segments.files import fetch
-from ..segments.partitions import write_rewritten, write_segments
-from ..segments.segment import Segment
+from ..segments.partitions import SegmentWriter
 from .commits import BEGUN, Era, ObjectCommitStore, entry, remove_ended
 from .connection import Connection
 from .objects import PART, BatchesAhead, ObjectExistsError, Objects, RangesAhead
@@ -27,7 +24,7 @@ from .objects import PART, BatchesAhead, ObjectExistsError, Objects, RangesAhead
 _KINDS = {"segments": ".seg", "snapshots": ".snap"}
 
 
-class ObjectStoreLog:
+class ObjectStoreLog(SegmentWriter):
     """A `Log` under one prefix, with the same paths as in a directory, see `docs/log.md`.
 
     `uri`: `s3://bucket/prefix`, or `file:///folder`. For the other options see `Connection`. `look_every`: a duration,
@@ -80,39 +77,18 @@ class ObjectStoreLog:
         return self._look_seconds
 
     def applications(self) -> list[str]:
-        """See `Log.applications`."""
         entered = {found.path.partition("/")[2] for found in self._objects.below("applications")}
         folders, _ = self._objects.folders("commits")
         return [name for name in folders if name in entered or self.commits(name).first()]
 
     def commits(self, application: str) -> ObjectCommitStore:
-        """See `Log.commits`."""
         return ObjectCommitStore(application, self._objects)
-
-    def write(
-        self,
-        application: str,
-        topic: str,
-        name: str,
-        table: pa.Table | pa.RecordBatch,
-        partitions: int | npt.NDArray[np.integer],
-        lane: int,
-    ) -> tuple[Segment, ...]:
-        """See `Log.write`."""
-        return write_segments(self._write_object, application, topic, name, table, partitions, lane)
-
-    def write_rewritten(
-        self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
-    ) -> tuple[Segment, ...]:
-        """See `Log.write_rewritten`."""
-        return write_rewritten(self._write_object, application, topic, name, parts)
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         """See `RangeReader.read`. Reads several batches of the file with one request."""
         return fetch(within, start, columns, BatchesAhead(self._objects))
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangesAhead:
-        """See `RangeReader.ahead`."""
         return RangesAhead(self._objects, ranges)
 
     def save_file(self, path: str, fill: Callable[[Path], None]) -> SavedFile:
@@ -127,21 +103,18 @@ class ObjectStoreLog:
         return saved
 
     def read_file(self, path: str, start: int = 0) -> Iterator[memoryview]:
-        """See `Log.read_file`."""
         try:
             yield from self._objects.pieces(path, start, PART)
         except FileNotFoundError as error:
             raise SavedFileError(path, "there is no such object") from error
 
     def files(self, application: str) -> Iterator[LogFile]:
-        """See `Log.files`."""
         for kind, suffix in _KINDS.items():
             for found in sorted(self._objects.below(f"{kind}/{application}"), key=lambda found: found.path):
                 if found.path.endswith(suffix):
                     yield LogFile(found.path, found.modified, found.size)
 
     def remove(self, path: str) -> None:
-        """See `Log.remove`."""
         self._objects.remove([path])
 
     def drop(self, application: str) -> None:
@@ -164,12 +137,10 @@ class ObjectStoreLog:
             self._objects.remove([entry(application)])
 
     def write_status(self, application: str, status: str) -> None:
-        """See `Log.write_status`."""
         # The driver must not wait long for a status that is only shown to users.
         self._objects.hurried().put(self._status(application), status.encode())
 
     def read_status(self, application: str) -> str | None:
-        """See `Log.read_status`."""
         content = self._objects.get(self._status(application))
         return None if content is None else content.decode(errors="replace")
 
@@ -179,7 +150,6 @@ class ObjectStoreLog:
             self._objects.create(self._pause(application), b"")
 
     def resume(self, application: str) -> None:
-        """See `Log.resume`."""
         self._objects.remove([self._pause(application)])
 
     def paused_since(self, application: str) -> int | None:
@@ -193,7 +163,7 @@ class ObjectStoreLog:
     def _status(self, application: str) -> str:
         return f"status/{application}.json"
 
-    def _write_object(self, path: str, data: pa.Buffer) -> None:
+    def _write_file(self, path: str, data: pa.Buffer) -> None:
         self._make(path, memoryview(data).cast("B"))
 
     def _make(self, path: str, content: memoryview | Path) -> None:

@@ -462,11 +462,9 @@ class RangesAhead:
         self._lock = threading.Lock()
 
     def ahead(self, ranges: Iterable[tuple[LogRange, int]]) -> RangeReader:
-        """See `RangeReader.ahead`."""
         return RangesAhead(self._objects, ranges)
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
-        """See `RangeReader.read`."""
         return fetch(within, start, columns, BatchesAhead(self._objects, lambda: self._taken(within.token)))
 
     def _taken(self, token: str) -> Parts:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate, islice
 from math import inf
@@ -337,36 +338,34 @@ def _with_headers(records: pa.Table) -> pa.Table:
     return records.append_column(HEADERS, pa.nulls(records.num_rows, pa.string()))
 
 
-# Writing segments, to any storage.
+class SegmentWriter(ABC):
+    """Writes records to files of segments, in any storage: see `Log.write` and `Log.write_rewritten`."""
 
-Keep = Callable[[str, pa.Buffer], object]
-"""Writes bytes durably to a path of the log. Raises FileExistsError if the path is taken."""
+    @abstractmethod
+    def _write_file(self, path: str, data: pa.Buffer) -> None:
+        """Write a file of the log durably. Raises FileExistsError if the path is taken."""
 
+    def write(
+        self,
+        application: str,
+        topic: str,
+        name: str,
+        table: pa.Table | pa.RecordBatch,
+        partitions: int | npt.NDArray[np.integer],
+        lane: int,
+    ) -> tuple[Segment, ...]:
+        if not table.num_rows:
+            return ()
+        path = segment_path(application, topic, name)
+        data, segments = encode_segments(path, topic, table, partitions, lane)
+        self._write_file(path, data)
+        return segments
 
-def write_segments(
-    keep: Keep,
-    application: str,
-    topic: str,
-    name: str,
-    table: pa.Table | pa.RecordBatch,
-    partitions: int | npt.NDArray[np.integer],
-    lane: int,
-) -> tuple[Segment, ...]:
-    """See `Log.write`."""
-    if not table.num_rows:
-        return ()
-    path = segment_path(application, topic, name)
-    data, segments = encode_segments(path, topic, table, partitions, lane)
-    keep(path, data)
-    return segments
-
-
-def write_rewritten(
-    keep: Keep, application: str, topic: str, name: str, parts: Sequence[Rewritten]
-) -> tuple[Segment, ...]:
-    """See `Log.write_rewritten`."""
-    path = segment_path(application, topic, name)
-    data, segments = encode_rewritten(path, topic, parts)
-    if data is not None:
-        keep(path, data)
-    return segments
+    def write_rewritten(
+        self, application: str, topic: str, name: str, parts: Sequence[Rewritten]
+    ) -> tuple[Segment, ...]:
+        path = segment_path(application, topic, name)
+        data, segments = encode_rewritten(path, topic, parts)
+        if data is not None:
+            self._write_file(path, data)
+        return segments
