@@ -46,7 +46,7 @@ def groups(state: LogState, topic: str, after: Ends) -> Iterator[Group]:
     """
     partitions = range(len(after))
     last = tuple(state.end(topic, partition) for partition in partitions)
-    marks = [mark for mark in state.marks.of_topic(topic) if any(map(int.__gt__, mark, after))]
+    marks = [mark for mark in state.marks.get(topic, ()) if any(map(int.__gt__, mark, after))]
     parts = (state.seeds[topic].parts or ()) if topic in state.seeds else ()
     begin = after
     for end in dict.fromkeys((*marks, last)):

@@ -343,7 +343,7 @@ class StoreResetRecord:
 class RepartitionedTopic:
     """A repartitioned external topic. `topic`: its new declaration.
 
-    `source`: of its seed, with the new offsets of the seed's records. `marks`: see `OrderMarks`. `put_back`: the new
+    `source`: of its seed, with the new offsets of the seed's records. `marks`: see `Mark`. `put_back`: the new
     offsets of the records of redriven dead letters.
     """
 

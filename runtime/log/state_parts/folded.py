@@ -6,13 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from threading import RLock
-from typing import Any
 
 from ....errors import HeadwaterError
 from ...records.schema import changelog_topic
 from ...task_id import StoreId
 from ..commit.descriptions import ExternalTopic, FormerLayout, TopologyDescription
-from ..commit.external_records import AppendRecord, Ranges, Redriven, SeededPart, SeedSource, ranges_of_both
+from ..commit.external_records import AppendRecord, SeededPart, ranges_of_both
 from ..commit.records import (
     AssignmentRecord,
     CommitRecord,
@@ -34,11 +33,15 @@ from ..log import CommitStore
 from ..ranges import LogRange
 from ..segments.partitions import Partitions
 from ..segments.segment import Segment
-from .parts import OrderMarks, ReplacedFiles, Snapshot, StoreSnapshots, TaskProgress, partitions_after, with_offsets
+from .parts import ReplacedFiles, Snapshot, StoreSnapshots, TaskProgress, marks_with, partitions_after, with_offsets
 from .renamed import renamed_snapshot
 
 # Records get their offsets and positions here, at commit, in the order in which a commit record lists its segments.
 # This module does not know the content of segments, nor how commits are stored.
+
+
+_NOTHING = Snapshot(0, 0, TopologyDescription(), {}, {}, (), ())
+"""The state before the first commit."""
 
 
 class FoldedCommits:
@@ -48,11 +51,11 @@ class FoldedCommits:
     differ from names of applications. `generation`: of the present driver, 0 before the first. `topology`,
     `assignment`: see `GenerationRecord`. `tasks`: the progress of each task. `sources`: see `EpochRecord`. `seeds`:
     topic -> source of its seed. `topics`: external topic -> its declaration at the last append. `retried`: dead letter
-    topic -> the redriven letters; `put_back`: external topic -> the records of these letters. `marks`: the order of
-    external records. `unlisted`: files that the last commit made superfluous: their changes have reached a store
-    without changelog, their readers have consumed them, or a newer snapshot of a store exists. `replaced`: files that
-    the last commit has replaced; readers may use their ranges for a while. `retained`: such files of all commits.
-    `store_snapshots`: snapshots of stores. `resets`: stores to rebuild.
+    topic -> the redriven letters; `put_back`: external topic -> the records of these letters. `marks`: topic -> the
+    order of its records, see `Mark`. `unlisted`: files that the last commit made superfluous: their changes have
+    reached a store without changelog, their readers have consumed them, or a newer snapshot of a store exists.
+    `replaced`: files that the last commit has replaced; readers may use their ranges for a while. `retained`: such
+    files of all commits. `store_snapshots`: snapshots of stores. `resets`: stores to rebuild.
 
     One thread changes it; others may read it meanwhile. The result of one method is consistent. A reader that needs
     several results of the same moment (a writer's clock and its segments) holds `lock`.
@@ -64,26 +67,31 @@ class FoldedCommits:
         self._clear()
 
     def _clear(self) -> None:
-        self.application = self.place
-        self.names: tuple[str, ...] = ()
-        self.number = 0
-        self.generation = 0
-        self.topology = TopologyDescription()
-        self.assignment: Mapping[str, Any] = {}
-        self.seeds: dict[str, SeedSource] = {}
-        self.retried: dict[str, Redriven] = {}
-        self.put_back: dict[str, Mapping[int, Ranges]] = {}
-        self.topics: dict[str, ExternalTopic] = {}
-        self.unlisted: tuple[str, ...] = ()
+        self.restore(_NOTHING)
+
+    def restore(self, snapshot: Snapshot) -> None:
+        """Replace the state by the one of a snapshot."""
+        self.names = snapshot.names
+        self.application = snapshot.names[-1] if snapshot.names else self.place
+        self.number = snapshot.number
+        self.generation = snapshot.generation
+        self.topology = snapshot.topology
+        self.assignment = snapshot.assignment
+        self.seeds = dict(snapshot.seeds)
+        self.retried = dict(snapshot.retried)
+        self.put_back = dict(snapshot.put_back)
+        self.topics = dict(snapshot.topics)
+        self.unlisted = snapshot.unlisted
         self.replaced: tuple[str, ...] = ()
-        self.retained = ReplacedFiles()
-        self.tasks = TaskProgress(self.application)
-        self.store_snapshots = StoreSnapshots()
-        self.resets: tuple[str, ...] = ()
-        self.sources: Mapping[str, tuple[int, int]] = {}
-        self.placed = False
-        self.marks = OrderMarks()
+        self.tasks = TaskProgress(self.application, snapshot.tasks, snapshot.paces)
+        self.store_snapshots = StoreSnapshots.from_listed(snapshot.stores)
+        self.retained = ReplacedFiles.from_snapshot(snapshot.replaced)
+        self.resets = snapshot.resets
+        self.sources = snapshot.sources or {}
+        self.placed = snapshot.placed
+        self.marks = dict(snapshot.marks)
         self._partitions = Partitions()
+        self._partitions.add(snapshot.segments)
 
     @property
     def incarnation(self) -> str:
@@ -138,7 +146,7 @@ class FoldedCommits:
                     self.topics.pop(record.topic, None)
                     self.seeds.pop(record.topic, None)
                     self.put_back.pop(record.topic, None)
-                    self.marks.forget(record.topic)
+                    self.marks.pop(record.topic, None)
                 case StoreResetRecord():
                     self.resets = record.stores
                 case PlacesRecord():
@@ -258,7 +266,7 @@ class FoldedCommits:
                 seeds=dict(self.seeds),
                 retried=dict(self.retried),
                 put_back=dict(self.put_back),
-                marks=self.marks.all(),
+                marks={topic: marks for topic, marks in self.marks.items() if marks},
                 topics=dict(self.topics),
                 tasks=self.tasks.all(),
                 segments=tuple(self._partitions.segments()),
@@ -281,31 +289,8 @@ class FoldedCommits:
         """Rename everything in the state."""
         with self.lock:
             snapshot, unlisted, replaced = renamed_snapshot(self.to_snapshot(0), renames), self.unlisted, self.replaced
-            self._partitions = Partitions()
             self.restore(snapshot)
             self.unlisted, self.replaced = unlisted, replaced
-
-    def restore(self, snapshot: Snapshot) -> None:
-        """Restore the state from a snapshot. The state has no segments before."""
-        self.names = snapshot.names
-        self.application = snapshot.names[-1] if snapshot.names else self.place
-        self.number = snapshot.number
-        self.generation = snapshot.generation
-        self.topology = snapshot.topology
-        self.assignment = snapshot.assignment
-        self.seeds = dict(snapshot.seeds)
-        self.retried = dict(snapshot.retried)
-        self.put_back = dict(snapshot.put_back)
-        self.topics = dict(snapshot.topics)
-        self.unlisted = snapshot.unlisted
-        self.tasks = TaskProgress(self.application, snapshot.tasks, snapshot.paces)
-        self.store_snapshots = StoreSnapshots.from_listed(snapshot.stores)
-        self.retained = ReplacedFiles.from_snapshot(snapshot.replaced)
-        self.resets = snapshot.resets
-        self.sources = snapshot.sources or {}
-        self.placed = snapshot.placed
-        self.marks = OrderMarks.from_snapshot(snapshot.marks)
-        self._partitions.add(snapshot.segments)
 
     def is_void(self, record: CommitRecord) -> bool:
         """Whether the commit is void: a driver of an earlier incarnation made it before it noticed the full refresh."""
@@ -332,12 +317,13 @@ class FoldedCommits:
             before = self.topics.get(record.topic.name)
             if before is None or record.replace:
                 self.topics[record.topic.name] = replace(record.topic, since=self.number)
-                self.marks.forget(record.topic.name)
+                self.marks.pop(record.topic.name, None)
             else:
                 self.topics[record.topic.name] = replace(record.topic, since=before.since, moved=before.moved)
             if record.replace:
                 self.put_back.pop(record.topic.name, None)
-            self.marks.add(record.topic.name, self._ends(record.topic))
+            marks = self.marks.get(record.topic.name, ())
+            self.marks[record.topic.name] = marks_with(marks, self._ends(record.topic))
         if record.source:
             parts = record.source.parts
             if parts is None:
@@ -362,7 +348,7 @@ class FoldedCommits:
                 self.seeds[name] = repartitioned.source
             if name in self.put_back:
                 self.put_back[name] = repartitioned.put_back
-            self.marks.replace(name, repartitioned.marks)
+            self.marks[name] = repartitioned.marks
 
     def _ends(self, topic: ExternalTopic) -> tuple[int, ...]:
         return tuple(self._partitions.partition(topic.name, number).end for number in range(topic.partitions))

@@ -39,40 +39,13 @@ Mark = tuple[int, ...]
 """The end of each partition: the offset of its next record, or a lower bound of it."""
 
 
-@dataclass
-class OrderMarks:
-    """The marks of all topics of an application, oldest first."""
-
-    _by_topic: dict[str, list[Mark]] = field(default_factory=dict)
-
-    @classmethod
-    def from_snapshot(cls, marks: Mapping[str, tuple[Mark, ...]]) -> OrderMarks:
-        """The marks of a snapshot, by topic."""
-        return cls({topic: list(topic_marks) for topic, topic_marks in marks.items()})
-
-    def of_topic(self, topic: str) -> tuple[Mark, ...]:
-        """The marks of a topic. Empty in logs of earlier versions."""
-        return tuple(self._by_topic.get(topic, ()))
-
-    def add(self, topic: str, ends: Mark) -> None:
-        """Add the mark after a commit that has appended to the topic."""
-        marks = self._by_topic.setdefault(topic, [])
-        if not marks or marks[-1] != ends:
-            marks.append(ends)
-        if len(marks) > 2 and len(marks) * len(ends) > 2 * MOST_NUMBERS:
-            del marks[: len(marks) - len(marks) % 2 : 2]  # keeps the later one of each two, and the last one
-
-    def replace(self, topic: str, marks: tuple[Mark, ...]) -> None:
-        """Replace the marks of a topic that was repartitioned."""
-        self._by_topic[topic] = list(marks)
-
-    def forget(self, topic: str) -> None:
-        """Remove the marks of a topic that was removed or seeded again."""
-        self._by_topic.pop(topic, None)
-
-    def all(self) -> dict[str, tuple[Mark, ...]]:
-        """The marks of all topics."""
-        return {topic: tuple(marks) for topic, marks in self._by_topic.items() if marks}
+def marks_with(marks: tuple[Mark, ...], ends: Mark) -> tuple[Mark, ...]:
+    """The marks of a topic, oldest first, after a commit that has appended to it. `ends`: its mark."""
+    if marks[-1:] != (ends,):
+        marks = (*marks, ends)
+    if len(marks) > 2 and len(marks) * len(ends) > 2 * MOST_NUMBERS:
+        marks = (*marks[1::2], *(marks[-1:] if len(marks) % 2 else ()))  # the later one of each two, and the last one
+    return marks
 
 
 # Offsets and positions of a commit's segments: at the ends of their partitions, in the order of the record.

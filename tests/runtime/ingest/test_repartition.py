@@ -136,7 +136,7 @@ def test_thinned_marks_keep_the_order_of_commits_that_are_far_apart(log, monkeyp
     monkeypatch.setattr(fed_marks, "MOST_NUMBERS", 16)
     for number in range(50):
         append(log, APPLICATION, TOPIC, [row(f"k{n}", 1000 - number, number) for n in range(9)])
-    marks = state(log).marks.of_topic("t")
+    marks = state(log).marks["t"]
     assert len(marks) <= 8
     assert sum(marks[-1]) == 450
     topic = replace(TOPIC, partitions=2)
