@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from ...ir.topology import StepText
-from ..commit.descriptions import OPTIONS, SubtopologyDescription, TopologyDescription, UsedTopic
+from ..commit.descriptions import OPTIONS, SubtopologyDescription, TopologyDescription
 from ..commit.external_records import AppendRecord
 from ..commit.records import (
     CommitRecord,
@@ -20,11 +20,9 @@ from ..commit.records import (
     RewriteRecord,
     SnapshotRecord,
     StoreResetRecord,
-    StoreSnapshot,
     TaskCommit,
     TopicRemovalRecord,
 )
-from ..log import Listed
 from .parts import Snapshot
 
 # New names of flows, tables and stores in the text of steps (see `engine/steps.py`).
@@ -98,6 +96,12 @@ def _process(match: re.Match[str], names: Mapping[str, str], stores: Mapping[str
 Value = TypeVar("Value")
 
 
+def _with(value: Value, **names: Mapping[str, str]) -> Value:
+    """A dataclass instance with new names in some fields. `names`: field -> old name -> new name."""
+    new = {field: of_field[old] for field, of_field in names.items() if (old := getattr(value, field)) in of_field}
+    return replace(value, **new) if new else value  # type: ignore[type-var]
+
+
 def renamed_snapshot(snapshot: Snapshot, renames: Renames) -> Snapshot:
     """The snapshot with new names. State of something removed that had one of the new names is dropped.
 
@@ -107,13 +111,9 @@ def renamed_snapshot(snapshot: Snapshot, renames: Renames) -> Snapshot:
     return replace(
         snapshot,
         topology=renamed_description(snapshot.topology, renames),
-        seeds={
-            renames.topics.get(topic, topic): replace(seed, topic=renames.topics.get(topic, topic))
-            for topic, seed in _without_overwritten(snapshot.seeds, renames.topics).items()
-        },
+        seeds={name: replace(seed, topic=name) for name, seed in _rename_keys(snapshot.seeds, renames.topics).items()},
         topics={
-            renames.topics.get(topic, topic): replace(declaration, name=renames.topics.get(topic, topic))
-            for topic, declaration in _without_overwritten(snapshot.topics, renames.topics).items()
+            name: replace(topic, name=name) for name, topic in _rename_keys(snapshot.topics, renames.topics).items()
         },
         tasks=tuple(
             _task(task, renames)
@@ -122,17 +122,19 @@ def renamed_snapshot(snapshot: Snapshot, renames: Renames) -> Snapshot:
         ),
         marks=_rename_keys(snapshot.marks, renames.topics),
         segments=tuple(
-            _segment(segment, renames)
+            _with(segment, topic=renames.topics)
             for segment in snapshot.segments
             if not _is_overwritten(segment.topic, renames.topics)
         ),
         paces=tuple(
-            replace(pace, subtopology=renames.subtopologies.get(pace.subtopology, pace.subtopology))
+            _with(pace, subtopology=renames.subtopologies)
             for pace in snapshot.paces
             if not _is_overwritten(pace.subtopology, renames.subtopologies)
         ),
         stores=tuple(
-            _store(store, renames) for store in snapshot.stores if not _is_overwritten(store.store, renames.stores)
+            _with(copy, store=renames.stores)
+            for copy in snapshot.stores
+            if not _is_overwritten(copy.store, renames.stores)
         ),
         resets=_rename_all(_without_overwritten(dict.fromkeys(snapshot.resets), renames.stores), renames.stores),
         names=snapshot.names if name is None else (*snapshot.names, name),
@@ -144,40 +146,28 @@ def renamed_record(record: CommitRecord, renames: Renames) -> CommitRecord:
     """The commit with new names."""
     match record:
         case GenerationRecord():
-            begins = (
-                replace(
-                    start,
-                    subtopology=renames.subtopologies.get(start.subtopology, start.subtopology),
-                    topic=renames.topics.get(start.topic, start.topic),
-                )
-                for start in record.begins
-            )
+            begins = (_with(start, subtopology=renames.subtopologies, topic=renames.topics) for start in record.begins)
             return replace(record, topology=renamed_description(record.topology, renames), begins=tuple(begins))
         case EpochRecord():
             return replace(record, tasks=tuple(_task(task, renames) for task in record.tasks))
         case SnapshotRecord():
-            return replace(record, added=tuple(_store(snapshot, renames) for snapshot in record.added))
+            return replace(record, added=tuple(_with(snapshot, store=renames.stores) for snapshot in record.added))
         case PurgeRecord():
-            purged = (
-                replace(records, topic=renames.topics.get(records.topic, records.topic)) for records in record.purged
-            )
-            return replace(record, purged=tuple(purged))
+            return replace(record, purged=tuple(_with(records, topic=renames.topics) for records in record.purged))
         case RewriteRecord():
-            return replace(record, segments=tuple(_segment(segment, renames) for segment in record.segments))
+            return replace(record, segments=tuple(_with(segment, topic=renames.topics) for segment in record.segments))
         case RewindRecord():
-            part = renames.subtopologies.get(record.subtopology, record.subtopology)
-            return replace(record, subtopology=part, topic=renames.topics.get(record.topic, record.topic))
+            return _with(record, subtopology=renames.subtopologies, topic=renames.topics)
         case TopicRemovalRecord():
-            return replace(record, topic=renames.topics.get(record.topic, record.topic))
+            return _with(record, topic=renames.topics)
         case StoreResetRecord():
             return replace(record, stores=_rename_all(record.stores, renames.stores))
         case AppendRecord():
-            source, topic = record.source, record.topic
             return replace(
                 record,
-                segments=tuple(_segment(segment, renames) for segment in record.segments),
-                source=source and replace(source, topic=renames.topics.get(source.topic, source.topic)),
-                topic=topic and replace(topic, name=renames.topics.get(topic.name, topic.name)),
+                segments=tuple(_with(segment, topic=renames.topics) for segment in record.segments),
+                source=record.source and _with(record.source, topic=renames.topics),
+                topic=record.topic and _with(record.topic, name=renames.topics),
             )
     return record
 
@@ -185,7 +175,7 @@ def renamed_record(record: CommitRecord, renames: Renames) -> CommitRecord:
 def renamed_description(description: TopologyDescription, renames: Renames) -> TopologyDescription:
     """The description of an application with new names, also of the applications that write its sources."""
     subtopologies = {name: _subtopology(part, renames) for name, part in description.subtopologies.items()}
-    topics = {name: _used_topic(topic, renames) for name, topic in description.topics.items()}
+    topics = {name: _with(topic, writer=renames.application) for name, topic in description.topics.items()}
     return replace(
         description,
         subtopologies=_rename_keys(subtopologies, renames.subtopologies),
@@ -204,15 +194,6 @@ def _owner_of_settings(owner: str, renames: Renames) -> str:
 
 def _subtopology(description: SubtopologyDescription, renames: Renames) -> SubtopologyDescription:
     names = {**renames.tables, **renames.steps}
-    starts = (replace(start, topic=renames.topics.get(start.topic, start.topic)) for start in description.starts)
-    fillers = (
-        replace(
-            filler,
-            store=renames.stores.get(filler.store, filler.store),
-            flow=renames.steps.get(filler.flow, filler.flow),
-        )
-        for filler in description.fillers
-    )
     return replace(
         description,
         sources=_rename_all(description.sources, renames.topics),
@@ -220,26 +201,18 @@ def _subtopology(description: SubtopologyDescription, renames: Renames) -> Subto
         stores=_rename_all(description.stores, renames.stores),
         answers=_rename_all(description.answers, renames.topics),
         steps=tuple(renamed_step(step, names, renames.stores) for step in description.steps),
-        starts=tuple(starts),
-        fillers=tuple(fillers),
+        starts=tuple(_with(start, topic=renames.topics) for start in description.starts),
+        fillers=tuple(_with(filler, store=renames.stores, flow=renames.steps) for filler in description.fillers),
     )
-
-
-def _used_topic(topic: UsedTopic, renames: Renames) -> UsedTopic:
-    return replace(topic, writer=renames.application.get(topic.writer or "", topic.writer or "") or None)
 
 
 def _task(task: TaskCommit, renames: Renames) -> TaskCommit:
     return replace(
-        task,
-        subtopology=renames.subtopologies.get(task.subtopology, task.subtopology),
+        _with(task, subtopology=renames.subtopologies),
         positions=_rename_keys(task.positions, renames.topics),
         clocks=_clocks(task.clocks, renames.stores),
-        scheduled=tuple(
-            replace(punctuation, processor=renames.steps.get(punctuation.processor, punctuation.processor))
-            for punctuation in task.scheduled
-        ),
-        segments=tuple(_segment(segment, renames) for segment in task.segments),
+        scheduled=tuple(_with(punctuation, processor=renames.steps) for punctuation in task.scheduled),
+        segments=tuple(_with(segment, topic=renames.topics) for segment in task.segments),
         dropped={_dropped_counter(name, renames): count for name, count in task.dropped.items()},
         applied=_rename_keys(task.applied, renames.stores),
         globals_=dict(_global_positions(task.globals_, renames.tables)),
@@ -281,15 +254,6 @@ def _global_positions(values: Mapping[str, Value], names: Mapping[str, str]) -> 
         table, colon, topic = name.partition(":")
         if not _is_overwritten(table, names):
             yield f"{names.get(table, table)}{colon}{topic}", value
-
-
-def _segment(segment: Listed, renames: Renames) -> Listed:
-    topic = renames.topics.get(segment.topic)
-    return segment if topic is None else replace(segment, topic=topic)
-
-
-def _store(snapshot: StoreSnapshot, renames: Renames) -> StoreSnapshot:
-    return replace(snapshot, store=renames.stores.get(snapshot.store, snapshot.store))
 
 
 def _is_overwritten(name: str, names: Mapping[str, str]) -> bool:
