@@ -17,9 +17,9 @@ from ..ir.topology import Topic
 from ..log.commit.descriptions import ExternalTopic, declaration_text
 from ..log.commit.external_records import EXTERNAL_LANE, AppendRecord, SeedSource
 from ..log.declared_topics import check_readable
-from ..log.errors import CommitExistsError, RangeMissingError, SeededMeanwhileError, SeedError
+from ..log.errors import CommitExistsError, SeededMeanwhileError, SeedError
 from ..log.log import Listed, Log
-from ..log.state import LogState
+from ..log.state import LogState, committed_records
 from ..records.arrays import Int64s, piece_starts
 from ..records.keys import holds_floats, key_partitions, normal_key
 from ..records.schema import key_columns
@@ -306,25 +306,13 @@ class Appended:
 
     def _not_rewritten(self, state: LogState, partition: int) -> Iterator[pa.RecordBatch]:
         """The records not rewritten yet. The seed's are not even read: they may be damaged."""
-        first, end = _seeded(state, self._topic.name).get(partition, (0, 0))
-        for low, high in ((0, first), (end, state.end(self._topic.name, partition))):
-            yield from self._between(state, partition, low, high)
-
-    def _between(self, state: LogState, partition: int, low: int, high: int) -> Iterator[pa.RecordBatch]:
-        while (start := max(low, self._next.get(partition, 0))) < high:
-            try:
-                for within in state.ranges(self._topic.name, partition, start):
-                    if within.start_offset >= high:
-                        break
-                    for batch in self._log.read(within, within.position_of(start)):
-                        rows = np.flatnonzero((batch.offsets >= start) & (batch.offsets < high))
-                        if len(rows):
-                            yield batch.records.take(pa.array(rows))
-                            self._next[partition] = int(batch.offsets[rows[-1]]) + 1
-                self._next[partition] = high
-            except RangeMissingError as error:
-                if not state.was_replaced(error):
-                    raise
+        topic = self._topic.name
+        first, end = _seeded(state, topic).get(partition, (0, 0))
+        for low, high in ((0, first), (end, state.end(topic, partition))):
+            start = max(low, self._next.get(partition, 0))
+            for offsets, records in committed_records(self._log, state, topic, partition, start, high):
+                self._next[partition] = int(offsets[-1]) + 1
+                yield records
 
     def _write(self, partition: int, piece: pa.Table, partitions: int) -> None:
         where: int | Int64s = partition

@@ -15,9 +15,8 @@ from ..ir.topology import Topic
 from ..log.commit.descriptions import ExternalTopic
 from ..log.commit.external_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
 from ..log.commit.records import RepartitionedTopic
-from ..log.errors import RangeMissingError
 from ..log.log import Listed, Log
-from ..log.state import LogState
+from ..log.state import LogState, committed_records
 from ..records.arrays import Bools, Int64s, to_numpy
 from ..records.keys import key_partitions
 from ..records.schema import as_column, as_schema, key_columns, schema_of_both, value_columns
@@ -220,20 +219,7 @@ class PartitionReader:
         return True
 
     def _committed(self) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
-        start = self._next
-        while True:
-            try:
-                for within in self._state.ranges(self._topic, self._partition, start):
-                    for fetched in self._log.read(within, within.position_of(start)):
-                        rows = np.flatnonzero(fetched.offsets >= start)
-                        if len(rows):
-                            start = int(fetched.offsets[rows[-1]]) + 1
-                            yield fetched.offsets[rows], fetched.records.take(pa.array(rows))
-                return
-            except RangeMissingError as error:
-                if not self._state.was_replaced(error):
-                    raise
-                self._check()
+        return committed_records(self._log, self._state, self._topic, self._partition, self._next, check=self._check)
 
 
 # Records under another key, built from their columns.

@@ -24,7 +24,7 @@ from ..log.declared_topics import check_readable
 from ..log.durable_files import collect_garbage
 from ..log.errors import SeedChangedError, SeededMeanwhileError, SeedError
 from ..log.log import Log
-from ..log.state import LogState
+from ..log.state import LogState, committed_records
 from ..records.arrays import pieces_in_order, to_numpy
 from ..records.keys import encode_keys
 from ..records.schema import as_schema, key_columns, topic_schema
@@ -138,13 +138,8 @@ def _raw(
     log: Log, state: LogState, topic: str, part: SeededPart, schema: pa.Schema | None = None
 ) -> list[pa.RecordBatch]:
     """The records of a seed in a partition."""
-    batches: list[pa.RecordBatch] = []
-    for within in state.ranges(topic, part.partition, part.start):
-        if within.start_offset < part.end:
-            for fetched in log.read(within, within.position_of(part.start), schema):
-                rows = np.flatnonzero((fetched.offsets >= part.start) & (fetched.offsets < part.end))
-                batches.append(fetched.records.take(pa.array(rows)))
-    return batches
+    found = committed_records(log, state, topic, part.partition, part.start, part.end, schema)
+    return [records for _, records in found]
 
 
 def _other_count(now: int, then: int) -> str:

@@ -8,10 +8,14 @@ One thread changes a state (`refresh`, `commit`); others may read it meanwhile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from zlib import crc32
 
+import numpy as np
+import pyarrow as pa
+
+from ..records.arrays import Int64s
 from .commit.encoding import decode_commit, encode_commit
 from .commit.records import CommitMark, CommitRecord, DriversRecord, GenerationRecord, Renames, RewindRecord
 from .errors import (
@@ -27,6 +31,7 @@ from .errors import (
 )
 from .log import CommitStore, LastCommit
 from .places import origin_of
+from .ranges import Columns, RangeReader, by_offset
 from .state_parts.folded import Fold, FoldedCommits, Folding, GoodSnapshot, fold_now
 from .state_parts.parts import Snapshot
 from .state_parts.renamed import renamed_record
@@ -288,3 +293,35 @@ class LogState(FoldedCommits):
 
     def _note_good(self, snapshot: GoodSnapshot) -> None:
         self._good = snapshot
+
+
+def committed_records(
+    log: RangeReader,
+    state: LogState,
+    topic: str,
+    partition: int,
+    start: int = 0,
+    end: int | None = None,
+    columns: Columns = None,
+    check: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
+    """The records of a partition with offsets from `start` up to `end` (None: all), in batches with their offsets.
+
+    Continues with the new ranges if files are replaced meanwhile, after a call of `check`. Raises errors of
+    `RangeReader.read`, FullyRefreshedError and those of `check`.
+    """
+    while end is None or start < end:
+        ranges = state.ranges(topic, partition, start)
+        wanted = [(each, each.position_of(start)) for each in ranges if end is None or each.start_offset < end]
+        try:
+            for batch in by_offset(log, wanted, columns):
+                first = int(np.searchsorted(batch.offsets, start))
+                last = len(batch.offsets) if end is None else int(np.searchsorted(batch.offsets, end))
+                if first < last:
+                    start = int(batch.offsets[last - 1]) + 1
+                    yield batch.offsets[first:last], batch.records[first:last]
+            return
+        except RangeMissingError as error:
+            if not state.was_replaced(error):  # a file is lost only if it is still listed
+                raise
+            check()

@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..ir.topology import Topic
-from ..log.errors import FullyRefreshedError, RangeMissingError
+from ..log.errors import FullyRefreshedError
 from ..log.log import Log
-from ..log.ranges import by_offset
-from ..log.state import LogState
+from ..log.state import LogState, committed_records
 from ..records.arrays import Int64s
 from ..records.record_json import Record, records_of
 from ..records.schema import HEADERS, key_columns, topic_schema, value_columns
@@ -123,26 +122,10 @@ class TopicReader:
 
     def _batches(self, partition: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
         """Committed records from the present offset on, in batches with their offsets."""
-        offset = self._offsets[partition]
-        while True:
-            try:
-                for offsets, batch in self._committed(partition, offset):
-                    yield offsets, batch
-                    offset = int(offsets[-1]) + 1
-                return
-            except RangeMissingError as error:
-                # A file is lost only if it is still listed.
-                if not self._state.was_replaced(error):
-                    raise
-                self._check_same_records()
-
-    def _committed(self, partition: int, offset: int) -> Iterator[tuple[Int64s, pa.RecordBatch]]:
-        ranges = self._state.ranges(self._topic.name, partition, offset)
-        wanted = [(range_, range_.position_of(offset)) for range_ in ranges]
-        for batch in by_offset(self._log, wanted, self._columns):
-            skip = int(np.searchsorted(batch.offsets, offset))
-            if skip < len(batch.offsets):
-                yield batch.offsets[skip:], batch.records[skip:]
+        topic, start = self._topic.name, self._offsets[partition]
+        return committed_records(
+            self._log, self._state, topic, partition, start, columns=self._columns, check=self._check_same_records
+        )
 
 
 # A topic's records as an Arrow table of typed columns, built from batches, not from Python objects.
