@@ -24,6 +24,11 @@ def now() -> float:
     return time.monotonic()
 
 
+def wall_ms() -> int:
+    """The time of this machine, ms since 1970."""
+    return time.time_ns() // 1_000_000
+
+
 class Span(NamedTuple):
     """A named span of work, from `start` to `end` in seconds of `now`. Spans of a thread are nested or disjoint."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +23,7 @@ from ..records.arrays import Int64s, piece_starts
 from ..records.keys import holds_floats, key_partitions, normal_key
 from ..records.schema import key_columns
 from ..records.values import Convert
+from ..timed_parts import wall_ms
 from .incoming import Incoming, from_python, join
 from .record_form import RefusedRows, Sieve
 from .seed_rows import times_of, yielded_rows
@@ -81,7 +81,7 @@ def append(
 
     Raises SeedError for rows that the topic cannot hold, TopicChangedError.
     """
-    now = time.time_ns() // 1_000_000
+    now = wall_ms()
     # Given timestamps belong to rows by position, so no row may be skipped then.
     sieve = Sieve(topic if timestamps is None else replace(topic, on_error="fail"))
     if timestamps is None:
@@ -99,7 +99,7 @@ def append(
 def append_incoming(log: Log, application: str, topic: Topic, incoming: Incoming) -> AppendResult:
     """Append records that already have the topic's columns. `application`: the one that commits them."""
     written = write_incoming(log, application, topic, [incoming])
-    record = AppendRecord(time.time_ns() // 1_000_000, written, topic=ExternalTopic.from_topic(topic))
+    record = AppendRecord(wall_ms(), written, topic=ExternalTopic.from_topic(topic))
     return commit_append(LogState.load(log.commits(application)), topic, record)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from ..log.commit.records import DELAY_MS, RepartitionedTopic, RepartitionRecord
 from ..log.errors import CommitExistsError, SegmentError, UnreadableFileError
 from ..log.log import Log
 from ..log.state import LogState
+from ..timed_parts import wall_ms
 from .repartition import DeletionsWithoutKeyError, TopicWriter
 
 
@@ -103,7 +103,7 @@ def repartition(
             _check_whole(state, declared, writers, topics, whole)
             segments = tuple(segment for writer in writers for segment in writer.written)
             try:
-                state.commit(RepartitionRecord(time.time_ns() // 1_000_000, after, segments, delay_ms))
+                state.commit(RepartitionRecord(wall_ms(), after, segments, delay_ms))
                 break
             except CommitExistsError:
                 state.refresh()

@@ -6,7 +6,6 @@ back, and wherever one is killed.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -24,6 +23,7 @@ from ..log.state import LogState
 from ..records.arrays import BadValueError
 from ..records.record_json import Record
 from ..records.values import parse_json
+from ..timed_parts import wall_ms
 from .append import RetriedMeanwhileError, commit_append, write_incoming
 from .record_form import parse_records
 
@@ -175,7 +175,7 @@ def _written(
     log: Log, application: str, letters: Topic, origin: Topic, new: Sequence[_Letter], incarnation: str
 ) -> AppendRecord:
     """Write the records of the letters. Returns the commit that would list them."""
-    now = time.time_ns() // 1_000_000
+    now = wall_ms()
     pieces = []
     for start in range(0, len(new), _COUNT_AT_ONCE):
         some = new[start : start + _COUNT_AT_ONCE]

@@ -28,6 +28,7 @@ from ..log.state import LogState, committed_records
 from ..records.arrays import pieces_in_order, to_numpy
 from ..records.keys import encode_keys
 from ..records.schema import as_schema, key_columns, topic_schema
+from ..timed_parts import wall_ms
 from .append import WRITE_BYTES, Appended, check_appended, commit_append, with_partitions, write_incoming
 from .functions import project_function, raising_seed_errors
 from .incoming import Incoming, join
@@ -254,7 +255,7 @@ def seed(
         if again and not drop_appended:
             check_appended(state, topic)
         written = write_incoming(log, application, topic, rows)
-    record = AppendRecord(_now(), written, source, ExternalTopic.from_topic(topic), again)
+    record = AppendRecord(wall_ms(), written, source, ExternalTopic.from_topic(topic), again)
     kept = None if drop_appended else Appended(log, application, topic).rewrite
     try:
         result = commit_append(state, topic, record, kept if again else None)
@@ -300,7 +301,7 @@ def _same_records(log: Log, state: LogState, topic: Topic, source: SeedSource, r
         raise SeedChangedError(topic.name, source.path, difference)
     if _awaits_repartitioning(state, topic):  # the next run moves its records, and notes the seed then
         return SeedResult(topic.name, "unchanged", 0, 0)
-    commit_append(state, topic, AppendRecord(_now(), (), replace(source, parts=committed.parts)))
+    commit_append(state, topic, AppendRecord(wall_ms(), (), replace(source, parts=committed.parts)))
     return SeedResult(topic.name, "unchanged", 0, 0)
 
 
@@ -308,10 +309,6 @@ def _awaits_repartitioning(state: LogState, topic: Topic) -> bool:
     """Whether a run will repartition the topic."""
     declared_now = state.topics.get(topic.name)
     return declared_now is not None and declared_now.can_move_to(topic)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def other_records(log: Log, state: LogState, topic: Topic, spec: SeedSpec, project_dir: Path) -> str | None:

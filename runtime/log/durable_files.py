@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import time
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from zlib import crc32
 
 from ...errors import HeadwaterError
 from ...private_files import make_folder, opener
-from ..timed_parts import timed
+from ..timed_parts import timed, wall_ms
 from .errors import UnsupportedFileSystemError
 from .log import Log
 from .state import LogState
@@ -173,7 +172,7 @@ def collect_garbage(
     `state` includes its commit, if there is one. `spared`: files to keep for now. Raises FullyRefreshedError, with
     nothing removed.
     """
-    now = time.time_ns() // 1_000_000 if now is None else now
+    now = wall_ms() if now is None else now
     doomed = []
     files = list(log.files(application))
     # After the listing: files of a later incarnation, unknown to `state`, and files committed meanwhile are no garbage.

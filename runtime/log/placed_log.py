@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from threading import Lock
 
+from ..timed_parts import wall_ms
 from .commit.encoding import decode_commit, encode_commit
 from .commit.records import PlacesRecord
 from .errors import CommitDamagedError, CommitExistsError, CommitFormatError, LogError
@@ -82,7 +82,7 @@ class PlacesSequence:
             self._tell_older(now, after)
             with self._lock:
                 try:
-                    self._commits.create(self._number + 1, encode_commit(PlacesRecord(_now(), after)))
+                    self._commits.create(self._number + 1, encode_commit(PlacesRecord(wall_ms(), after)))
                 except CommitExistsError:
                     continue
                 self._number, self._places = self._number + 1, after
@@ -111,7 +111,7 @@ class PlacesSequence:
             state = LogState.load(self._log.commits(f"{project}-seed"))
             while not state.placed:
                 try:
-                    state.commit(PlacesRecord(_now()))
+                    state.commit(PlacesRecord(wall_ms()))
                 except CommitExistsError:
                     state.refresh()
 
@@ -119,10 +119,6 @@ class PlacesSequence:
 def _projects(places: Places) -> set[str]:
     names = (*places.names, *places.given_up, *places.counts)
     return {name.partition("-")[0] for name in names if "-" in name}
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 # The log in which the name of an application and the place of its commits and records may differ.
@@ -238,7 +234,7 @@ class PlacedLog:
         def settled(now: Places) -> Places:
             self._there = None
             former = self._moves(now).get(application)
-            after = now if former is None else now.moved({application: former}, time.time_ns() // 1_000_000)
+            after = now if former is None else now.moved({application: former}, wall_ms())
             if after.of(application) != place:
                 raise PlacesChangedError(application)
             return after.settled(application)

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from ....errors import HeadwaterError
 from ...ir.topology import Topology
 from ...records.arrays import Bools, Int64s, to_numpy
+from ...timed_parts import wall_ms
 from ..commit.records import DELAY_MS, RewriteRecord
 from ..durable_files import collect_garbage
 from ..errors import CommitExistsError, RangeMissingError, SegmentError, SegmentsChangedError, UnreadableFileError
@@ -34,7 +35,7 @@ from .compaction import (
     remaining,
 )
 from .deletions import Policy
-from .held import HeldBack, Lanes, Waiting, wall_ms
+from .held import HeldBack, Lanes, Waiting
 from .jobs import Failures, Job, LaneFailedError, jobs
 from .readers import declared_readers
 
@@ -255,7 +256,7 @@ def clean_round(
     cleaned = cleaner.round(state, may_go_on)
 
     def commit(segments: tuple[Listed, ...]) -> None:
-        state.commit(RewriteRecord(generation, time.time_ns() // 1_000_000, segments, incarnation, delay_ms))
+        state.commit(RewriteRecord(generation, wall_ms(), segments, incarnation, delay_ms))
 
     return cleaned, commit_cleaned(cleaned, log, state, commit)
 
@@ -311,17 +312,17 @@ def clean_completely(
     state = LogState.load(log.commits(application))
     before = Sizes.of(state)
     # First, as the next commit drops expired entries.
-    removed = _remove_replaced(log, state, _now())
+    removed = _remove_replaced(log, state, wall_ms())
     cleaner = Cleaner(log, policies, limits, topologies)
     while True:
         cleaned, committed = clean_round(cleaner, log, state, delay_ms=delay_ms)
         if not committed:
             break
     log.remove_leftovers()
-    removed += _remove_replaced(log, state, _now())
+    removed += _remove_replaced(log, state, wall_ms())
     removed += collect_garbage(log, application, state)
     return CleanedApplication(
-        application, before, Sizes.of(state), removed, len(state.retained.at(_now())), cleaned.damage, cleaned.held
+        application, before, Sizes.of(state), removed, len(state.retained.at(wall_ms())), cleaned.damage, cleaned.held
     )
 
 
@@ -332,7 +333,3 @@ def _remove_replaced(log: Log, state: LogState, now: int) -> int:
     for path in expired:
         log.remove(path)
     return sum(path in existing for path in expired)
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ...records.window_keys import first_kept_key
 from ...task_id import TaskKey
+from ...timed_parts import wall_ms
 from ..commit.encoding import decode_commit
 from ..errors import CommitFormatError, LogError
 from ..log import Log
@@ -17,11 +17,6 @@ from .compaction import LIMITS, Limits
 from .deletions import MERGE_ONLY, Policy
 from .jobs import Lane, held
 from .readers import DeclaredReaders, Readers
-
-
-def wall_ms() -> int:
-    """The time of the machine, ms."""
-    return time.time_ns() // 1_000_000
 
 
 class Lanes:

@@ -11,7 +11,6 @@ refresh, or a snapshot of a store with the changes, gives the correct results.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....errors import HeadwaterError
+from ...timed_parts import wall_ms
 from ..commit.records import RewriteRecord, SnapshotRecord, StoreSnapshot
 from ..errors import SegmentsChangedError
 from ..log import Listed, Log, rewritten_file_name
@@ -112,7 +112,7 @@ def repair(log: Log, planned: Repair) -> None:
     """
     state = LogState.load(log.commits(planned.application))
     _check_listed(state, planned)
-    at = time.time_ns() // 1_000_000
+    at = wall_ms()
     if planned.segments:
         written = tuple(listed for broken in planned.segments for listed in _rewritten(log, state, broken.segment))
         state.commit(RewriteRecord(state.generation, at, written, state.incarnation))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 import uuid
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -18,6 +17,7 @@ from typing import Any, TypeVar
 
 from obstore.exceptions import AlreadyExistsError, BaseError
 
+from ...timed_parts import wall_ms
 from ..errors import CorruptSegmentError, LogError, RangeMissingError
 from ..ranges import Columns, Fetched, LogRange, RangeReader
 from ..segments.files import fetch
@@ -283,7 +283,7 @@ class Objects:
 
     def remove_old_checks(self) -> None:
         """Remove leftovers of processes that were killed during a check."""
-        now = time.time_ns() // 1_000_000
+        now = wall_ms()
         self.remove([found.path for found in self.below(_CHECKS) if found.modified < now - _CHECK_LASTS_MS])
 
     def _put(self, path: str, content: Data | Path, writer: str, **how: Any) -> Any:
