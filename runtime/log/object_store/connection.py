@@ -96,6 +96,7 @@ def _s3(connection: Connection, patience: timedelta) -> S3Store:
 # Errors of an object store, with hints. None contains credentials.
 
 _PROFILE = "the `log:` of profiles.yml"
+_NO_CREDENTIALS = "there are no credentials"
 _COMMITTED = "everything that was committed is there"
 
 _CREDENTIALS = frozenset(
@@ -116,112 +117,87 @@ _CREDENTIAL_SOURCES = re.compile(r"/latest/api/token|/latest/meta-data|169\.254\
 class ObjectStoreError(LogError):
     """An object store reports an error, or does not respond.
 
-    `uri`: of the log. `cause`: the store's or system's message.
+    `uri`: of the log. `cause`: the store's or system's message. `what`, `remedy`: the message and hint of a class.
     """
 
-    def __init__(self, uri: str, what: str, cause: str, hint: str | None = None) -> None:
-        super().__init__(f"{uri}: {what}" + (f" ({cause})" if cause else ""), hint)
+    what = "the object store refuses a request"
+    remedy: str | None = None
+
+    def __init__(self, uri: str, cause: str, what: str = "") -> None:
+        super().__init__(f"{uri}: {what or self.what}" + (f" ({cause})" if cause else ""), self.remedy)
         self.uri = uri
         self.cause = cause
 
 
 class PassingError(ObjectStoreError):
-    """A temporary error lasts longer than the patience.
+    """A temporary error lasts longer than the patience. `seconds`: how long it was retried."""
 
-    `endpoint`: of the store. `request`: its description. `seconds`: how long it was retried.
-    """
-
-    def __init__(self, uri: str, endpoint: str, what: str, request: str, seconds: float, cause: str, hint: str) -> None:
+    def __init__(self, uri: str, endpoint: str, request: str, seconds: float, cause: str) -> None:
         tried = f"{request} was tried for {max(1, round(seconds))} s: {cause}"
-        super().__init__(uri, f"the object store at {endpoint} {what}", tried, f"{hint}; then run again: {_COMMITTED}")
-        self.endpoint = endpoint
-        self.request = request
+        super().__init__(uri, tried, f"the object store at {endpoint} {self.what}")
+        self.hint = f"{self.remedy}; then run again: {_COMMITTED}"
         self.seconds = seconds
 
 
 class StoreUnreachableError(PassingError):
     """The store does not respond."""
 
-    def __init__(self, uri: str, endpoint: str, request: str, seconds: float, cause: str) -> None:
-        hint = f"look whether it runs and can be reached from here, or correct `endpoint` in {_PROFILE}"
-        super().__init__(uri, endpoint, "does not answer", request, seconds, cause, hint)
+    what = "does not answer"
+    remedy = f"look whether it runs and can be reached from here, or correct `endpoint` in {_PROFILE}"
 
 
 class StoreFailingError(PassingError):
     """The store responds with internal errors, or is overloaded."""
 
-    def __init__(self, uri: str, endpoint: str, request: str, seconds: float, cause: str) -> None:
-        hint = "look at its own log, its load and its free space"
-        super().__init__(uri, endpoint, "answers with errors only", request, seconds, cause, hint)
+    what = "answers with errors only"
+    remedy = "look at its own log, its load and its free space"
 
 
 class BucketMissingError(ObjectStoreError):
     """The bucket does not exist."""
 
-    def __init__(self, uri: str, endpoint: str, cause: str) -> None:
-        super().__init__(
-            uri,
-            f"there is no such bucket at {endpoint}",
-            cause,
-            f"make the bucket, or correct `uri`, `region` or `endpoint` in {_PROFILE}",
-        )
-        self.endpoint = endpoint
+    remedy = f"make the bucket, or correct `uri`, `region` or `endpoint` in {_PROFILE}"
 
 
 class StoreCredentialsError(ObjectStoreError):
     """Credentials are missing, or the store does not accept them."""
 
-    def __init__(self, uri: str, found: bool, cause: str) -> None:
-        what = "the object store does not accept the credentials" if found else "there are no credentials"
-        super().__init__(
-            uri,
-            what,
-            cause,
-            "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN) where Headwater and its executors "
-            f"run, or name variables with env_var in {_PROFILE}",
-        )
-        self.found = found
+    what = "the object store does not accept the credentials"
+    remedy = (
+        "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_SESSION_TOKEN) where Headwater and its executors "
+        f"run, or name variables with env_var in {_PROFILE}"
+    )
 
 
 class StoreDeniedError(ObjectStoreError):
     """The credentials lack permissions that a log needs."""
 
-    def __init__(self, uri: str, cause: str) -> None:
-        super().__init__(
-            uri,
-            "these credentials may not do what a log needs",
-            cause,
-            "allow them to list the bucket, and to get, put and delete objects under this prefix",
-        )
+    what = "these credentials may not do what a log needs"
+    remedy = "allow them to list the bucket, and to get, put and delete objects under this prefix"
 
 
 class StoreClockError(ObjectStoreError):
     """The clock of this machine differs too much from the store's, so the store rejects requests."""
 
-    def __init__(self, uri: str, cause: str) -> None:
-        super().__init__(
-            uri, "the clock of this machine differs too much from the object store's", cause, "set it right (NTP)"
-        )
+    what = "the clock of this machine differs too much from the object store's"
+    remedy = "set it right (NTP)"
 
 
 class StoreRegionError(ObjectStoreError):
     """The bucket is in another region."""
 
-    def __init__(self, uri: str, cause: str) -> None:
-        super().__init__(uri, "the bucket is in another region", cause, f"correct `region` in {_PROFILE}")
+    what = "the bucket is in another region"
+    remedy = f"correct `region` in {_PROFILE}"
 
 
 class NoConditionalPutError(ObjectStoreError):
     """The store has no conditional put, so two drivers could create the same commit."""
 
-    def __init__(self, uri: str, cause: str = "") -> None:
-        super().__init__(
-            uri,
-            "this object store cannot hold a log: it replaces an object that should be made only if there is none",
-            cause,
-            "use a store with conditional writes (`If-None-Match: *`), such as Amazon S3, or `type: embedded` on a "
-            "local file system",
-        )
+    what = "this object store cannot hold a log: it replaces an object that should be made only if there is none"
+    remedy = (
+        "use a store with conditional writes (`If-None-Match: *`), such as Amazon S3, or `type: embedded` on a local "
+        "file system"
+    )
 
 
 def error_of(uri: str, endpoint: str, request: str, seconds: float, error: Exception) -> ObjectStoreError:
@@ -233,14 +209,14 @@ def error_of(uri: str, endpoint: str, request: str, seconds: float, error: Excep
         filter(None, (code or (status and f"status {status}"), _search(r"<Message>([^<]*)</Message>", text)))
     )
     if missing := _search(r"Generic S3 error: Missing (SecretAccessKey|AccessKeyId)", text):
-        return StoreCredentialsError(uri, False, f"one of two is missing: {missing}")
+        return StoreCredentialsError(uri, f"one of two is missing: {missing}", _NO_CREDENTIALS)
     if _CREDENTIAL_SOURCES.search(text.partition("\n")[0]):
-        return StoreCredentialsError(uri, False, "")
+        return StoreCredentialsError(uri, "", _NO_CREDENTIALS)
     cause = f"{request}: {said}" if said else request
     if code in _CREDENTIALS or status == "401":
-        return StoreCredentialsError(uri, True, cause)
+        return StoreCredentialsError(uri, cause)
     if code in _NO_BUCKET:
-        return BucketMissingError(uri, endpoint, cause)
+        return BucketMissingError(uri, cause, f"there is no such bucket at {endpoint}")
     if code == "RequestTimeTooSkewed":
         return StoreClockError(uri, cause)
     if code in _REGION or status == "301" or "incorrectly configured region" in text:
@@ -253,7 +229,7 @@ def error_of(uri: str, endpoint: str, request: str, seconds: float, error: Excep
         return StoreFailingError(uri, endpoint, request, seconds, said)
     if not code and not status:
         return StoreUnreachableError(uri, endpoint, request, seconds, _innermost(text))
-    return ObjectStoreError(uri, "the object store refuses a request", cause)
+    return ObjectStoreError(uri, cause)
 
 
 def _innermost(text: str) -> str:

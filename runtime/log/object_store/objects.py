@@ -265,7 +265,7 @@ class Objects:
             self.create(path, b"first")
             with suppress(ObjectExistsError):
                 self.create(path, b"second")
-                raise NoConditionalPutError(self.connection.uri)
+                raise NoConditionalPutError(self.connection.uri, "")
         except NoConditionalPutError:
             with suppress(LogError):
                 self.remove([path])
@@ -333,7 +333,7 @@ class Objects:
 
     def _client_error(self, request: str, seconds: float, error: Exception) -> ObjectStoreError:
         if self.connection.local:
-            return ObjectStoreError(self.connection.uri, "the folder cannot be used", str(error).partition("\n")[0])
+            return ObjectStoreError(self.connection.uri, str(error).partition("\n")[0], "the folder cannot be used")
         return error_of(self.connection.uri, self.connection.location, request, seconds, error)
 
     def _full(self, path: str) -> str:
