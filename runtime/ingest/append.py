@@ -60,7 +60,6 @@ class RetriedMeanwhileError(HeadwaterError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"another process has put dead letters of {topic} back meanwhile", "try again")
-        self.topic = topic
 
 
 def append(
@@ -229,7 +228,6 @@ class AppendedUnknownError(HeadwaterError):
             f"it is unknown which records of {topic} came with its seed: an earlier version has written them",
             f"if no appended records matter: headwater seed {topic} --full-refresh --drop-appended",
         )
-        self.topic = topic
 
 
 class AppendedOtherwiseError(HeadwaterError):
@@ -241,7 +239,6 @@ class AppendedOtherwiseError(HeadwaterError):
             f"restore the declaration; or copy them first to a topic of another name: headwater read {topic} --format "
             f"json; or drop them: headwater seed {topic} --full-refresh --drop-appended",
         )
-        self.topic = topic
         self.records = records
 
 

@@ -38,7 +38,6 @@ class RecordsGoneMeanwhileError(HeadwaterError):
             "`headwater plan` shows what can be done now",
         )
         self.topic = topic
-        self.missing = missing
 
 
 class UnreadableTopicError(HeadwaterError):
@@ -49,7 +48,6 @@ class UnreadableTopicError(HeadwaterError):
             f"not all records of {topic} can be read, so it is not repartitioned: {cause.message}", cause.hint
         )
         self.topic = topic
-        self.cause = cause
 
 
 TOPIC_ERRORS = (DeletionsWithoutKeyError, TopicMovedMeanwhileError, RecordsGoneMeanwhileError, UnreadableTopicError)

@@ -44,7 +44,6 @@ class NoLettersError(HeadwaterError):
             f"{topic} is no dead-letter topic",
             f"did you mean {' or '.join(map(repr, close))}?" if close else listed if known else _NONE,
         )
-        self.topic = topic
 
 
 class LetterError(HeadwaterError):
@@ -56,8 +55,6 @@ class LetterError(HeadwaterError):
             "nothing was put back; --file takes letters as `headwater read --format json` prints them, with corrected "
             "`key`, `value` and `timestamp`",
         )
-        self.place = place
-        self.cause = cause
 
 
 class LettersOutdatedError(HeadwaterError):
@@ -69,9 +66,6 @@ class LettersOutdatedError(HeadwaterError):
             f"the records of {topic} were repartitioned after the letters in {letters} were written",
             f"let `headwater run --select '{topology}+'` complete the rebuild of {topology}: it writes letters anew",
         )
-        self.letters = letters
-        self.topic = topic
-        self.application = application
 
 
 @dataclass(frozen=True)

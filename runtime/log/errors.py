@@ -72,8 +72,6 @@ class CommitGapError(LogError):
 
     def __init__(self, application: str, number: int) -> None:
         super().__init__(f"cannot create commit {number} of {application}: there is no commit {number - 1}")
-        self.application = application
-        self.number = number
 
 
 class CommitFormatError(LogError):
@@ -98,7 +96,6 @@ class CommitDamagedError(LogError):
         super().__init__(f"commit {number} of {application} is {what}: {path}", hint=lost_commits_hint(application))
         self.application = application
         self.number = number
-        self.what = what
         self.path = path
 
 
@@ -115,7 +112,6 @@ class SnapshotsDamagedError(LogError):
             f"the commits of {application} before {first} are only in its snapshots, and {what}",
             hint=lost_commits_hint(application),
         )
-        self.application = application
         self.snapshots = tuple(snapshots)
         self.first = first
 
@@ -132,8 +128,6 @@ class CommitsMissingError(LogError):
             f"the commits of {application} are missing: {folder} was removed or emptied",
             lost_commits_hint(application, f"put {folder} back from a copy of the log", left),
         )
-        self.application = application
-        self.folder = folder
         self.entry = entry
 
 
@@ -153,7 +147,6 @@ class GenerationError(LogError):
 
     def __init__(self, application: str, current: int, found: int) -> None:
         super().__init__(f"{application} is in generation {current}, a driver of generation {found} must stop")
-        self.application = application
         self.current = current
         self.found = found
 
@@ -167,8 +160,6 @@ class CommitOrderError(LogError):
             hint=_DAMAGED,
         )
         self.number = number
-        self.topic = topic
-        self.partition = partition
         self.expected = expected
         self.found = found
 
@@ -199,9 +190,6 @@ class RewriteOrderError(LogError):
             f"{missing.start} to {missing.end - 1}, which are not there",
             hint=_DAMAGED,
         )
-        self.number = number
-        self.topic = missing.topic
-        self.partition = missing.partition
 
 
 @dataclass(frozen=True)
@@ -284,9 +272,6 @@ class ColumnTypeError(SegmentError):
             f"their column {name} is {stored} in segment {path}, and is read as {wanted}",
             hint="the topic's columns were changed meanwhile: restart its readers with the current project",
         )
-        self.column = name
-        self.stored = stored
-        self.wanted = wanted
 
 
 class UnreadableFileError(MachineError):
@@ -297,7 +282,6 @@ class UnreadableFileError(MachineError):
         self.message = f"{location}, cannot be read: {error.message}"
         self.what = error.message
         self.hint = error.hint
-        self.location = location
 
 
 class RecordsTooLargeError(MachineError):
@@ -312,7 +296,6 @@ class RecordsTooLargeError(MachineError):
         size_text = "" if size is None else f" ({size:,} bytes in the log)"
         self.message = f"{machine_error.message} for the records of {'; '.join(map(str, locations))}{size_text}"
         self.hint = machine_error.hint
-        self.locations = tuple(locations)
 
 
 class UnsupportedFileSystemError(LogError):
@@ -323,8 +306,6 @@ class UnsupportedFileSystemError(LogError):
             f"{path} cannot hold a log: hard links do not work there ({cause})",
             hint="put the log on a local file system",
         )
-        self.path = path
-        self.cause = cause
 
 
 class SeedError(LogError):
@@ -349,9 +330,6 @@ class SeedChangedError(LogError):
             f"the seed of {topic} has changed since it was committed: {source}: {difference}",
             hint=f"put it back as it was, or {_seed_again(topic)}",
         )
-        self.topic = topic
-        self.source = source
-        self.difference = difference
 
 
 class SeededMeanwhileError(LogError):
@@ -359,7 +337,6 @@ class SeededMeanwhileError(LogError):
 
     def __init__(self, topic: str) -> None:
         super().__init__(f"{topic} has been seeded meanwhile", hint="try again")
-        self.topic = topic
 
 
 def read_to_append(topic: str) -> str:
@@ -402,7 +379,6 @@ class TopicChangedError(LogError):
         self.is_ = dict(is_)
         self.writer = writer
         self.seeded = seeded
-        self.movable = movable
 
 
 def _seed_again(topic: str) -> str:
@@ -417,5 +393,4 @@ class SavedFileError(LogError):
 
     def __init__(self, path: str, cause: str) -> None:
         super().__init__(f"{path} of the log cannot be used: {cause}")
-        self.path = path
         self.cause = cause

@@ -33,7 +33,6 @@ class LogFileError(LogError):
 
     def __init__(self, path: Path | str) -> None:
         super().__init__(f"{path} is damaged: it should say which log this is", "put it back from a copy of the log")
-        self.path = path
 
 
 def new_id() -> bytes:

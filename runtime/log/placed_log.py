@@ -135,7 +135,6 @@ class PlacesChangedError(LogError):
             f"another run has just renamed {application}, or a topology that takes its place",
             "run again: nothing was changed",
         )
-        self.application = application
 
 
 class PlacedLog:

@@ -119,7 +119,6 @@ class KeyTypeError(HeadwaterError):
 
     def __init__(self, data_type: pa.DataType) -> None:
         super().__init__(f"a key cannot have a column of type {data_type}")
-        self.data_type = data_type
 
 
 def encode_keys(columns: Sequence[pa.Array]) -> pa.BinaryArray:
@@ -339,7 +338,6 @@ class KeyFormatError(HeadwaterError):
 
     def __init__(self, types: Sequence[pa.DataType]) -> None:
         super().__init__(f"not the bytes of a key with columns {', '.join(map(str, types))}")
-        self.types = tuple(types)
 
 
 def decode_keys(keys: pa.BinaryArray, types: Sequence[pa.DataType]) -> list[pa.Array]:

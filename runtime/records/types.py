@@ -55,7 +55,6 @@ class TypeSyntaxError(HeadwaterError):
 
     def __init__(self, text: str, position: int, reason: str) -> None:
         super().__init__(f"cannot read {text!r} as Spark SQL columns or type: {reason} at character {position + 1}")
-        self.text = text
         self.position = position
         self.reason = reason
 

@@ -222,9 +222,6 @@ class LaneFailedError(LogError):
             f"{lane.topic}, partition {lane.partition}, lane {lane.lane}, cannot be cleaned: "
             f"{type(cause).__name__}: {cause}"
         )
-        self.topic = lane.topic
-        self.partition = lane.partition
-        self.lane = lane.lane
 
 
 class Failures:

@@ -39,8 +39,6 @@ class CopyTargetError(HeadwaterError):
 
     def __init__(self, path: str, cause: str, hint: str) -> None:
         super().__init__(f"{path} cannot take a copy of the log: {cause}", hint)
-        self.path = path
-        self.cause = cause
 
 
 @dataclass(frozen=True)
@@ -154,7 +152,6 @@ class UncopiableLogError(HeadwaterError):
             "for a bucket, use the store's versions or its replication; for file:///, copy the folder; either with all "
             "topologies paused: `headwater pause`, then wait until `headwater tasks` says `paused since`",
         )
-        self.log = log
 
 
 @dataclass(frozen=True)

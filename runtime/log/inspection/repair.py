@@ -37,7 +37,6 @@ class NotLostError(HeadwaterError):
             f"{unreadable.place}, cannot be read: {unreadable.what}",
             "allow this user to read the file: only missing or damaged records are dropped",
         )
-        self.unreadable = unreadable
 
 
 @dataclass(frozen=True)

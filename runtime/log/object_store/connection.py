@@ -125,8 +125,6 @@ class ObjectStoreError(LogError):
 
     def __init__(self, uri: str, cause: str, what: str = "") -> None:
         super().__init__(f"{uri}: {what or self.what}" + (f" ({cause})" if cause else ""), self.remedy)
-        self.uri = uri
-        self.cause = cause
 
 
 class PassingError(ObjectStoreError):
