@@ -104,11 +104,15 @@ def append_incoming(log: Log, application: str, topic: Topic, incoming: Incoming
 
 def write_incoming(log: Log, application: str, topic: Topic, incoming: Iterable[Incoming]) -> tuple[Listed, ...]:
     """Write records without a commit. Records with a null key are spread round robin by row number."""
-    written: list[Listed] = []
-    for table, partitions in with_partitions(topic, incoming):
-        name = f"s-{uuid.uuid4().hex}"
-        written += log.write(application, topic.name, name, table, partitions, EXTERNAL_LANE)
-    return tuple(written)
+    pieces = with_partitions(topic, incoming)
+    return tuple(listed for piece in pieces for listed in write_external(log, application, topic, *piece))
+
+
+def write_external(
+    log: Log, application: str, topic: Topic, table: pa.Table, partitions: int | Int64s
+) -> tuple[Listed, ...]:
+    """Write records of an external topic without a commit. `partitions`: see `RecordWriter.write`."""
+    return log.write(application, topic.name, f"s-{uuid.uuid4().hex}", table, partitions, EXTERNAL_LANE)
 
 
 def with_partitions(topic: Topic, incoming: Iterable[Incoming]) -> Iterator[tuple[pa.Table, Int64s]]:
@@ -159,10 +163,14 @@ def with_normal_keys(topic: Topic, table: pa.Table) -> pa.Table:
 
 
 def _partitions(topic: Topic, piece: Incoming, first: int) -> Int64s:
-    partitions = key_partitions(topic, piece.table)
-    if piece.partitions is not None:
-        partitions = np.where(piece.partitions >= 0, piece.partitions, partitions)
-    return np.where(partitions >= 0, partitions, np.arange(first, first + len(piece)) % topic.partitions)
+    partitions = partitions_of(topic, piece.table, first)
+    return partitions if piece.partitions is None else np.where(piece.partitions >= 0, piece.partitions, partitions)
+
+
+def partitions_of(topic: Topic, records: pa.Table | pa.RecordBatch, first: int) -> Int64s:
+    """The partition of each record: by its key, and round robin for null keys. `first`: the number of the first row."""
+    by_key = key_partitions(topic, records)
+    return np.where(by_key >= 0, by_key, np.arange(first, first + records.num_rows) % topic.partitions)
 
 
 def _timed(incoming: Iterable[Incoming], timestamps: pa.Array) -> Iterator[Incoming]:
@@ -312,14 +320,10 @@ class Appended:
                 yield records
 
     def _write(self, partition: int, piece: pa.Table, partitions: int) -> None:
-        where: int | Int64s = partition
-        if partitions != self._topic.partitions:
-            by_key = key_partitions(self._topic, piece)
-            spread = np.arange(self._rows, self._rows + len(piece)) % self._topic.partitions
-            where = np.where(by_key >= 0, by_key, spread)
+        same = partitions == self._topic.partitions
+        where = partition if same else partitions_of(self._topic, piece, self._rows)
         self._rows += len(piece)
-        name = f"s-{uuid.uuid4().hex}"
-        self._written += self._log.write(self._application, self._topic.name, name, piece, where, EXTERNAL_LANE)
+        self._written += write_external(self._log, self._application, self._topic, piece, where)
 
 
 def _seeded(state: LogState, topic: str) -> dict[int, tuple[int, int]]:

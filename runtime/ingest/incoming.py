@@ -103,17 +103,6 @@ def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array |
     )
 
 
-def from_text(topic: Topic, table: pa.Table, clock: int) -> Incoming:
-    """The same for a table with text columns only."""
-    columns = source_columns(topic, table.column_names)
-    return build(
-        topic,
-        {name: convert(source, table[source], data_type, parse_text) for name, (source, data_type) in columns.items()},
-        table.num_rows,
-        clock,
-    )
-
-
 def build(
     topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int, timestamps: pa.Array | None = None
 ) -> Incoming:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,15 +12,14 @@ import pyarrow.compute as pc
 from ...errors import HeadwaterError
 from ..ir.topology import Topic
 from ..log.commit.descriptions import ExternalTopic
-from ..log.commit.external_records import EXTERNAL_LANE, Ranges, SeededPart, ranges_of_both
+from ..log.commit.external_records import Ranges, SeededPart, ranges_of_both
 from ..log.commit.records import RepartitionedTopic
 from ..log.log import Listed, Log
 from ..log.state import LogState, committed_records
 from ..records.arrays import Bools, Int64s, to_numpy
-from ..records.keys import key_partitions
 from ..records.schema import as_column, as_schema, key_columns, schema_of_both, value_columns
 from ..records.types import Kind
-from .append import WRITE_ROWS, overfull, with_normal_keys
+from .append import WRITE_ROWS, overfull, partitions_of, with_normal_keys, write_external
 
 # Groups: records of one commit have no order among partitions. Commits follow each other.
 
@@ -325,7 +323,7 @@ class TopicWriter:
         by_time = bool(self._known.key) or not went_in_turns(counts)
         for records in in_order([self._read(*partition) for partition in enumerate(group.ends)], by_time=by_time):
             self._go_on()
-            where = self._partitions(records, row)
+            where = partitions_of(self._topic, records, row)
             row += records.num_rows
             if NOTED in records.schema.names:
                 self._note(to_numpy(records.column(NOTED)), where)
@@ -355,11 +353,6 @@ class TopicWriter:
                 table = pa.Table.from_batches([rekeyed(self._topic, records)])
                 yield from with_normal_keys(self._topic, table).to_batches()
 
-    def _partitions(self, records: pa.RecordBatch, row: int) -> Int64s:
-        """The partitions, as for an append: by key, and round robin for null keys."""
-        by_key = key_partitions(self._topic, records)
-        return np.where(by_key >= 0, by_key, np.arange(row, row + records.num_rows) % self._topic.partitions)
-
     def _add(self, records: pa.RecordBatch, where: Int64s) -> None:
         pending = self._pending
         full = sum(len(part) for _, part in pending) >= WRITE_ROWS or overfull([part for part, _ in pending], records)
@@ -371,8 +364,5 @@ class TopicWriter:
         if self._pending:
             table = pa.Table.from_batches([records for records, _ in self._pending])
             where = np.concatenate([partitions for _, partitions in self._pending])
-            name = f"s-{uuid.uuid4().hex}"
-            self.written += self._log.write(
-                self._state.application, self._topic.name, name, table, where, EXTERNAL_LANE
-            )
+            self.written += write_external(self._log, self._state.application, self._topic, table, where)
             self._pending = []

@@ -25,7 +25,6 @@ from .incoming import (
     convert,
     from_python,
     from_table,
-    from_text,
     in_utf8,
     locating_errors,
     missing_time,
@@ -290,7 +289,7 @@ def csv_rows(path: Path, topic: Topic, clock: int, sieve: Sieve) -> Iterator[Inc
             yield from sieve.accepted(
                 path.name,
                 pa.Table.from_batches([batch]),
-                lambda some: from_text(topic, some, clock),
+                lambda some: from_table(topic, some, clock),
                 lambda row: f"line {_csv_line(path, row)}",
                 first,
             )

@@ -50,10 +50,7 @@ def letters_table(topic: Topic, letters: Sequence[DeadLetter]) -> pa.Table:
         [letter.step for letter in letters],
         [letter.error for letter in letters],
         [Kind.VALUE] * len(letters),
-        [
-            max(0, letter.order if _time(letter.record.timestamp) is None else letter.record.timestamp)
-            for letter in letters
-        ],
+        [max(0, _timestamp(letter)) for letter in letters],
         [letter.order for letter in letters],
     ]
     schema = topic_schema(topic)
