@@ -24,14 +24,16 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
+from inspect import Parameter, signature
+from math import isfinite
 from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
-_Step = Callable[[Any], Any] | None  # converts a value; None: the value stays as it is
+S = TypeVar("S")
 _INTEGER_BITS = 64
-_TOO_LARGE = float("inf")
+_Step = Callable[[Any], Any] | None  # converts a value; None: the value stays as it is
 
 
 def to_json(value: Any) -> str:
@@ -69,46 +71,13 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], plain: Any) -> T:
-    """The inverse of `to_plain`. It trusts the types of scalar values; `fits` checks them.
+    """The inverse of `to_plain`. It trusts the types of scalar values; `fitting` checks them.
 
     Raises KeyError, TypeError or ValueError if the structure of `plain` does not fit `kind`.
     """
     key: Any = kind
     instance: T = _apply(_reader(key), plain)
     return instance
-
-
-def fits(kind: Any, value: Any) -> bool:
-    """Whether all values in an instance of `kind`, at any depth, have the types of the annotations.
-
-    For files that other programs may have changed. Numbers must be finite, and integers must fit into 64 bits.
-    """
-    return _check(kind)(value)
-
-
-@cache
-def _check(kind: Any) -> Callable[[Any], bool]:
-    if is_dataclass(kind) or _is_named_tuple(kind):
-        hints = get_type_hints(kind)
-        parts = [(name, _check(hints[name])) for name, _, _ in _fields(kind, _reader)]
-        return lambda value: isinstance(value, kind) and all(part(getattr(value, name)) for name, part in parts)
-    origin, args = get_origin(kind), get_args(kind)
-    if origin is tuple and args[-1] is ...:
-        each = _check(args[0])
-        return lambda value: isinstance(value, tuple) and all(map(each, value))
-    if origin is Mapping:
-        key, each = map(_check, args)
-        return lambda value: isinstance(value, Mapping) and all(map(key, value)) and all(map(each, value.values()))
-    if origin is UnionType:
-        kinds = [_check(part) for part in args]
-        return lambda value: any(part(value) for part in kinds)
-    if origin is Literal:
-        return lambda value: isinstance(value, str) and value in args
-    if kind is int:
-        return lambda value: type(value) is int and value.bit_length() < _INTEGER_BITS
-    if kind is float:
-        return lambda value: type(value) in (int, float) and abs(value) < _TOO_LARGE
-    return lambda value: isinstance(value, kind)
 
 
 @cache
@@ -186,7 +155,7 @@ def _reader_of_fields(kind: Any) -> _Step:
     return lambda value: kind(*(_apply(step, part) for (_, _, step), part in zip(members, value, strict=False)))
 
 
-def _fields(kind: Any, step: Callable[[Any], _Step]) -> list[tuple[str, str, _Step]]:
+def _fields(kind: Any, step: Callable[[Any], S]) -> list[tuple[str, str, S]]:
     """The name, the JSON key and the conversion of each field."""
     hints = get_type_hints(kind)
     names = kind._fields if _is_named_tuple(kind) else [field.name for field in fields(kind)]
@@ -223,3 +192,121 @@ def _if_there(step: _Step) -> _Step:
 
 def _of_each(step: _Step) -> _Step:
     return None if step is None else lambda values: [step(value) for value in values]
+
+
+# Values of files without a checksum, which may be damaged, edited, or of another program.
+
+JSON_TYPES: Mapping[type, str] = {
+    dict: "an object",
+    list: "a list",
+    str: "a text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    NoneType: "null",
+}
+"""The types of JSON values in words."""
+
+
+class DamagedFileError(ValueError):
+    """A file with wrong contents; the text has the position and the cause."""
+
+
+def fitting(kind: type[T], plain: Any) -> T:
+    """An instance of a dataclass from plain JSON values, all of which must have the types of their fields.
+
+    Raises DamagedFileError, which names the first one that has not. Numbers must be finite, and integers must fit into
+    64 bits.
+    """
+    key: Any = kind
+    _check(key)(plain, ())
+    return from_plain(kind, plain)
+
+
+_At = tuple[str | int, ...]  # the position of a value: names of fields, and numbers of items
+_Check = Callable[[Any, _At], None]
+
+
+@cache
+def _check(kind: Any) -> _Check:
+    if is_dataclass(kind) or _is_named_tuple(kind):
+        return _check_of_fields(kind)
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is UnionType:
+        (check,) = map(_check, _other_than_none(args))
+        return lambda plain, at: None if plain is None or plain == {} else check(plain, at)
+    if origin is Mapping:
+        return _check_of_mapping(*map(_check, args))
+    if origin is tuple:
+        return _check_of_items([_check(part) for part in args if part is not ...], any_number=args[-1] is ...)
+    if origin is Literal:
+        return _check_of_choice(args)
+    return (lambda _, __: None) if kind is Any else lambda plain, at: _check_type(kind, plain, at)
+
+
+def _check_of_fields(kind: Any) -> _Check:
+    as_list = _as_list(kind)
+    defaults = [parameter.default for parameter in signature(kind).parameters.values()]
+    members = [
+        (number if as_list else key, check, defaults[number] is Parameter.empty)
+        for number, (_, key, check) in enumerate(_fields(kind, _check))
+    ]
+
+    def check_fields(plain: Any, at: _At) -> None:
+        _check_type(list if as_list else dict, plain, at)
+        given = dict(enumerate(plain)) if as_list else plain
+        if as_list and len(given) > len(members):
+            raise DamagedFileError(f"{_text(at)} has {len(given)} items and not {len(members)}")
+        for key, check, required in members:
+            if key in given:
+                check(given[key], (*at, key))
+            elif required:
+                raise DamagedFileError(f"{_text((*at, key))} is missing")
+
+    return check_fields
+
+
+def _check_of_mapping(check_key: _Check, check: _Check) -> _Check:
+    def check_mapping(plain: Any, at: _At) -> None:
+        _check_type(dict, plain, at)
+        for key, value in plain.items():
+            check_key(key, (f"a key of {_text(at)}",))
+            check(value, (*at, key))
+
+    return check_mapping
+
+
+def _check_of_items(checks: list[_Check], any_number: bool) -> _Check:
+    def check_items(plain: Any, at: _At) -> None:
+        _check_type(list, plain, at)
+        each = checks * len(plain) if any_number else checks
+        if len(plain) != len(each):
+            raise DamagedFileError(f"{_text(at)} has {len(plain)} items and not {len(each)}")
+        for number, (check, item) in enumerate(zip(each, plain, strict=True)):
+            check(item, (*at, number))
+
+    return check_items
+
+
+def _check_of_choice(choices: tuple[Any, ...]) -> _Check:
+    def check_choice(plain: Any, at: _At) -> None:
+        if plain not in choices:
+            raise DamagedFileError(f"{_text(at)} is {plain!r} and not one of {', '.join(map(repr, choices))}")
+
+    return check_choice
+
+
+def _check_type(kind: type, plain: Any, at: _At) -> None:
+    if type(plain) is not kind and not (kind is float and type(plain) is int):
+        raise DamagedFileError(f"{_text(at)} is {JSON_TYPES[type(plain)]} and not {JSON_TYPES[kind]}")
+    if isinstance(plain, str) and not plain.isascii() and any("\ud800" <= sign <= "\udfff" for sign in plain):
+        raise DamagedFileError(f"{_text(at)} has half of a character")  # a lone surrogate, which cannot be printed
+    if isinstance(plain, int) and plain.bit_length() >= _INTEGER_BITS:
+        raise DamagedFileError(f"{_text(at)} does not fit into {_INTEGER_BITS} bits")
+    if isinstance(plain, float) and not isfinite(plain):
+        raise DamagedFileError(f"{_text(at)} is {plain} and not a finite number")
+
+
+def _text(at: _At) -> str:
+    """A position for messages: `topologies[0].name`."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at).removeprefix(".") or "it"

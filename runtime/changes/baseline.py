@@ -9,6 +9,7 @@ from pathlib import Path
 from ...errors import HeadwaterError
 from ...suggestions import guess
 from ...version import MANIFEST_SCHEMA
+from ..dataclass_json import DamagedFileError, fitting
 from ..ingest.seeds import SeedSpec, other_records, seed_digest
 from ..ir.topology import Topic, Topology
 from ..log.commit.descriptions import ExternalTopic, TopicDeclaration, TopologyDescription
@@ -21,7 +22,7 @@ from ..log.state_parts.renamed import renamed_description
 from ..progress.committer import renames_between
 from ..records.types import TypeSyntaxError, parse_columns
 from .model import UNDO, Change, Subject, SubjectKind, Verdict, Way, ways_to_declare
-from .plan import DamagedFileError, fitting, read_object
+from .plan import read_object
 
 _THE_FILE = "give the target/manifest.json that `headwater compile` has written for the deployed project"
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any
 
 from ...errors import HeadwaterError
-from ..dataclass_json import from_plain
+from ..dataclass_json import JSON_TYPES, DamagedFileError, fitting
 from ..log.inspection.contents import contents_of
 from ..log.placed_log import PlacedLog
 from ..state.directory import StateDirectory, rebuild_state_dir
@@ -184,24 +183,7 @@ class Plan:
         return bool(undecided.difference(allowed) or self.untyped)
 
 
-# Reading of JSON files that may be damaged or edited. Commits have checksums, so `dataclass_json` does not check all of
-# their values. Manifests and plans have none.
-
-T = TypeVar("T")
-
-_WORDS: Mapping[type, str] = {
-    dict: "an object",
-    list: "a list",
-    str: "a text",
-    int: "a whole number",
-    float: "a number",
-    bool: "true or false",
-    NoneType: "null",
-}
-
-
-class DamagedFileError(Exception):
-    """A file with wrong contents; the text has the position and the cause."""
+# Reading of JSON files that may be damaged or edited.
 
 
 def read_object(path: Path) -> dict[str, Any]:
@@ -221,75 +203,8 @@ def read_object(path: Path) -> dict[str, Any]:
     except ValueError as error:  # a number of thousands of digits
         raise DamagedFileError(f"it is no JSON ({error})") from error
     if not isinstance(value, dict):
-        raise DamagedFileError(f"it contains {_WORDS[type(value)]} and not an object")
+        raise DamagedFileError(f"it contains {JSON_TYPES[type(value)]} and not an object")
     return value
-
-
-def fitting(kind: type[T], plain: Any) -> T:
-    """An instance of a dataclass from plain JSON values, all of which must have the types of their fields.
-
-    Raises DamagedFileError, which names the first one that has not.
-    """
-    _require(kind, plain, "")
-    return from_plain(kind, plain)
-
-
-def _require(kind: Any, plain: Any, at: str) -> None:
-    origin, args = get_origin(kind), get_args(kind)
-    if is_dataclass(kind):
-        _require_fields(kind, plain, at)
-    elif origin is UnionType:
-        if plain is not None and plain != {}:
-            (other,) = (member for member in args if member is not NoneType)
-            _require(other, plain, at)
-    elif origin is Mapping:
-        for key, value in _of(dict, plain, at).items():
-            _require(args[0], key, f"a key of {at}")
-            _require(args[1], value, f"{at}.{key}")
-    elif origin is tuple:
-        _require_items(args, plain, at)
-    elif origin is Literal:
-        if plain not in args:
-            raise DamagedFileError(f"{at} is {plain!r} and not one of {', '.join(map(repr, args))}")
-    elif kind is not Any:
-        _of(kind, plain, at)
-
-
-def _require_fields(kind: Any, plain: Any, at: str) -> None:
-    hints, declared = get_type_hints(kind), fields(kind)
-    if getattr(kind, "as_list", False):
-        given = _of(list, plain, at)
-        places = [f"{at}[{number}]" for number in range(len(declared))]
-        if len(given) > len(declared):
-            raise DamagedFileError(f"{at} has {len(given)} items and not {len(declared)}")
-        values = dict(zip(places, given, strict=False))
-    else:
-        names = [field.name.removesuffix("_") for field in declared]
-        places = [f"{at}.{name}" if at else name for name in names]
-        given = _of(dict, plain, at or "it")
-        values = {place: given[name] for place, name in zip(places, names, strict=True) if name in given}
-    for declared_field, place in zip(declared, places, strict=True):
-        if place in values:
-            _require(hints[declared_field.name], values[place], place)
-        elif declared_field.default is MISSING and declared_field.default_factory is MISSING:
-            raise DamagedFileError(f"{place} is missing")
-
-
-def _require_items(kinds: tuple[Any, ...], plain: Any, at: str) -> None:
-    given = _of(list, plain, at)
-    each_kind = kinds[:1] * len(given) if kinds[-1] is ... else kinds
-    if len(given) != len(each_kind):
-        raise DamagedFileError(f"{at} has {len(given)} items and not {len(each_kind)}")
-    for number, (kind, item) in enumerate(zip(each_kind, given, strict=True)):
-        _require(kind, item, f"{at}[{number}]")
-
-
-def _of(kind: type, plain: Any, at: str) -> Any:
-    if type(plain) is not kind:
-        raise DamagedFileError(f"{at} is {_WORDS[type(plain)]} and not {_WORDS[kind]}")
-    if isinstance(plain, str) and any("\ud800" <= sign <= "\udfff" for sign in plain):
-        raise DamagedFileError(f"{at} has half of a character")  # a lone surrogate, which cannot be printed
-    return plain
 
 
 FORMAT = 2

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 from ...errors import HeadwaterError
-from ..dataclass_json import fits, from_plain, parsed, to_json
+from ..dataclass_json import fitting, parsed, to_json
 from ..state.machine import boot_id
 from ..state.process_file import Owner
 from ..tasks.measured import PHASES, StoreSize
@@ -177,8 +177,7 @@ class RunStatus:
             version = plain["version"]
             if version > VERSION:
                 raise NewerStatusError(application, version)
-            status = from_plain(cls, plain)
-            return status if fits(cls, status) else None
+            return fitting(cls, plain)
         except (ValueError, TypeError, KeyError, AttributeError):
             return None
 

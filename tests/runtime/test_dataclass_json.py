@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.runtime.dataclass_json import from_json, to_json
+from headwater.runtime.dataclass_json import DamagedFileError, fitting, from_json, to_json
 from headwater.runtime.ir.topology import Store
 from headwater.runtime.ir.windows import SessionWindow, SlidingWindow, Window
 from headwater.runtime.log.commit.records import TaskCommit
@@ -101,6 +101,7 @@ class Odd:
     by_number: Mapping[int, One]
     pair: tuple[str, Listed]
     free: Mapping[str, Any] = field(default_factory=dict)
+    share: float = 0.0
 
 
 def test_class_with_a_single_field_and_one_within_mappings_and_pairs() -> None:
@@ -111,6 +112,7 @@ def test_class_with_a_single_field_and_one_within_mappings_and_pairs() -> None:
         "by_number": {"3": {"only": []}},
         "pair": ["a", [{"only": [2, 3]}]],
         "free": {"deep": [{"x": None}]},
+        "share": 0.0,
     }
     assert from_json(Odd, to_json(value)) == value
 
@@ -121,3 +123,22 @@ def test_object_is_of_the_class_whose_fields_it_has() -> None:
     sliding = replace(store, window=SlidingWindow(10, 5))
     for each in (store, sessions, sliding, replace(store, type="key_value", window=None)):
         assert from_json(Store, to_json(each)) == each
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("one", None, "one is null and not an object"),
+        ("one", {}, "one.only is missing"),
+        ("one", {"only": [1, "2"]}, "one.only[1] is a text and not a whole number"),
+        ("one", {"only": [2**63]}, "one.only[0] does not fit into 64 bits"),
+        ("pair", ["a"], "pair has 1 items and not 2"),
+        ("pair", ["a", [{"only": []}, 1]], "pair[1] has 2 items and not 1"),
+        ("share", float("inf"), "share is inf and not a finite number"),
+    ],
+)
+def test_value_of_a_wrong_type_is_named_with_its_place(field: str, value: object, message: str) -> None:
+    plain = {**json.loads(to_json(Odd(One((1,)), {}, ("a", Listed(One(())))))), field: value}
+    with pytest.raises(DamagedFileError) as raised:
+        fitting(Odd, plain)
+    assert str(raised.value) == message
