@@ -14,6 +14,7 @@ from .assignment.assignor import TaskAssignor
 from .ir.topology import PluginRef, Settings, Store
 from .log.log import Log
 from .log.placed_log import PlacedLog
+from .log.state import LoadedStates
 from .state.restore_listener import RestoreListener
 from .state.restore_strategy import RestoreStrategy
 from .state.store import StoreBackend
@@ -50,10 +51,11 @@ class ChosenPlugins:
         ref: PluginRef,
         known: Mapping[str, str] | None = None,
         was: Mapping[str, Sequence[str]] | None = None,
+        loaded: LoadedStates | None = None,
     ) -> PlacedLog:
-        """The log of a profile. `known`, `was`: see `PlacedLog`."""
+        """The log of a profile. `known`, `was`, `loaded`: see `PlacedLog`."""
         log: Log = _with_methods_of(Log, self._plugins.logs, ref.name, ref.options)
-        return PlacedLog(log, known, was)
+        return PlacedLog(log, known, was, loaded=loaded)
 
     def backend(self, store: Store) -> StoreBackend:
         """The backend of a store."""
@@ -80,9 +82,9 @@ class ChosenPlugins:
         return {name: _with_methods_of(RestoreListener, plugins, name, {}) for name in plugins}
 
 
-def log_of(settings: Settings) -> PlacedLog:
-    """The log of a run, with the current names of applications."""
-    return ChosenPlugins(origin_of(settings)).log(settings.log, settings.beside, settings.former_names)
+def log_of(settings: Settings, loaded: LoadedStates | None = None) -> PlacedLog:
+    """The log of a run, with the current names of applications. `loaded`: see `PlacedLog`."""
+    return ChosenPlugins(origin_of(settings)).log(settings.log, settings.beside, settings.former_names, loaded)
 
 
 def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapping[str, Any]) -> Any:

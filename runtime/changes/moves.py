@@ -10,7 +10,7 @@ from ..log.commit.descriptions import TopologyDescription
 from ..log.commit.encoding import decode_commit
 from ..log.declared_topics import applications_of, changed_writers, reads
 from ..log.log import Log
-from ..log.placed_log import PlacedLog, handed
+from ..log.placed_log import PlacedLog, handed, latest_state
 from ..log.state import LogState
 from ..progress.committed import Committed
 from .comparison import OTHER_WRITER
@@ -113,7 +113,7 @@ def likely_name(old: TopologyDescription, new: Iterable[tuple[str, TopologyDescr
 
 
 def _orphan(log: Log, application: str, new: Collection[tuple[str, TopologyDescription]]) -> Orphan:
-    state = LogState.load(log.commits(application))
+    state = latest_state(log, application)
     last = state.commits.read(state.number)
     segments = state.segments()
     return Orphan(
@@ -213,7 +213,7 @@ def moves_of(
     ]
     if owned is None:
         return Moves(tuple(move for move in moves if move.was in named))
-    left = {move.was: LogState.load(log.commits(move.was)) for move in moves if move.was not in owned}
+    left = {move.was: latest_state(log, move.was) for move in moves if move.was not in owned}
     renamed = {was for was in left if _is_renamed(was, left[was], topologies, committed, moves)}
     ready = tuple(move for move in moves if move.was in named or move.was in left.keys() - renamed)
     waiting = tuple(move for move in moves if move.was not in named and move.was in owned)
@@ -280,7 +280,7 @@ def with_moved_flows(
     before = {name: state.own.topology for name, state in committed.items() if state.own.tasks.consumed}
     for move in moves.ready:
         if move.was not in before:
-            before[move.was] = LogState.load(committed[move.now].log.commits(move.was)).topology
+            before[move.was] = latest_state(committed[move.now].log, move.was).topology
     for taker in now.keys() & after.keys():
         for giver in before.keys() - {taker}:
             by_move = any((move.was, move.now) == (giver, taker) for move in moves.ready)

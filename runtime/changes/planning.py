@@ -101,7 +101,7 @@ def plan_on(log: PlacedLog, place: str, planned: Planned, state_dir: Path | None
         if not committed[topology.application].own.tasks.consumed
     ]
     left = orphans(log, planned.project, planned.applications, new)
-    seeds = LogState.load(log.commits(f"{planned.project}-seed"))
+    seeds = log.state(f"{planned.project}-seed")
     untyped_plans = planned.untyped_plans(is_new=not seeds.number and not applications_of(log, planned.project))
     untyped = [plan.application for plan in untyped_plans]
     start = start_changes(log, planned.topologies, committed, planned.applications, untyped, go_on=planned.go_on)
@@ -206,7 +206,7 @@ def recomputations(log: PlacedLog, project: str) -> dict[str, Recomputation]:
 
 def _of(log: PlacedLog, application: str, seeds: str) -> Recomputation:
     status = log.read_status(application)
-    own = LogState.load(log.commits(application))
+    own = log.state(application)
     if not own.topology.subtopologies:
         return Recomputation(application, status=status)
     counts = list(_taken(log, own, application, seeds))
@@ -215,16 +215,13 @@ def _of(log: PlacedLog, application: str, seeds: str) -> Recomputation:
 
 def _taken(log: PlacedLog, own: LogState, application: str, seeds: str) -> Iterator[tuple[int, int]]:
     """(consumed records, all records) of every partition that a task reads."""
-    states: dict[str, LogState] = {}
     for name, part in own.topology.subtopologies.items():
         topics = {topic: own.topology.topics[topic] for topic in part.sources if topic in own.topology.topics}
         for topic, used in topics.items():
             writer = called(log, used.writer)[0] if used.writer else seeds
             if writer == application:
                 continue
-            if writer not in states:
-                states[writer] = LogState.load(log.commits(writer))
-            state = states[writer]
+            state = log.state(writer)
             for partition in range(used.partitions):
                 positions = own.tasks.last_commit(TaskKey(application, name, partition)).positions.get(topic, {})
                 there = sum(segments.records for segments in state.ranges(topic, partition))

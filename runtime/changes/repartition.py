@@ -12,8 +12,7 @@ from ...errors import HeadwaterError
 from ..ir.topology import Topic, Topology
 from ..log.commit.descriptions import ExternalTopic
 from ..log.declared_topics import applications_of, reads
-from ..log.placed_log import PlacedLog
-from ..log.state import LogState
+from ..log.placed_log import PlacedLog, latest_state
 from ..progress.committed import Committed
 from .model import Change, Subject, Verdict, Way
 
@@ -123,7 +122,7 @@ def obstacles(
     for other in applications_of(log, topologies[0].project):
         if other in of_the_run or name not in _fed(reads(log, other, lenient=True)):
             continue
-        if LogState.load(log.commits(other)).tasks.consumed:
+        if latest_state(log, other).tasks.consumed:
             yield still_read(other, name, f"{name}+", owned)
 
 

@@ -18,7 +18,7 @@ from ..ir.topology import Settings, Topology
 from ..log.commit.descriptions import TopologyDescription
 from ..log.errors import FullyRefreshedError
 from ..log.placed_log import PlacedLog
-from ..log.state import LogState
+from ..log.state import LoadedStates, LogState
 from ..placing.assigned import Assigned
 from ..progress.committed import Committed
 from ..progress.committer import Committer, ConsumedRecordsMissingError, FencedError
@@ -89,10 +89,10 @@ def missing_commits_error(start: StartState, topology: Topology, settings: Setti
     return None
 
 
-def load_start_state(topology: Topology, settings: Settings) -> StartState:
-    """The committed state of an application. Raises LogError."""
+def load_start_state(topology: Topology, settings: Settings, loaded: LoadedStates) -> StartState:
+    """The committed state of an application. `loaded`: states of all applications of a run. Raises LogError."""
     plugins = ChosenPlugins(origin_of(settings))
-    log = log_of(settings)
+    log = log_of(settings, loaded)
     log.check()
     own = LogState.load(log.commits(topology.application))
     return StartState(plugins, log, own, Committer(own), log.identity())
@@ -152,7 +152,7 @@ class ApplicationRun:
         `generation`: of this run's earlier claim, if there was one: then another generation is that of a newer run.
         """
         try:
-            self._start = start = load_start_state(self._topology, self._settings)
+            self._start = start = load_start_state(self._topology, self._settings, self._run_context.loaded)
             present = start.own.generation
             if generation not in (-1, present):
                 raise FencedError(self._topology.application, generation, present if present > generation else None)
@@ -215,7 +215,7 @@ class ApplicationRun:
         return "interrupted"
 
     def _run(self, stop: threading.Event, until_caught_up: bool) -> Status:
-        start = self._start or load_start_state(self._topology, self._settings)
+        start = self._start or load_start_state(self._topology, self._settings, self._run_context.loaded)
         if isinstance(start, HeadwaterError):
             raise start
         if stop.is_set():

@@ -17,6 +17,7 @@ from typing import Any
 
 from ..assignment.balance import tasks_of
 from ..ir.topology import Subtopology, Topology
+from ..log.state import LoadedStates
 from ..placing.assigned import Assigned
 from ..placing.place import ClientLostError
 from ..progress.committer import Committer
@@ -67,7 +68,8 @@ class RunContext:
     `topologies`: of the run, in order. `lasting`: it runs until it is stopped, and waits for records of other
     applications and for the end of pauses; else it ends once it is caught up. `held`: whether a task starts no epoch
     for now, by which tests make a task slow. `feed`: gives records to a run of one application until caught up.
-    `claimed`: the claims of the run so far. `made`: its commits. `ended`: its applications that have ended.
+    `claimed`: the claims of the run so far. `made`: its commits. `ended`: its applications that have ended. `loaded`:
+    states that its applications compare themselves with.
     """
 
     cluster: Cluster
@@ -79,6 +81,7 @@ class RunContext:
     claimed: list[Committer] = field(default_factory=list)
     made: MadeCommits = field(default_factory=MadeCommits)
     ended: set[str] = field(default_factory=set)
+    loaded: LoadedStates = field(default_factory=LoadedStates)
 
 
 class LoopState(Enum):

@@ -27,12 +27,12 @@ def changes_at_start(
 
     `owned`: the applications of the project's topologies; None if unknown. `staying`: see `start_changes`.
     """
-    committed: dict[str, Committed] = {}
-    for topology in topologies:
-        with suppress(HeadwaterError, OSError):
-            committed[topology.application] = Committed(log_of(settings), topology)
     with suppress(HeadwaterError, OSError):
-        return start_changes(log_of(settings), topologies, committed, owned, go_on=settings.go_on, staying=staying)
+        log, committed = log_of(settings), dict[str, Committed]()
+        for topology in topologies:
+            with suppress(HeadwaterError, OSError):
+                committed[topology.application] = Committed(log, topology)
+        return start_changes(log, topologies, committed, owned, go_on=settings.go_on, staying=staying)
     return StartChanges()
 
 

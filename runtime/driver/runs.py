@@ -13,6 +13,7 @@ from ..changes.model import Change
 from ..chosen_plugins import log_of
 from ..ir.topology import Settings, Topology
 from ..log.errors import FullyRefreshedError
+from ..log.state import LoadedStates
 from ..progress.committed import Committed
 from ..task_id import TaskKey
 from .application import ApplicationRun, check_log, check_state, load_start_state
@@ -171,8 +172,10 @@ def failed_start(
     start = changes_at_start(topologies, settings, owned)
     if start.recomputed or start.repartitions:
         return None
+    loaded = LoadedStates()
     errors = [
-        _refusal(topology, settings, until_caught_up, start.decided(topology.application)) for topology in topologies
+        _refusal(topology, settings, until_caught_up, start.decided(topology.application), loaded)
+        for topology in topologies
     ]
     results = tuple(
         ApplicationResult(topology.application, "failed", -1, 0, 0, 0.0, error=str(error), raised=error)
@@ -187,11 +190,11 @@ def failed_start(
 
 
 def _refusal(
-    topology: Topology, settings: Settings, until_caught_up: bool, changes: Sequence[Change]
+    topology: Topology, settings: Settings, until_caught_up: bool, changes: Sequence[Change], loaded: LoadedStates
 ) -> HeadwaterError | None:
     """The error for which an application cannot start; None if it can."""
     try:
-        start = load_start_state(topology, settings)
+        start = load_start_state(topology, settings, loaded)
         if until_caught_up:
             check_not_paused(topology, start.log)
         check_state(topology, Committed(start.log, topology, start.own), changes)

@@ -14,7 +14,7 @@ from ..ir.topology import Topic
 from .commit.descriptions import TopicDeclaration
 from .errors import LogError, TopicChangedError
 from .log import Log
-from .placed_log import called, handed
+from .placed_log import called, handed, latest_state
 from .places import is_beside
 from .state import LogState
 
@@ -98,10 +98,10 @@ def topic_in_log(log: Log, project: str, declared: Topic) -> Topic:
 def _recorded(log: Log, project: str, topic: Topic) -> Topic:
     """A topic with the declaration of its writer, if that is known."""
     if topic.writer is None:
-        fed = LogState.load(log.commits(f"{project}-seed")).topics.get(topic.name)
+        fed = latest_state(log, f"{project}-seed").topics.get(topic.name)
         return topic if fed is None else _topic(topic.name, fed, None, None)
     for application in applications_of(log, project):
-        found = LogState.load(log.commits(application)).topology.topics.get(topic.name)
+        found = latest_state(log, application).topology.topics.get(topic.name)
         if found is not None and found.writer == topic.writer:
             return _topic(topic.name, found, topic.writer, None)
     return topic
@@ -133,13 +133,13 @@ def declared_topic(log: Log, project: str, name: str, declared: Topic | None = N
     `declared`: its present declaration in the project, which is returned if all records can be read with it.
     """
     if declared is None or declared.writer is None:
-        fed = LogState.load(log.commits(f"{project}-seed")).topics.get(name)
+        fed = latest_state(log, f"{project}-seed").topics.get(name)
         if fed is not None:
             return _topic(name, fed, None, declared)
     found = {
         application: _topic(name, recorded, recorded.writer, declared)
         for application in applications_of(log, project)
-        if (recorded := LogState.load(log.commits(application)).topology.topics.get(name)) is not None
+        if (recorded := latest_state(log, application).topology.topics.get(name)) is not None
     }
     if declared is not None:
         found = {application: topic for application, topic in found.items() if topic.writer == declared.writer}
@@ -178,7 +178,7 @@ def reads(log: Log, application: str, *, lenient: bool = False) -> dict[str, str
     `lenient`: return an empty dict if its commits cannot be read; otherwise this raises LogError.
     """
     try:
-        return read_by(log, application, LogState.load(log.commits(application)))
+        return read_by(log, application, latest_state(log, application))
     except LogError:
         if lenient:
             return {}
@@ -196,7 +196,7 @@ def read_by(log: Log, application: str, state: LogState) -> dict[str, str | None
 def _written(log: Log, application: str, known: Mapping[str, LogState]) -> set[str]:
     """The topics with records of an application; empty if its commits cannot be read, which its own run reports."""
     try:
-        return (known.get(application) or LogState.load(log.commits(application))).written()
+        return (known.get(application) or latest_state(log, application)).written()
     except LogError:
         return set()
 

@@ -15,7 +15,7 @@ from .errors import CommitDamagedError, CommitExistsError, CommitFormatError, Lo
 from .log import CommitStore, Listed, Log, LogFile, NewRecords, Writer, writer_of
 from .places import PlacedCommits, Places
 from .ranges import Rewritten
-from .state import LogState
+from .state import LoadedStates, LogState
 
 
 class PlacedWriter:
@@ -143,7 +143,7 @@ class PlacedLog:
     `known`: application -> its place, if the caller knows it; no commits are read for it. `was`: application -> its
     former names, the latest first. An application that the log does not contain takes over the place of a former
     name: the first one that the log contains and that is no application of `was` itself. This instance sees that at
-    once, other readers of the log after `settle`. `handed`: see `beside`.
+    once, other readers of the log after `settle`. `handed`: see `beside`. `loaded`: shared with other instances.
     """
 
     def __init__(
@@ -152,8 +152,10 @@ class PlacedLog:
         known: Mapping[str, str] | None = None,
         was: Mapping[str, Sequence[str]] | None = None,
         handed: Mapping[str, Collection[str]] | None = None,
+        loaded: LoadedStates | None = None,
     ) -> None:
         self.kept = kept
+        self._loaded = loaded or LoadedStates()
         self._known = dict(known or {})
         self._was = dict(was or {})
         self._handed = dict(handed or {})
@@ -195,7 +197,7 @@ class PlacedLog:
         `handed`: application -> its topics that another application writes there. Those of committed rebuilds are
         known without it.
         """
-        return PlacedLog(self.kept, results, self._was, handed)
+        return PlacedLog(self.kept, results, self._was, handed, self._loaded)
 
     def handed(self, application: str) -> frozenset[str]:
         """The topics of an application that another application writes now, as of the last look.
@@ -260,6 +262,10 @@ class PlacedLog:
         place = self.place_of(application)
         kept = self.kept.commits(place)
         return kept if place == application else PlacedCommits(application, kept, self.settle)
+
+    def state(self, application: str) -> LogState:
+        """The latest state of an application, for callers that only read it. Raises LogError."""
+        return self._loaded.latest(self.commits(application))
 
     def write(self, application: str, *records: *NewRecords) -> tuple[Listed, ...]:
         return self.kept.write(self.place_of(application), *records)
@@ -329,6 +335,11 @@ def log_of_places(log: Log) -> Log:
 def called(log: Log, application: str) -> tuple[str, ...]:
     """The current names for a name from the past, in any log. See `PlacedLog.called`."""
     return log.called(application) if isinstance(log, PlacedLog) else (application,)
+
+
+def latest_state(log: Log, application: str) -> LogState:
+    """The latest state of an application in any log, for callers that only read it. See `PlacedLog.state`."""
+    return log.state(application) if isinstance(log, PlacedLog) else LogState.load(log.commits(application))
 
 
 def handed(log: Log, application: str) -> frozenset[str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from threading import Lock
 from zlib import crc32
 
 import numpy as np
@@ -293,6 +294,31 @@ class LogState(FoldedCommits):
 
     def _note_good(self, snapshot: GoodSnapshot) -> None:
         self._good = snapshot
+
+
+class LoadedStates:
+    """Latest states of applications, for decisions that only read them. Thread-safe.
+
+    Each state is loaded once and refreshed at each later look. So a run of N applications, each of which is compared
+    with all others, loads N states and not N * N.
+    """
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[str, str], LogState] = {}
+        self._lock = Lock()
+
+    def latest(self, commits: CommitStore) -> LogState:
+        """The state after the last commit. Raises LogError."""
+        key = (commits.application, origin_of(commits))
+        with self._lock:
+            state = self._states.pop(key, None)  # an error of `refresh` may leave it incomplete
+            try:
+                if state is not None:
+                    state.refresh()
+            except FullyRefreshedError:
+                state = None
+            state = self._states[key] = state or LogState.load(commits)
+            return state
 
 
 def committed_records(

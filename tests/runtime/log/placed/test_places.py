@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from headwater.runtime.ir.topology import Topic
+from headwater.runtime.log import state as state_module
 from headwater.runtime.log.commit.external_records import AppendRecord
+from headwater.runtime.log.declared_topics import changed_writers
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.errors import CommitDamagedError, CommitsMissingError
 from headwater.runtime.log.inspection.contents import contents
@@ -111,6 +114,36 @@ def test_former_name_of_an_application_that_has_begun_by_itself_says_nothing(kep
     log = PlacedLog(kept(), was={"p-b": ["p-a"]})
     log.settle("p-b")
     assert (log.place_of("p-b"), log.applications()) == ("p-b", ["p-a", "p-b"])
+
+
+def test_state_has_each_commit_a_full_refresh_and_a_renaming(kept: Callable[[], Log]):
+    log, another = PlacedLog(kept()), PlacedLog(kept())
+    assert log.state("p-a").number == 0
+    begin(another, "p-a")
+    state = log.state("p-a")
+    assert state.number == 1
+    begin(another, "p-a", "p-a")
+    assert log.state("p-a") is state
+    assert state.number == 3
+    another.drop("p-a")
+    begin(another, "p-a")
+    assert log.state("p-a").number == 1
+    begin(another, "p-x", "p-x")
+    PlacedLog(kept(), was={"p-b": ["p-x"]}).settle("p-b")
+    assert [log.state(name).number for name in ("p-a", "p-b", "p-x")] == [1, 2, 0]
+
+
+def test_states_that_are_looked_at_by_all_others_are_loaded_once(kept: Callable[[], Log], monkeypatch):
+    names = [f"p-{number}" for number in range(9)]
+    begin(kept(), *names)
+    decoded: list[bytes] = []
+    decode = state_module.decode_commit
+    monkeypatch.setattr(state_module, "decode_commit", lambda data: decoded.append(data) or decode(data))
+    log = PlacedLog(kept())
+    for name in names:
+        topic = Topic("t", 1, "k string", "v int", writer=name)
+        assert list(changed_writers(log, "p", [topic])) == []
+    assert len(decoded) == len(names)
 
 
 def test_place_that_another_run_has_taken_is_refused(kept: Callable[[], Log]):
