@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ...records.cast_texts import may_fail, silent_cast, takes_the_clock, uncast
 from ...records.names import quote
+from .engine import class_name, items
 from .runner import without_advice
 from .session import start_session
 
@@ -30,16 +31,6 @@ def nodes(plan: Any) -> Iterator[Any]:
         node = left.pop()
         yield node
         left += items(node.children())
-
-
-def items(sequence: Any) -> list[Any]:
-    """A Scala sequence as a list."""
-    return [sequence.apply(number) for number in range(sequence.size())]
-
-
-def kind(node: Any) -> str:
-    """The name of a node's class."""
-    return str(node.getClass().getSimpleName())
 
 
 def type_of(node: Any) -> str:
@@ -154,7 +145,7 @@ def changing(session: SparkSession, plain: Any, expression: str) -> Rejected | N
         message = "Spark takes a text here from its own clock, once, when it makes the plan."
         return Rejected(message, match.start() if match else None, "HW417", _WRITE_OUT)
     for node in nodes(plain):
-        name = kind(node)
+        name = class_name(node)
         if (name.startswith("Current") and name != "CurrentTimeZone") or name in ("Now", "LocalTimestamp"):
             return Rejected(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
         if name == "Cast" and type_of(node) == "timestamp" and _is_time_of_day(node.child()):
@@ -202,7 +193,9 @@ def always_failing(plain: Any, expression: str) -> Iterator[Rejected]:
         node = left.pop()
         if not node.resolved():
             # Casts that Spark has added for a part whose types do not fit are no mistakes of their own.
-            added = [child for child in items(node.children()) if kind(child) == "Cast" and span(child) == span(node)]
+            added = [
+                child for child in items(node.children()) if class_name(child) == "Cast" and span(child) == span(node)
+            ]
             left += [child for child in items(node.children()) if child not in added]
         elif node.foldable():
             yield from _failures(node, expression)
@@ -213,7 +206,7 @@ def always_failing(plain: Any, expression: str) -> Iterator[Rejected]:
 def _reachable(node: Any) -> list[Any]:
     """The children, without branches that constant conditions exclude."""
     children = items(node.children())
-    if kind(node) not in ("If", "CaseWhen"):
+    if class_name(node) not in ("If", "CaseWhen"):
         return children
     taken = []
     while len(children) > 1:
@@ -251,7 +244,7 @@ def _failures(constant: Any, expression: str) -> Iterator[Rejected]:
 
 def _failure(constant: Any, expression: str, error: Any) -> Rejected:
     place = span(constant)
-    if error.getCondition() == "CAST_INVALID_INPUT" and kind(constant) == "Cast":
+    if error.getCondition() == "CAST_INVALID_INPUT" and class_name(constant) == "Cast":
         place = span(constant.child()) or place
         text = expression[slice(*place)] if place else constant.child().toString()
         message, hint = uncast(text, type_of(constant))
@@ -265,15 +258,15 @@ def _failure(constant: Any, expression: str, error: Any) -> Rejected:
 def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Rejected]:
     """The implicit casts of strings that are no constants."""
     written = written_cast(session)
-    shared = {node.id().toString(): node.child() for node in nodes(plan) if kind(node) == "CommonExpressionDef"}
+    shared = {node.id().toString(): node.child() for node in nodes(plan) if class_name(node) == "CommonExpressionDef"}
     for node in nodes(plan):
         if not node.resolved() and node.childrenResolved():
             continue  # its types do not fit, which has been reported
         for cast in items(node.children()):
-            if kind(cast) != "Cast" or not cast.resolved() or cast.getTagValue(written).isDefined():
+            if class_name(cast) != "Cast" or not cast.resolved() or cast.getTagValue(written).isDefined():
                 continue
             text = cast.child()
-            if kind(text) == "CommonExpressionRef":
+            if class_name(text) == "CommonExpressionRef":
                 text = shared[text.id().toString()]
             if text.foldable() or not may_fail(type_of(text), type_of(cast)):
                 continue
@@ -283,13 +276,13 @@ def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[
                 continue
             place = _place(text, around, expression)
             sql = expression[slice(*place)] if place else text.sql()
-            message, hint = silent_cast(sql, type_of(text), type_of(cast), added=kind(node) == "Add")
+            message, hint = silent_cast(sql, type_of(text), type_of(cast), added=class_name(node) == "Add")
             yield _rejected(message, place, "HW414", hint)
 
 
 def _place(text: Any, around: Span, expression: str) -> Span:
     """The span of a node. A column has none: it is searched in the span of the cast."""
-    if kind(text) not in ("AttributeReference", "NamedLambdaVariable"):
+    if class_name(text) not in ("AttributeReference", "NamedLambdaVariable"):
         return span(text) or around
     name = re.compile(rf"(?<![\w`.]){re.escape(quote(text.name()))}(?![\w`(])")
     match = (around and name.search(expression, *around)) or name.search(expression)

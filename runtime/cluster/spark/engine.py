@@ -78,10 +78,19 @@ class SparkEngine:
 DRIVER = "driver"
 
 
+def items(sequence: Any) -> list[Any]:
+    """A Scala sequence as a list."""
+    return [sequence.apply(number) for number in range(sequence.size())]
+
+
+def class_name(node: Any) -> str:
+    """The name of the class of an object of the JVM, such as a node of a plan."""
+    return str(node.getClass().getSimpleName())
+
+
 def executors(session: SparkSession) -> dict[str, Executor]:
     """The executors that are alive, by id. Empty in local mode, where the driver does the work."""
-    listed = session.sparkContext._jsc.sc().statusStore().executorList(True)
-    infos = [listed.apply(number) for number in range(listed.size())]
+    infos = items(session.sparkContext._jsc.sc().statusStore().executorList(True))
     return {
         info.id(): Executor(info.id(), info.hostPort().rsplit(":", 1)[0], info.totalCores())
         for info in infos

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...records.types import Kind
+from .engine import class_name, items
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -48,29 +49,24 @@ def tolerant_session(rows: DataFrame) -> Any:
 
 def expressions_of(node: Any) -> list[Any]:
     """The expressions that a node evaluates for a row."""
-    match node.getClass().getSimpleName():
+    match class_name(node):
         case "Filter":
             return [node.condition()]
         case "Generate":
-            return list(each_of(node.generator().children()))
-    return list(each_of(node.projectList()))
+            return items(node.generator().children())
+    return items(node.projectList())
 
 
 def is_certain(expression: Any) -> bool:
     """Whether an expression never fails."""
-    return expression.getClass().getSimpleName() in _CERTAIN and all(map(is_certain, each_of(expression.children())))
+    return class_name(expression) in _CERTAIN and all(map(is_certain, items(expression.children())))
 
 
-def each_of(sequence: Any) -> Iterator[Any]:
-    """The elements of a Scala sequence."""
-    return (sequence.apply(number) for number in range(sequence.size()))
-
-
-def sequence_of(jvm: Any, items: list[Any]) -> Any:
-    """A Scala sequence of items."""
+def sequence_of(jvm: Any, elements: list[Any]) -> Any:
+    """A Scala sequence of these elements."""
     listed = jvm.java.util.ArrayList()
-    for item in items:
-        listed.add(item)
+    for element in elements:
+        listed.add(element)
     return jvm.scala.jdk.javaapi.CollectionConverters.asScala(listed).toSeq()
 
 
@@ -139,7 +135,7 @@ class Expressions:
         """The rows that fail here with their errors, collected in the driver."""
         jvm: Any = self._rows.sparkSession.sparkContext._jvm
         catalyst = jvm.org.apache.spark.sql.catalyst.expressions
-        columns = [attribute.name() for attribute in each_of(self._input.output())]
+        columns = [attribute.name() for attribute in items(self._input.output())]
         sequence = getattr(catalyst, "package$").__getattr__("MODULE$").AttributeSeq(self._input.output())
         bound = [
             catalyst.BindReferences.bindReference(expression, sequence, False) for expression in self._evaluable(jvm)
@@ -154,10 +150,10 @@ class Expressions:
         of_class, of_object = jvm.java.lang.Class.forName, jvm.java.lang.Object
         objects = of_class("[Ljava.lang.Object;")
 
-        def array(kind: Any, items: list[Any]) -> Any:
-            made = gateway.new_array(kind, len(items))
-            for number, item in enumerate(items):
-                made[number] = item
+        def array(kind: Any, elements: list[Any]) -> Any:
+            made = gateway.new_array(kind, len(elements))
+            for number, element in enumerate(elements):
+                made[number] = element
             return made
 
         script = jvm.org.codehaus.janino.ScriptEvaluator()
@@ -200,7 +196,7 @@ class Expressions:
         project = logical.Project(sequence_of(jvm, [alias]), self._input)
         rule = getattr(jvm.org.apache.spark.sql.catalyst.optimizer, "ReplaceExpressions$").__getattr__("MODULE$")
         replaced = rule.apply(project)
-        return [column.child() for column in each_of(replaced.projectList())]
+        return [column.child() for column in items(replaced.projectList())]
 
 
 def optimized(rows: DataFrame) -> list[Expressions]:
@@ -227,17 +223,17 @@ def _nodes(plan: Any, step: str = "") -> Iterator[tuple[Any, int, str]]:
 
     Nodes before the first Python stage have no records and are omitted.
     """
-    kind = plan.getClass().getSimpleName()
+    kind = class_name(plan)
     within = plan.identifier().name() if kind == "SubqueryAlias" else "" if kind == "MapInArrow" else step
-    for child in each_of(plan.children()):
+    for child in items(plan.children()):
         yield from _nodes(child, within)
     if kind in COMPUTING and (stages := _stages(plan)):
         yield plan, stages, step
 
 
 def _stages(plan: Any) -> int:
-    own = int(plan.getClass().getSimpleName() == "MapInArrow")
-    return own + sum(map(_stages, each_of(plan.children())))
+    own = int(class_name(plan) == "MapInArrow")
+    return own + sum(map(_stages, items(plan.children())))
 
 
 # The epoch's query plan with marked failing rows, so that the other rows pass.
@@ -280,19 +276,19 @@ class _Marker:
 
     def marked(self, node: Any) -> Any:
         """A node with its descendants."""
-        children = list(each_of(node.children()))
+        children = items(node.children())
         if not children:
             return node
         node = self._on(node, [self.marked(child) for child in children])
-        if _class(node) in COMPUTING and _has_stage(node):
+        if class_name(node) in COMPUTING and _has_stage(node):
             uncertain = [expression for expression in expressions_of(node) if not is_certain(expression)]
             if uncertain:
                 return self._tried(node, uncertain)
         return node
 
     def _on(self, node: Any, children: list[Any]) -> Any:
-        old = [column for child in each_of(node.children()) for column in each_of(child.output())]
-        new = [column for child in children for column in each_of(child.output())]
+        old = [column for child in items(node.children()) for column in items(child.output())]
+        new = [column for child in children for column in items(child.output())]
         pairs = [
             self._jvm.scala.Tuple2(before, after)
             for before, after in zip(old, new, strict=True)
@@ -306,14 +302,14 @@ class _Marker:
 
     def _tried(self, node: Any, uncertain: list[Any]) -> Any:
         """A node that marks the rows for which one of its expressions raises an error."""
-        bare = [expression.child() if _class(expression) == "Alias" else expression for expression in uncertain]
+        bare = [expression.child() if class_name(expression) == "Alias" else expression for expression in uncertain]
         struct = self._catalyst.CreateStruct.apply(sequence_of(self._jvm, bare))
         tried = self._column(self._catalyst.TryEval(struct)).alias(_TRIED)
-        rows = self._plan(self.frame(node.child()).select(*self._columns(each_of(node.child().output())), tried))
-        *columns, tried = each_of(rows.output())
+        rows = self._plan(self.frame(node.child()).select(*self._columns(items(node.child().output())), tried))
+        *columns, tried = items(rows.output())
         fields = [self._field(tried, number) for number in range(len(uncertain))]
         failed = self._column(tried).isNull()
-        match _class(node):
+        match class_name(node):
             case "Filter":
                 return self._filter(rows, columns, failed, fields[0])
             case "Generate":
@@ -323,7 +319,7 @@ class _Marker:
     def _filter(self, rows: Any, columns: Sequence[Any], failed: Column, passes: Column) -> Any:
         kept = [self._with_kind(column, failed) for column in columns]
         filtered = self._plan(self.frame(rows).select(*kept, (failed | passes).alias(_TRIED)))
-        *new, passed = each_of(filtered.output())
+        *new, passed = items(filtered.output())
         return self._plan(self.frame(filtered).where(self._column(passed)).select(*self._columns(new)))
 
     def _generate(self, node: Any, rows: Any, columns: Sequence[Any], failed: Column, elements: Column) -> Any:
@@ -334,23 +330,23 @@ class _Marker:
         one = functions.array(functions.lit(None))
         given = functions.when(failed, one).otherwise(elements).alias(_TRIED)
         generated = self._plan(self.frame(rows).select(*kept, given))
-        *new, array = each_of(generated.output())
+        *new, array = items(generated.output())
         generator = node.generator().withNewChildren(sequence_of(self._jvm, [array]))
         none = sequence_of(self._jvm, [])
         generate = self._jvm.org.apache.spark.sql.catalyst.plans.logical.Generate
         exploded = generate(generator, none, node.outer(), node.qualifier(), node.generatorOutput(), generated)
         by_id = {old.exprId().id(): after for old, after in zip(columns, new, strict=True)}
-        output = [by_id.get(column.exprId().id(), column) for column in each_of(node.output())]
+        output = [by_id.get(column.exprId().id(), column) for column in items(node.output())]
         return self._plan(self.frame(exploded).select(*self._columns(output)))
 
     def _project(self, node: Any, rows: Any, uncertain: list[Any], fields: list[Column], failed: Column) -> Any:
         by_id = {expression.exprId().id(): field for expression, field in zip(uncertain, fields, strict=True)}
-        items = list(each_of(node.projectList()))
-        computed = [by_id.get(item.exprId().id(), self._column(item)).alias(item.name()) for item in items]
-        kind = next(name for name in _KIND if name in {item.name() for item in items})
+        columns = items(node.projectList())
+        computed = [by_id.get(item.exprId().id(), self._column(item)).alias(item.name()) for item in columns]
+        kind = next(name for name in _KIND if name in {item.name() for item in columns})
         selected = [
             _failed_kind(failed, column).alias(kind) if item.name() == kind else column
-            for item, column in zip(items, computed, strict=True)
+            for item, column in zip(columns, computed, strict=True)
         ]
         return self._plan(self.frame(rows).select(*selected))
 
@@ -381,10 +377,5 @@ def _failed_kind(failed: Column, kind: Column) -> Column:
     return functions.when(failed, functions.lit(int(Kind.FAILED)).cast("tinyint")).otherwise(kind)
 
 
-def _class(node: Any) -> str:
-    name: str = node.getClass().getSimpleName()
-    return name
-
-
 def _has_stage(node: Any) -> bool:
-    return _class(node) == "MapInArrow" or any(map(_has_stage, each_of(node.children())))
+    return class_name(node) == "MapInArrow" or any(map(_has_stage, items(node.children())))

@@ -24,7 +24,7 @@ from ...state.process_file import Owner
 from ...task_id import TaskKey
 from ...tasks.measured import TaskOutcome
 from ...tasks.plan import EpochPlan, TaskPlan
-from .engine import SparkEngine, built, cancel, executors, placed
+from .engine import SparkEngine, built, cancel, class_name, executors, items, placed
 from .failing import marked, optimized, written
 from .sql_steps import checked_text
 from .watching import clients as executor_clients
@@ -221,11 +221,9 @@ class SparkJob:
         for job in tracker.getJobIdsForGroup(group):
             info = tracker.getJobInfo(job)
             for stage in info.stageIds if info is not None else ():
-                tasks = scala.statusStore().taskList(stage, 0, MOST_TRIED)
-                tasks_of_stage = [tasks.apply(number) for number in range(tasks.size())]
                 ended |= {
                     task.index(): task.status() == "SUCCESS"
-                    for task in tasks_of_stage
+                    for task in items(scala.statusStore().taskList(stage, 0, MOST_TRIED))
                     if task.status() in ("SUCCESS", "FAILED")
                 }
         return ended
@@ -250,10 +248,9 @@ def _sql_steps(rows: DataFrame) -> list[tuple[str, DataFrame]]:
     steps: list[tuple[str, DataFrame]] = []
 
     def visit(plan: Any) -> None:
-        children = plan.children()
-        for number in range(children.size()):
-            visit(children.apply(number))
-        if plan.getClass().getSimpleName() == "SubqueryAlias":
+        for child in items(plan.children()):
+            visit(child)
+        if class_name(plan) == "SubqueryAlias":
             steps.append((plan.identifier().name(), Frame(dataset.ofRows(session._jsparkSession, plan), session)))
 
     visit(rows._jdf.queryExecution().analyzed())

@@ -108,7 +108,8 @@ def select(
 
     Nothing is evaluated for a null value, which stays null. With `null_values` it is evaluated with null columns.
     """
-    return _project(rows, columns, keep, key, flow, at, guard="_kind >= 0" if null_values else "_kind > 0")
+    computed = _computed(columns, flow, "_kind >= 0" if null_values else "_kind > 0")
+    return _projected(rows, dict(zip(columns, computed, strict=True)), keep, key, flow, at)
 
 
 with_columns = select
@@ -210,18 +211,6 @@ def ordered(rows: DataFrame, flows: Mapping[str, Sequence[str]]) -> DataFrame:
         return rows.select(*_meta(rows), *(_column(name) for name in columns))
     tagged = (_expr(_trimmed(flow, columns)).alias(f"@{flow}") for flow, columns in flows.items())
     return rows.select(*_meta(rows), *tagged)
-
-
-def _project(
-    rows: DataFrame,
-    columns: Mapping[str, str],
-    keep: Sequence[str] | None,
-    key: Mapping[str, str] | None,
-    flow: str | None,
-    at: str,
-    guard: str,
-) -> DataFrame:
-    return _projected(rows, dict(zip(columns, _computed(columns, flow, guard), strict=True)), keep, key, flow, at)
 
 
 def _computed(columns: Mapping[str, str], flow: str | None, guard: str) -> list[Column]:

@@ -6,11 +6,11 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from ....errors import HeadwaterError
 from ...placing.place import Client, Executor
-from .engine import executors
+from .engine import executors, items
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,41 +67,8 @@ class Silence:
         return {executor: now - since for executor, (_, since) in self._heard.items()}
 
 
-class Heartbeats:
-    """The last heartbeats of executors, from Spark's driver."""
-
-    def __init__(self, session: SparkSession) -> None:
-        context: Any = session.sparkContext
-        jvm, scala = context._jvm, context._jsc.sc()
-        receiver = jvm.java.lang.Class.forName("org.apache.spark.HeartbeatReceiver")
-        (listener,) = _each(scala.listenerBus().findListenersByClass(jvm.scala.reflect.ClassTag.apply(receiver)))
-        # Public in the class file. Spark has no other way: its listeners get heartbeats of running tasks only.
-        self._last = getattr(listener, "org$apache$spark$HeartbeatReceiver$$executorLastSeen")()
-        self.interval_s: float = scala.conf().getTimeAsMs(INTERVAL, "10s") / 1000
-
-    def last(self) -> dict[str, int]:
-        """Executor -> time of its last heartbeat, ms since 1970; without executors that have sent none."""
-        lines = self._last.mkString("\n").splitlines()  # one call: `3 -> 1760000000000`
-        return {executor: int(sent) for executor, _, sent in (line.partition(" -> ") for line in lines)}
-
-
-def _each(sequence: Any) -> list[Any]:
-    return [sequence.apply(number) for number in range(sequence.size())]
-
-
 WATCH_SECONDS = 0.1
 """The least time between two looks at the executors."""
-
-
-class Known(Protocol):
-    """The executors of a session: see `KnownExecutors`."""
-
-    @property
-    def interval_s(self) -> float:
-        """The time between two heartbeats."""
-
-    def look(self) -> tuple[Mapping[str, Executor], Mapping[str, int]]:
-        """The executors by id, and the times of their last heartbeats."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +88,7 @@ class ExecutorWatch:
     heartbeat. Raises DeadlineError.
     """
 
-    def __init__(self, executors: Known, deadline_s: float) -> None:
+    def __init__(self, executors: KnownExecutors, deadline_s: float) -> None:
         self._known = executors
         self._silence = Silence()
         self._looking = Lock()
@@ -186,12 +153,17 @@ class KnownExecutors:
     def __init__(self, session: SparkSession) -> None:
         self._session = session
         self._context: Any = session.sparkContext._jsc.sc()
-        self._heartbeats = Heartbeats(session)
+        jvm: Any = session.sparkContext._jvm
+        receiver = jvm.java.lang.Class.forName("org.apache.spark.HeartbeatReceiver")
+        tag = jvm.scala.reflect.ClassTag.apply(receiver)
+        (listener,) = items(self._context.listenerBus().findListenersByClass(tag))
+        # Public in the class file. Spark has no other way: its listeners get heartbeats of running tasks only.
+        self._last = getattr(listener, "org$apache$spark$HeartbeatReceiver$$executorLastSeen")()
         self._known: Mapping[str, Executor] = {}
-        self.interval_s = self._heartbeats.interval_s
+        self.interval_s: float = self._context.conf().getTimeAsMs(INTERVAL, "10s") / 1000
 
     def look(self) -> tuple[Mapping[str, Executor], Mapping[str, int]]:
-        """The executors by id, and the times of their last heartbeats, ms since 1970.
+        """The executors by id, and the times of their last heartbeats, ms since 1970, of those that have sent one.
 
         It takes three calls for any number of executors, unless some have joined or left.
         """
@@ -199,5 +171,5 @@ class KnownExecutors:
         if ids != self._known.keys():
             self._known = executors(self._session)  # this list is updated later than the ids
         there = {id_: executor for id_, executor in self._known.items() if id_ in ids}
-        last = self._heartbeats.last()
-        return there, {id_: last[id_] for id_ in there if id_ in last}
+        lines = (line.partition(" -> ") for line in self._last.mkString("\n").splitlines())  # `3 -> 1760000000000`
+        return there, {id_: int(sent) for id_, _, sent in lines if id_ in there}
