@@ -305,8 +305,7 @@ class Group:
             member.reader.wait()
             if member.saver is not None:
                 member.saver.cancel()
-            if member.cleaner is not None:
-                member.cleaner.finish()
+            member.cleaner.finish()
         for_each(members, self._closed)
 
     def _closed(self, member: GroupMember) -> None:

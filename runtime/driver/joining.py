@@ -130,13 +130,12 @@ class Joining:
         name, strategy = joined.client.name, self._strategy
         member = GroupMember(self._group, joined, link, partial(self._report, name), self._listener(name))
         if isinstance(strategy, SavingStrategy):
-            report, saving, commits = partial(self._report_unsaved, name), strategy, self._commits
-            member.save_with(
-                lambda stores: StoreSaver(stores, saving, self._snapshots, self._state, commits, self._copy, report)
+            unsaved = partial(self._report_unsaved, name)
+            member.saver = StoreSaver(
+                member.stores, strategy, self._snapshots, self._state, self._commits, self._copy, unsaved
             )
-        removed = partial(self._report_removed, name)
         delay = self._settings.state_cleanup_delay_ms / 1000
-        member.clean_with(lambda stores: StoreCleaner(stores, delay, self._group.submit, removed))
+        member.cleaner = StoreCleaner(member.stores, delay, self._group.submit, partial(self._report_removed, name))
         return member
 
     def _listener(self, client: str) -> RestoreListener:

@@ -47,8 +47,8 @@ class GroupContext:
 class GroupMember:
     """A client with its tasks and stores. Owned by the loop's thread.
 
-    `member`: the client as it was when it joined. `stores`: its stores, with their known positions. `saver`: None if
-    the restore strategy saves no snapshots.
+    `member`: the client as it was when it joined. `stores`: its stores, with their known positions. `saver`, `cleaner`:
+    set when it joins; the first is None if the restore strategy saves no snapshots.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class GroupMember:
         self.reader = StoreChangelogReader(self.stores, group.submit, listener, STANDBY_REST, self._runs)
         self.tasks = TaskManager(member.client.name, self.stores, self.reader, group.commits, cache(self._declared))
         self.saver: StoreSaver | None = None
-        self.cleaner: StoreCleaner | None = None
+        self.cleaner: StoreCleaner
 
     @property
     def member(self) -> Member:
@@ -109,24 +109,15 @@ class GroupMember:
         for name, size in sizes.items():
             self.stores.record_size(StoreId(name, partition), size)
 
-    def save_with(self, make: Callable[[LinkedStores], StoreSaver]) -> None:
-        """Save snapshots of the stores with the saver that `make` returns."""
-        self.saver = make(self.stores)
-
     def saved(self) -> bool:
         """Start to save the next due store, unless the client restores stores. Whether none is due."""
         if self.saver is None or (self.saver.working is None and self.reader.mode is ReaderMode.ACTIVE_RESTORING):
             return True
         return self.saver.advance(self.tasks.active.running)
 
-    def clean_with(self, make: Callable[[LinkedStores], StoreCleaner]) -> None:
-        """Remove unused copies of stores with the cleaner that `make` returns."""
-        self.cleaner = make(self.stores)
-
     def clean(self) -> None:
         """Start due removals, and note finished ones."""
-        if self.cleaner is not None:
-            self.cleaner.advance(lambda: {task.id for task in (*self.tasks.active, *self.tasks.standby)})
+        self.cleaner.advance(lambda: {task.id for task in (*self.tasks.active, *self.tasks.standby)})
 
     def release(self) -> None:
         """Note in the client's directory that all stores are closed. Raises StateError."""

@@ -187,10 +187,13 @@ class Rebuild:
             for topology in self.members
         )
 
-    def others(self) -> Others:
-        """The applications that are not rebuilt and that the rebuilds read from, with their present positions."""
+    def read(self) -> list[Committed]:
+        """The committed states of the rebuilds, which show other applications up to their present positions."""
         log = self._log.beside(self._places)
-        return Others([Committed(log, topology) for topology in self.members])
+        read = [Committed(log, topology) for topology in self.members]
+        for committed in read:
+            committed.stop_at_ends(committed.states.keys() - self._places.keys())
+        return read
 
     def switch(self) -> None:
         """Replace the old results by the rebuilt ones: from here on everyone reads these.
@@ -242,7 +245,7 @@ class Rebuild:
             if at <= until and place.partition("-")[0] in projects:
                 with suppress(HeadwaterError, OSError):
                     self._log.kept.drop(place)
-                    self._log.change(partial(_dropped, place))
+                    self._log.change(partial(Places.dropped, place=place))
         self._drop_handed(until)
 
     def _drop_handed(self, until: int) -> None:
@@ -284,28 +287,8 @@ class Rebuild:
         self._observer.on(RecomputationBegun(topology.application, {read.topic: read.records for read in again}))
 
 
-class Others:
-    """The applications that rebuilds wait for. `read`: the committed state of the rebuilds."""
-
-    def __init__(self, read: Sequence[Committed]) -> None:
-        self._read = read
-        self._members = {committed.application for committed in read}
-        for committed in read:
-            committed.stop_at_ends(committed.states.keys() - self._members)
-
-    def behind(self) -> set[str]:
-        """The applications that have not consumed all records of the beginning yet. Raises LogError."""
-        for committed in self._read:
-            committed.refresh()
-        return {name for committed in self._read for name in committed.behind()} - self._members
-
-
 def _now() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _dropped(place: str, places: Places) -> Places:
-    return places.dropped(place)
 
 
 _LOOK_SECONDS = 0.2
@@ -412,9 +395,11 @@ class Passes:
 
     def _others_advanced(self, stop: threading.Event) -> bool:
         """Wait for the applications whose records the rebuilds lack. False if these do not come in this run."""
-        others = self._rebuild.others()
+        read = self._rebuild.read()
         while not stop.wait(_LOOK_SECONDS):
-            behind = others.behind()
+            for committed in read:
+                committed.refresh()
+            behind = {name for committed in read for name in committed.behind()} - self.results.keys()
             if not behind:
                 return True
             if behind <= self._run.ended:

@@ -41,6 +41,7 @@ class ApplicationResult:
     records: int
     seconds: float
     dropped: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: tuple[str, ...] = ()
     restored: int = 0
     waiting: int = 0
     waits_for: tuple[str, ...] = ()
@@ -52,7 +53,19 @@ class ApplicationResult:
     lost: tuple[str, ...] = ()
     recomputation: Recomputation | None = None
     metrics: RunStatus | None = None
-    dead_letters: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As in `RunResults.to_json`."""
+        plain = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(self).items()}
+        del plain["raised"]
+        return {
+            **plain,
+            "seconds": round(self.seconds, 3),
+            "dropped": dict(sorted(self.dropped.items())),
+            "assignment": {client: list(tasks) for client, tasks in sorted(self.assignment.items())},
+            "placement": None if self.placement is None else dict(self.placement),
+            "metrics": None if self.metrics is None else run_figures(self.metrics),
+        }
 
     def __repr__(self) -> str:
         done = f"{counted(self.records, 'record')}, {counted(self.commits, 'commit')}, {self.seconds:.1f} s"
@@ -92,29 +105,7 @@ class RunResults:
         return {
             "started_at": self.started_at,
             "seconds": round(self.seconds, 3),
-            "applications": [
-                {
-                    "application": result.application,
-                    "status": result.status,
-                    "generation": result.generation,
-                    "commits": result.commits,
-                    "records": result.records,
-                    "seconds": round(result.seconds, 3),
-                    "dropped": dict(sorted(result.dropped.items())),
-                    "dead_letters": list(result.dead_letters),
-                    "restored": result.restored,
-                    "waiting": result.waiting,
-                    "waits_for": list(result.waits_for),
-                    "empty": list(result.empty),
-                    "error": result.error,
-                    "assignment": {client: list(tasks) for client, tasks in sorted(result.assignment.items())},
-                    "placement": None if result.placement is None else dict(result.placement),
-                    "lost": list(result.lost),
-                    "recomputation": result.recomputation,
-                    "metrics": None if result.metrics is None else run_figures(result.metrics),
-                }
-                for result in self.applications
-            ],
+            "applications": [result.to_json() for result in self.applications],
         }
 
 
