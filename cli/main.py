@@ -13,7 +13,6 @@ import faulthandler
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from importlib import import_module
 from typing import IO, Any
 
 import click
@@ -51,10 +50,7 @@ COMMANDS = (
     "clean",
     "debug",
 )
-"""The built-in commands, in the order in which a new project needs them.
-
-The command `x` is the attribute `command` of the module `commands.x`.
-"""
+"""The built-in commands, in the order in which a new project needs them."""
 
 _GC_THRESHOLD = 50_000
 """The garbage collector runs after so many new objects. A command imports a thousand modules whose objects all stay:
@@ -110,7 +106,10 @@ class WrongUse(click.ClickException):
 
 
 class Commands(LeadingOptions):
-    """The built-in commands, then those of plugins. A command is imported when it is used."""
+    """The built-in commands, then those of plugins."""
+
+    names = COMMANDS
+    package = f"{__package__}.commands"
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """As click does, but errors of standard output name it."""
@@ -130,10 +129,7 @@ class Commands(LeadingOptions):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command, or None if no command has that name."""
-        if cmd_name in COMMANDS:
-            command: click.Command = import_module(f".commands.{cmd_name}", __package__).command
-            return command
-        return _plugin_commands(ctx).get(cmd_name)
+        return super().get_command(ctx, cmd_name) or _plugin_commands(ctx).get(cmd_name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command.

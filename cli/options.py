@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -262,7 +263,25 @@ continue_option: Callable[..., Any] = click.option(
 
 
 class LeadingOptions(click.Group):
-    """`headwater -s sales run` is `headwater run -s sales`. The group gets the options from `leading_options`."""
+    """`headwater -s sales run` is `headwater run -s sales`. The group gets the options from `leading_options`.
+
+    `names`: its commands, in the order of the list in help. The command `x` is the attribute `command` of the module
+    `x` in `package`, which is imported when the command is used.
+    """
+
+    names: tuple[str, ...]
+    package: str
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's
+        """All of them."""
+        return list(self.names)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's
+        """The command, or None if no command has that name."""
+        if cmd_name not in self.names:
+            return None
+        command: click.Command = import_module(f"{self.package}.{cmd_name}").command
+        return command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """As click does; keeps the options before the command for `resolve_command`."""

@@ -17,7 +17,7 @@ from ..progress.planner import Planner
 from ..task_id import TaskId, TaskKey
 from ..tasks.plan import EpochPlan
 from ..tasks.task import StreamTask
-from .epochs import EpochCommits, Unit, wall_clock
+from .epochs import EpochCommits, Unit
 from .group import Group
 
 
@@ -39,54 +39,45 @@ class ClaimedApplication:
         return self.topology.application
 
 
-class EpochPlans:
-    """Makes the plans of epochs of one application. Used from the loop's thread only.
+def epoch_plan(
+    app: ClaimedApplication, unit: Unit, tasks: Sequence[StreamTask], passed: Mapping[TaskId, int], now: int
+) -> EpochPlan:
+    """The plan of an epoch of these tasks of a unit. `now`: its wall-clock time, ms since 1970.
 
-    `clock`: the wall-clock time of epochs, ms since 1970.
+    `passed`: task -> stream time in ms to which the epoch advances it without a record. Raises TopicRepartitionedError.
     """
-
-    def __init__(self, app: ClaimedApplication, clock: Callable[[], int] = wall_clock) -> None:
-        self._app = app
-        self._clock = clock
-
-    def plan(self, unit: Unit, tasks: Sequence[StreamTask], passed: Mapping[TaskId, int]) -> EpochPlan:
-        """The plan of an epoch of these tasks of a unit.
-
-        `passed`: task -> stream time in ms to which the epoch advances it without a record. Raises
-        TopicRepartitionedError.
-        """
-        app, settings, planner = self._app, self._app.settings, self._app.planner
-        check_not_repartitioned(app.committed)
-        network = app.committed.network()
-        due, stores = {task.id for task in tasks}, unit.member.stores
-        idle: dict[TaskKey, bool] = {}
-        return EpochPlan(
-            application=app.name,
-            generation=app.committer.generation,
-            epoch=app.commits.next_epoch(),
-            attempt=0,
-            now=self._clock(),
-            client=unit.member.client.folder,
-            process_id=unit.member.client.process_id,
-            assignment=app.group.assignment,
-            log=(settings.log.name, settings.log.options),
-            state_dir=settings.state_dir,
-            threads=tuple(
-                tuple(
-                    unit.bounded(
-                        planner.task(unit.part, task.partition, stores.offsets(task), network, idle, passed.get(task))
-                    )
-                    for task in thread
-                    if task in due
+    settings, planner = app.settings, app.planner
+    check_not_repartitioned(app.committed)
+    network = app.committed.network()
+    due, stores = {task.id for task in tasks}, unit.member.stores
+    idle: dict[TaskKey, bool] = {}
+    return EpochPlan(
+        application=app.name,
+        generation=app.committer.generation,
+        epoch=app.commits.next_epoch(),
+        attempt=0,
+        now=now,
+        client=unit.member.client.folder,
+        process_id=unit.member.client.process_id,
+        assignment=app.group.assignment,
+        log=(settings.log.name, settings.log.options),
+        state_dir=settings.state_dir,
+        threads=tuple(
+            tuple(
+                unit.bounded(
+                    planner.task(unit.part, task.partition, stores.offsets(task), network, idle, passed.get(task))
                 )
-                for thread in unit.member.threads(unit.part)
-            ),
-            globals_=planner.globals(unit.part.global_tables, unit.held_globals),
-            plugins=origin_of(settings),
-            incarnation=app.committed.own.incarnation,
-            place=place_of(app.committed.log, app.name),
-            traced=settings.traced,
-        )
+                for task in thread
+                if task in due
+            )
+            for thread in unit.member.threads(unit.part)
+        ),
+        globals_=planner.globals(unit.part.global_tables, unit.held_globals),
+        plugins=origin_of(settings),
+        incarnation=app.committed.own.incarnation,
+        place=place_of(app.committed.log, app.name),
+        traced=settings.traced,
+    )
 
 
 class MadeCommits:

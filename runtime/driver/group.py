@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,7 +30,7 @@ from .joining import Joining, Newcomer, for_each
 from .member import GroupMember
 
 
-class ClientDirectories:
+class ClientDirectories(AbstractContextManager["ClientDirectories"]):
     """Locks on the state directories of virtual clients, one per client, while an application runs.
 
     Executors lock their directories on their own machines. `own`: the state of the application; if it was renamed, its
@@ -43,9 +43,6 @@ class ClientDirectories:
         self._own = own
         self._owner = owner
         self._locks: dict[str, ExitStack] = {}
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Release all directories."""

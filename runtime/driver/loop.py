@@ -30,7 +30,7 @@ from ..tasks.plan import EpochPlan
 from ..tasks.task import StreamTask
 from ..timed_parts import timed
 from .cluster import Cluster
-from .epoch_plans import ClaimedApplication, EpochPlans, LogPolling, MadeCommits
+from .epoch_plans import ClaimedApplication, LogPolling, MadeCommits, epoch_plan
 from .epoch_reports import EpochReports
 from .epochs import Feed, OpenEpoch, PassingTime, Tally, Unit, wall_clock
 from .errors import DamagedAgainError
@@ -133,9 +133,8 @@ class EpochLoop:
         self._purge = RepartitionPurge(app.topology, app.committed, app.commits)
         self._pause = Pause(app.committed.log, app.name, run.observer)
         self._polling = LogPolling(app.committed.log.look_seconds(), run.made)
-        clock = run.feed.now if run.feed is not None else wall_clock
-        self._plans = EpochPlans(app, clock)
-        self._passing = PassingTime(app.topology, app.planner, run.feed, clock, lambda: self.failed.tasks)
+        self._clock = run.feed.now if run.feed is not None else wall_clock
+        self._passing = PassingTime(app.topology, app.planner, run.feed, self._clock, lambda: self.failed.tasks)
         self._rebalancer = Rebalancer(app.group, app.committer, placed)
         self._reports = EpochReports(app, monitor.counters, run.observer)
         self._troubles = Troubles(app.name, app.group, app.committed, monitor.failed, run.observer)
@@ -321,7 +320,7 @@ class EpochLoop:
                 unit.started = now
                 with timed("planning"):
                     passed = self._passing.planned(task.id for task in tasks)
-                    plan = self._plans.plan(unit, tasks, passed)
+                    plan = epoch_plan(self._app, unit, tasks, passed, self._clock())
                 for task in tasks:
                     task.start_epoch(plan.epoch)
                 opened = OpenEpoch(unit, plan, tuple(tasks), now, time.monotonic() - now, version)

@@ -271,13 +271,9 @@ def _counts(counts: TaskCounts) -> dict[str, Any]:
         "produced_bytes": volume.written_bytes,
         "changelog_records": volume.changed_records,
         "changelog_bytes": volume.changed_bytes,
-        "dropped": _sorted(counts.dropped),
+        "dropped": dict(sorted(counts.dropped.items())),
         "seconds": _seconds(PHASES, counts.seconds.values),
     }
-
-
-def _sorted(dropped: Mapping[str, int]) -> dict[str, int]:
-    return dict(sorted(dropped.items()))
 
 
 def _seconds(phases: Sequence[str], seconds: Sequence[float]) -> dict[str, float]:

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Literal, Self
 
 from ...errors import HeadwaterError, MachineError
@@ -31,7 +31,7 @@ _PAUSE_SECONDS = 0.0002
 """The pause between two pieces of a snapshot: it lets other threads run, which Python switches only every 5 ms."""
 
 
-class Upkeep:
+class Upkeep(AbstractContextManager["Upkeep"]):
     """Saves snapshots of the log's state, folds old commits, and removes unused files, in a thread of its own.
 
     All of it may fail, with a full disk or without a permission. Then the log takes more space than it needs. The run
@@ -48,9 +48,6 @@ class Upkeep:
         self._ended: list[tuple[Work, Future[None]]] = []
         self._failed: dict[Work, str] = {}
         state.folding = self._fold
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         last = self._pool.submit(self._removal.remove)
@@ -157,7 +154,7 @@ class CleaningReports:
             self._observer.on(UpkeepFailed(self._application, "clean", cause))
 
 
-class LogCleaning:
+class LogCleaning(AbstractContextManager["LogCleaning"]):
     """Cleans the topics of a running application. Used from the loop's thread as a context, whose end ends its rounds.
 
     `topologies`: of the run. `seconds`: a monotonic clock.
@@ -205,9 +202,6 @@ class LogCleaning:
             if stop.wait(WAIT_SECONDS):
                 return
         self._commit()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self._ending.set()

@@ -7,12 +7,12 @@ import os
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from io import FileIO
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from ...errors import HeadwaterError
 from ...private_files import opener
@@ -372,7 +372,7 @@ def _without_nested(spans: Iterable[Span]) -> Iterator[tuple[PartPath, float]]:
 # The trace of a run: an observer that writes it.
 
 
-class Trace:
+class Trace(AbstractContextManager["Trace"]):
     """Writes when a run did what, for trace viewers, and adds up the parts of its epochs.
 
     Thread-safe: each application runs in a thread of its own. Use it as a context manager, or call `close`. If the file
@@ -386,9 +386,6 @@ class Trace:
         self._file = TraceFile(self.path, now(), most_bytes)
         self._shares: dict[str, Shares] = {}
         self._lock = threading.Lock()
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

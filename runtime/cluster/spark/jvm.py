@@ -44,10 +44,11 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True)
 class Jvm:
-    """A started JVM. `folder`: of its settings, and of the file with its port and secret."""
+    """A started JVM. `settings`: the file with its settings; `answer`: the file in which it writes port and secret."""
 
     process: subprocess.Popen[bytes]
-    folder: Path
+    settings: Path
+    answer: Path
 
     def connect(self) -> None:
         """Wait until it is ready, and connect PySpark to it. Raises PySparkRuntimeError if it has ended."""
@@ -56,12 +57,12 @@ class Jvm:
         from pyspark.java_gateway import launch_gateway
         from pyspark.serializers import UTF8Deserializer, read_int
 
-        while not self._answer.exists():
+        while not self.answer.exists():
             if self.process.poll() is not None:
                 raise PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
             time.sleep(_LOOK_SECONDS)
-        self._settings.unlink()
-        with self._answer.open("rb") as file:
+        self.settings.unlink()
+        with self.answer.open("rb") as file:
             os.environ[_PORT], os.environ[_SECRET] = str(read_int(file)), UTF8Deserializer().loads(file)
         try:
             gateway: Any = launch_gateway()
@@ -74,15 +75,7 @@ class Jvm:
         """End a JVM without a connection."""
         self.process.terminate()
         self.process.communicate()
-        self._settings.unlink(missing_ok=True)
-
-    @property
-    def _answer(self) -> Path:
-        return _answer_in(self.folder)
-
-    @property
-    def _settings(self) -> Path:
-        return _settings_in(self.folder)
+        self.settings.unlink(missing_ok=True)
 
 
 def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jvm:
@@ -94,7 +87,7 @@ def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jv
 
     Raises OSError.
     """
-    path = _settings_in(folder)
+    path, answer = folder / "spark.properties", folder / "connection"
     path.touch(mode=0o600)
     # JSON's escapes are valid in a file of Java properties, and sufficient.
     own = {key: value for key, value in settings.items() if key.startswith("spark.")}  # the context gets the others
@@ -106,7 +99,7 @@ def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jv
         **os.environ,
         "SPARK_HOME": home,  # otherwise a script asks Python for it
         "SPARK_CONNECT_MODE": "0",
-        _ANSWER: str(_answer_in(folder)),
+        _ANSWER: str(answer),
     }
     with open(os.devnull if log is None else log, "ab") as file:
         process = subprocess.Popen(
@@ -116,7 +109,7 @@ def start_jvm(settings: Mapping[str, str], folder: Path, log: Path | None) -> Jv
             env=environment,
             start_new_session=True,
         )
-    return Jvm(process, folder)
+    return Jvm(process, path, answer)
 
 
 def spark_home() -> str:
@@ -125,14 +118,6 @@ def spark_home() -> str:
     assert spec is not None
     assert spec.submodule_search_locations is not None
     return os.environ.get("SPARK_HOME") or spec.submodule_search_locations[0]
-
-
-def _settings_in(folder: Path) -> Path:
-    return folder / "spark.properties"
-
-
-def _answer_in(folder: Path) -> Path:
-    return folder / "connection"
 
 
 NO_ANSWER = "Answer from Java side is empty"
