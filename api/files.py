@@ -14,7 +14,7 @@ from ..compiler.language.type_checker import Analyzer
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.pipeline import CheckedProject, compile_project
 from ..compiler.resources import Resource, Resources, resources_of
-from ..compiler.selectors import NoTopologyError, select
+from ..compiler.selectors import NoTopologyError, SelectorError, select
 from ..compiler.target_settings import absolute, plugins_of, settings_of, spark_of
 from ..errors import HeadwaterError
 from ..plugins.manager import PluginManager
@@ -228,6 +228,13 @@ class Selection:
         if not names:
             raise NoTopologyError(" ".join(selectors))
         return names
+
+    def matching_one(self, selector: str) -> str:
+        """The name of the one topology that a selector matches. Raises InvalidProjectError, SelectorError."""
+        names = self.matching([selector])
+        if len(names) > 1:
+            raise SelectorError(selector, f"{selector!r} selects {', '.join(names)}", "name one topology")
+        return names[0]
 
     def graphs(self) -> tuple[TopologyGraph, ...]:
         """The graphs of the selected topologies.

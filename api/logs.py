@@ -21,9 +21,8 @@ from ..runtime.records.schema import changelog_topic
 from ..runtime.state.directory import StateDirectory, find_with_rebuilds
 from ..suggestions import guess
 from .arguments import check_names
-from .files import CheckedFiles, Selection
 from .runs import check_not_running
-from .target import TARGET, GeneratedCode, Target
+from .target import TARGET, Part
 
 
 class NotInLogError(HeadwaterError):
@@ -57,13 +56,8 @@ class UnknownApplicationError(HeadwaterError):
         self.application = application
 
 
-class Logs:
+class Logs(Part):
     """The whole log, with applications that the project does not have any more."""
-
-    def __init__(self, files: CheckedFiles, code: GeneratedCode, target: Target) -> None:
-        self._files = files
-        self._code = code
-        self._target = target
 
     def verify(self, progress: Progress) -> tuple[VerifiedApplication, ...]:
         """See `Project.verify_log`."""
@@ -159,13 +153,8 @@ class Logs:
         raise NotInLogError(name, sorted({*topics_in_log, *(resource.name for resource in (*stores, *topics))}))
 
 
-class Cleaning:
+class Cleaning(Part):
     """Removes generated code and stores of the selected topologies, or of all that this project has or had."""
-
-    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
-        self._files = files
-        self._selection = selection
-        self._target = target
 
     def cleanable(self, *, state: bool) -> tuple[Path, ...]:
         """See `Project.cleanable`."""

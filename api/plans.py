@@ -21,17 +21,11 @@ from ..runtime.changes.planning import Planned, plan_against, plan_on
 from ..runtime.ingest.seeds import SeedSpec
 from ..runtime.ir.topology import Topic, Topology
 from ..runtime.state.directory import log_location
-from .files import CheckedFiles, Selection
-from .target import Target
+from .target import Part
 
 
-class Plans:
+class Plans(Part):
     """Compares the selected topologies, and the seeds that they need, with committed data. Nothing is written."""
-
-    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
-        self._files = files
-        self._selection = selection
-        self._target = target
 
     def plan(self, against: Path | None = None, *, go_on: bool = False) -> Plan:
         """See `Project.plan`."""

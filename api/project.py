@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,6 +54,16 @@ if TYPE_CHECKING:
     from .topics import Topics
 
 
+def _part(module: str, name: str) -> Any:
+    """An attribute of `Project`: one of its parts, imported when it is first used."""
+
+    def made(project: Project) -> Any:
+        part = getattr(import_module(f".{module}", __package__), name)
+        return part(project._files, project._selection, project._spark)
+
+    return cached_property(made)
+
+
 class Project:
     """A project folder. Its files are read on first use.
 
@@ -61,6 +72,18 @@ class Project:
 
     A method imports what it needs when it is called: `parse` loads no Arrow, and only `run` loads Spark.
     """
+
+    _topics: Topics = _part("topics", "Topics")
+    _stores: Stores = _part("stores", "Stores")
+    _runs: Runs = _part("runs", "Runs")
+    _testing: Testing = _part("project_tests", "Testing")
+    _plans: Plans = _part("plans", "Plans")
+    _tasks: Tasks = _part("tasks", "Tasks")
+    _pauses: Pauses = _part("tasks", "Pauses")
+    _removals: Removals = _part("removals", "Removals")
+    _store_resets: StoreResets = _part("removals", "StoreResets")
+    _logs: Logs = _part("logs", "Logs")
+    _cleaning: Cleaning = _part("logs", "Cleaning")
 
     def __init__(
         self,
@@ -591,7 +614,11 @@ class Project:
     def _spark(self) -> SparkOnDemand:
         from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
-        return SparkOnDemand(lambda: self._files.spark, self._session, self.spark_starts)
+        def starting(line: str) -> None:
+            if self.spark_starts is not None:
+                self.spark_starts(line)
+
+        return SparkOnDemand(lambda: self._files.spark, self._session, starting)
 
     @cached_property
     def _code(self) -> GeneratedCode:
@@ -604,69 +631,3 @@ class Project:
         from .target import Target
 
         return Target(self._files)
-
-    @cached_property
-    def _topics(self) -> Topics:
-        from .topics import Topics
-
-        return Topics(self._files, self._selection, self._target, self._spark)
-
-    @cached_property
-    def _stores(self) -> Stores:
-        from .stores import Stores
-
-        return Stores(self._files, self._target, self._topics, self._spark)
-
-    @cached_property
-    def _runs(self) -> Runs:
-        from .runs import Runs
-
-        return Runs(self._files, self._selection, self._code, self._target, self._spark)
-
-    @cached_property
-    def _testing(self) -> Testing:
-        from .project_tests import Testing
-
-        return Testing(self._files, self._selection, self._spark)
-
-    @cached_property
-    def _plans(self) -> Plans:
-        from .plans import Plans
-
-        return Plans(self._files, self._selection, self._target)
-
-    @cached_property
-    def _tasks(self) -> Tasks:
-        from .tasks import Tasks
-
-        return Tasks(self._files, self._selection, self._target)
-
-    @cached_property
-    def _pauses(self) -> Pauses:
-        from .tasks import Pauses
-
-        return Pauses(self._files, self._selection, self._target)
-
-    @cached_property
-    def _removals(self) -> Removals:
-        from .removals import Removals
-
-        return Removals(self._files, self._selection, self._target)
-
-    @cached_property
-    def _store_resets(self) -> StoreResets:
-        from .removals import StoreResets
-
-        return StoreResets(self._selection, self._target, self._plans)
-
-    @cached_property
-    def _logs(self) -> Logs:
-        from .logs import Logs
-
-        return Logs(self._files, self._code, self._target)
-
-    @cached_property
-    def _cleaning(self) -> Cleaning:
-        from .logs import Cleaning
-
-        return Cleaning(self._files, self._selection, self._target)

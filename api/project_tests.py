@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
 from ..compiler.diagnostics import Diagnostics, did_you_mean
@@ -24,11 +25,11 @@ from ..runtime.testing.comparing import Compared, cells_of_record, cells_of_row,
 from ..runtime.testing.driven import DrivenTopology, Expected, ExpectedDrops
 from ..runtime.testing.rows import Columns
 from .arguments import ArgumentError, check_names
-from .files import CheckedFiles, Selection
+from .target import Part
 from .topology_test_driver import DrivenProject, rows_of_store, with_vars
 
 if TYPE_CHECKING:
-    from ..runtime.cluster.spark.on_demand import SparkOnDemand
+    pass
 
 
 # Results of a project's tests: data to print, and to write to a file.
@@ -180,14 +181,12 @@ def shown_json(results: Mapping[str, Any], base: str) -> dict[str, Any]:
 UNUSED_VARIABLE = "HW035"
 
 
-class Testing:
+class Testing(Part):
     """Runs a project's tests."""
 
-    def __init__(self, files: CheckedFiles, selection: Selection, spark: SparkOnDemand) -> None:
-        self._files = files
-        self._selection = selection
-        self._spark = spark
-        self._projects: dict[str, DrivenProject] = {}
+    @cached_property
+    def _projects(self) -> dict[str, DrivenProject]:
+        return {}
 
     def test(
         self, names: Sequence[str], engine: ExpressionEngine, update: bool, progress: Callable[[CaseResult], None]

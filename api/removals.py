@@ -25,10 +25,9 @@ from ..runtime.progress.resets import (
 from ..runtime.progress.rewinding import Rewind, Whence, plan_rewind, rewind
 from ..suggestions import closest, guess
 from .arguments import check_name, check_names
-from .files import CheckedFiles, Selection
 from .plans import Plans
 from .runs import check_not_rebuilding, check_not_running
-from .target import Target
+from .target import Part
 
 # Topologies that start again or resume elsewhere, and removal of what only the log has.
 
@@ -72,13 +71,8 @@ class StillReadError(HeadwaterError):
         self.missing = tuple(missing)
 
 
-class Removals:
+class Removals(Part):
     """Plans and does `reset`, `rewind` and `remove` on the log of the target."""
-
-    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
-        self._files = files
-        self._selection = selection
-        self._target = target
 
     def plan_reset(self, topologies: Sequence[str]) -> tuple[Removal, ...]:
         """See `Project.plan_reset`."""
@@ -118,10 +112,7 @@ class Removals:
         """See `Project.plan_rewind`."""
         check_name("topology", topology)
         check_name("topic", topic)
-        names = self._selection.matching([topology])
-        if len(names) > 1:
-            raise SelectorError(topology, f"{topology!r} selects {', '.join(names)}", "name one topology")
-        log, application = self._target.log_to_read(), f"{self._files.name}-{names[0]}"
+        log, application = self._target.log_to_read(), f"{self._files.name}-{self._selection.matching_one(topology)}"
         check_not_running(log, application)
         return plan_rewind(log, application, topic, whence, partitions, fed_by=self._files.seeds, keep_state=keep_state)
 
@@ -246,30 +237,26 @@ class NoStoreToResetError(HeadwaterError):
         self.store = store
 
 
-class StoreResets:
+class StoreResets(Part):
     """Plans and requests rebuilds of stores. Nothing is computed here."""
-
-    def __init__(self, selection: Selection, target: Target, plans: Plans) -> None:
-        self._selection = selection
-        self._target = target
-        self._plans = plans
 
     def plan(self, topology: str, stores: Sequence[str], *, withdraw: bool) -> StoreReset:
         """See `Project.plan_store_reset`."""
         check_name("topology", topology)
         check_names("stores", stores)
-        chosen, log = self._topology(topology), self._target.log_to_read()
+        plans = Plans(self._files, self._selection, self._spark)
+        chosen, log = self._topology(plans, topology), self._target.log_to_read()
         wanted, application = tuple(dict.fromkeys(stores)), chosen.application
         own = Committed(log, chosen).own
         for store in wanted:
-            _check(chosen, self._plans.topologies(), own, store)
+            _check(chosen, plans.topologies(), own, store)
         requested = tuple(store for store in wanted if store in own.resets)
         reset = StoreReset(chosen, wanted, requested, own.incarnation, withdraw)
         check_not_rebuilding(log, application)
         if withdraw:
             return reset
-        plan = self._plans.plan_with_resets({application: wanted})
-        return replace(reset, reads=read_again(plan, self._plans.topologies(), chosen, wanted), space=plan.space)
+        plan = plans.plan_with_resets({application: wanted})
+        return replace(reset, reads=read_again(plan, plans.topologies(), chosen, wanted), space=plan.space)
 
     def reset(self, planned: StoreReset) -> None:
         """See `Project.reset_store`."""
@@ -278,17 +265,15 @@ class StoreResets:
         change = cancel_reset if planned.withdraw else request_reset
         change(log, planned.topology, planned.incarnation, planned.stores)
 
-    def _topology(self, selector: str) -> Topology:
+    def _topology(self, plans: Plans, selector: str) -> Topology:
         """The one topology that a selector matches."""
-        names = self._selection.matching([selector])
-        if len(names) > 1:
-            raise SelectorError(selector, f"{selector!r} selects {', '.join(names)}", "name one topology")
-        if names[0] not in self._selection.topologies():
-            raise SelectorError(selector, f"topology {names[0]} is not selected", "select it too")
-        chosen = next((topology for topology in self._plans.topologies() if topology.name == names[0]), None)
+        name = self._selection.matching_one(selector)
+        if name not in self._selection.topologies():
+            raise SelectorError(selector, f"topology {name} is not selected", "select it too")
+        chosen = next((topology for topology in plans.topologies() if topology.name == name), None)
         if chosen is None:
-            what = f"types of some expressions in topology {names[0]} are not known yet"
-            raise NoStoreToResetError(names[0], "", what, "`headwater compile` finds them with Spark")
+            what = f"types of some expressions in topology {name} are not known yet"
+            raise NoStoreToResetError(name, "", what, "`headwater compile` finds them with Spark")
         return chosen
 
 

@@ -26,11 +26,10 @@ from ..runtime.observe.lineage import reporting_lineage
 from ..runtime.observe.tracing import Trace, recording_trace
 from ..runtime.progress.resets import Removal, plan_application_removal, refresh_fully
 from .arguments import check_engine, check_methods
-from .files import CheckedFiles, Selection
-from .target import TARGET, GeneratedCode, Target
+from .target import TARGET, Part
 
 if TYPE_CHECKING:
-    from ..runtime.cluster.spark.on_demand import SparkOnDemand
+    pass
 
 
 # Runs of the selected topologies, and full refreshes.
@@ -38,17 +37,8 @@ if TYPE_CHECKING:
 RUN_RESULTS = "run_results.json"
 
 
-class Runs:
+class Runs(Part):
     """Runs the selected topologies on the project's target."""
-
-    def __init__(
-        self, files: CheckedFiles, selection: Selection, code: GeneratedCode, target: Target, spark: SparkOnDemand
-    ) -> None:
-        self._files = files
-        self._selection = selection
-        self._code = code
-        self._target = target
-        self._spark = spark
 
     def run(
         self,

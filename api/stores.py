@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 from ..compiler.outcomes import OwnedStore, UnknownNameError, find_store
@@ -17,25 +17,21 @@ from ..runtime.progress.committer import former_names
 from ..runtime.query.rows import GlobalQuery, Row, Rows, table_schema
 from ..runtime.query.stores import StoreQuery, WrittenStore, written_store
 from .arguments import ArgumentError, check_name, check_number
-from .files import CheckedFiles
-from .target import Target
+from .target import Part
 from .topics import Topics
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from ..runtime.cluster.spark.on_demand import SparkOnDemand
     from ..runtime.ir.topology import Store
 
 
-class Stores:
+class Stores(Part):
     """The stores of all topologies of a project."""
 
-    def __init__(self, files: CheckedFiles, target: Target, topics: Topics, spark: SparkOnDemand) -> None:
-        self._files = files
-        self._target = target
-        self._topics = topics
-        self._spark = spark
+    @cached_property
+    def _topics(self) -> Topics:
+        return Topics(self._files, self._selection, self._spark)
 
     def query(self, store: str, *, key: Mapping[str, Any] | None, start: int | None, end: int | None) -> Rows[Row]:
         """See `Project.query`."""

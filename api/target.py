@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..compiler.emit.manifest import manifest
 from ..compiler.emit.target import emit
@@ -15,6 +16,9 @@ from ..runtime.ir.topology import Settings, Topology
 from ..runtime.log.placed_log import PlacedLog
 from ..runtime.state.directory import check_same_log_for, log_location
 from .files import CheckedFiles, Selection
+
+if TYPE_CHECKING:
+    from ..runtime.cluster.spark.on_demand import SparkOnDemand
 
 # The chosen target of profiles.yml: its settings, its log, and the location of its stores.
 
@@ -100,3 +104,14 @@ class GeneratedCode:
     def topologies(self) -> list[Topology]:
         """The selected topologies as their code declares them. Raises what `compile` does."""
         return [load_runner(emitted.runner).topology for emitted in self.compile().emitted]
+
+
+class Part:
+    """A part of `Project`: with the other parts it shares the files, the selection and Spark."""
+
+    def __init__(self, files: CheckedFiles, selection: Selection, spark: SparkOnDemand) -> None:
+        self._files = files
+        self._selection = selection
+        self._spark = spark
+        self._target = Target(files)
+        self._code = GeneratedCode(files, selection)

@@ -11,8 +11,7 @@ from ..runtime.changes.planning import Recomputation, recomputations
 from ..runtime.driver.status import Condition, RunStatus, client_figures
 from ..runtime.log.cleaning.deletions import policy_of
 from ..runtime.log.log import Log
-from .files import CheckedFiles, Selection
-from .target import Target
+from .target import Part
 
 # What the tasks of the selected topologies do, as their drivers have last reported.
 
@@ -82,13 +81,8 @@ class ApplicationTasks:
         }
 
 
-class Tasks:
+class Tasks(Part):
     """Reads the statuses of the selected applications from the log of the target."""
-
-    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
-        self._files = files
-        self._selection = selection
-        self._target = target
 
     def now(self) -> tuple[ApplicationTasks, ...]:
         """See `Project.tasks`."""
@@ -129,13 +123,8 @@ class ApplicationPause:
     keeps: tuple[str, ...] = ()
 
 
-class Pauses:
+class Pauses(Part):
     """Pauses and resumes the selected applications. Drivers are notified through the log of the target."""
-
-    def __init__(self, files: CheckedFiles, selection: Selection, target: Target) -> None:
-        self._files = files
-        self._selection = selection
-        self._target = target
 
     def pause(self) -> tuple[ApplicationPause, ...]:
         """See `Project.pause`."""

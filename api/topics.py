@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -28,25 +29,21 @@ from ..runtime.query.topics import TopicReader, read_table, table_schema
 from ..runtime.records.record_json import Record
 from ..runtime.records.values import from_json
 from .arguments import check_name, check_names, check_number
-from .files import CheckedFiles, Selection
-from .target import Target
+from .target import Part
 
 if TYPE_CHECKING:
-    from ..runtime.cluster.spark.on_demand import SparkOnDemand
+    pass
 
 _FOLLOW_SECONDS = 0.2
 """The time between two reads of a followed topic."""
 
 
-class Topics:
+class Topics(Part):
     """The topics of a project, in the log of its target."""
 
-    def __init__(self, files: CheckedFiles, selection: Selection, target: Target, spark: SparkOnDemand) -> None:
-        self._files = files
-        self._selection = selection
-        self._target = target
-        self._spark = spark
-        self._seed_files = SeedFiles()
+    @cached_property
+    def _seed_files(self) -> SeedFiles:
+        return SeedFiles()
 
     def seed(
         self, topics: Sequence[str], *, full_refresh: bool, keep_unchanged: bool, drop_appended: bool
