@@ -13,7 +13,7 @@ from typing import Literal
 from .entries import named, scalars, text
 from .model.build import implicit_stores, letters_of
 from .model.project import ProjectModel, TopologyModel
-from .reading.load import LoadedProject, TopologyDocument
+from .reading.load import Definition, LoadedProject
 from .reading.source import MappingNode
 
 Kind = Literal["topic", "topology", "table", "store", "flow"]
@@ -98,7 +98,7 @@ def resources_of(loaded: LoadedProject, model: ProjectModel) -> Resources:
     return Resources({resource.id: resource for resource in (*topics, *parts)})
 
 
-def _topology(document: TopologyDocument, model: TopologyModel) -> tuple[Resource, list[str], list[Resource]]:
+def _topology(document: Definition, model: TopologyModel) -> tuple[Resource, list[str], list[Resource]]:
     """A topology, the topics it writes, and its parts."""
     node = document.node
     name = document.name.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -29,25 +29,23 @@ def settings_of(loaded: LoadedProject) -> Settings:
     cleaner = target.get("cleaner") or {}
     racks = target.get("racks") or {}
     defaults = Settings(log=PluginRef("embedded"), state_dir=DEFAULT_STATE)
+
+    def duration(section: Mapping[str, Any], key: str, default: int) -> int:
+        return _duration(section[key]) if key in section else default
+
     return Settings(
         log=_log(target.get("log") or "embedded"),
         state_dir=target.get("state_dir", DEFAULT_STATE),
         clients=target.get("clients", defaults.clients),
-        epoch_interval_ms=_duration(epoch["interval"]) if "interval" in epoch else defaults.epoch_interval_ms,
+        epoch_interval_ms=duration(epoch, "interval", defaults.epoch_interval_ms),
         max_records=epoch.get("max_records", defaults.max_records),
         max_bytes=epoch.get("max_bytes", defaults.max_bytes),
-        deadline_ms=_duration(epoch["deadline"]) if "deadline" in epoch else defaults.deadline_ms,
-        state_cleanup_delay_ms=_duration(target["state_cleanup_delay"])
-        if "state_cleanup_delay" in target
-        else defaults.state_cleanup_delay_ms,
+        deadline_ms=duration(epoch, "deadline", defaults.deadline_ms),
+        state_cleanup_delay_ms=duration(target, "state_cleanup_delay", defaults.state_cleanup_delay_ms),
         clean=cleaner.get("enabled", defaults.clean),
-        clean_interval_ms=_duration(cleaner["interval"]) if "interval" in cleaner else defaults.clean_interval_ms,
-        file_delete_delay_ms=_duration(cleaner["file_delete_delay"])
-        if "file_delete_delay" in cleaner
-        else defaults.file_delete_delay_ms,
-        delete_retention_ms=_duration(cleaner["delete_retention"])
-        if "delete_retention" in cleaner
-        else defaults.delete_retention_ms,
+        clean_interval_ms=duration(cleaner, "interval", defaults.clean_interval_ms),
+        file_delete_delay_ms=duration(cleaner, "file_delete_delay", defaults.file_delete_delay_ms),
+        delete_retention_ms=duration(cleaner, "delete_retention", defaults.delete_retention_ms),
         spark=spark_of(loaded),
         plugins=plugins_of(loaded),
         racks={} if "script" in racks else racks,

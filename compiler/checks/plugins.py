@@ -12,7 +12,6 @@ from ...plugins.errors import PluginImportError
 from ...plugins.manager import PluginManager
 from ...plugins.registry import Registry, is_installed
 from ...runtime.assignment.rack_solver import WAY_OUT, has_solver, uses_solver
-from ...runtime.ir.topology import Assignment
 from ..diagnostics import Diagnostics, Position, did_you_mean
 from ..entries import PluginUse, StoreModel
 from ..language.udfs import code_of, is_defined
@@ -140,9 +139,9 @@ def _check_changelog(store: StoreModel, catalog: PluginCatalog, diagnostics: Dia
 
 
 def _check_racks(assignment: AssignmentModel, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:
-    assignor = assignment.assignor.name.text if assignment.assignor is not None else Assignment().assignor.name
-    costs = assignment.rack_aware_traffic_cost, assignment.rack_aware_non_overlap_cost
-    strategy = assignment.rack_aware
+    settings, strategy = assignment.settings, assignment.rack_aware
+    assignor = assignment.assignor.name.text if assignment.assignor is not None else settings.assignor.name
+    costs = settings.rack_aware_traffic_cost, settings.rack_aware_non_overlap_cost
     if strategy is None or not uses_solver(assignor, strategy.text, *costs) or catalog.has_rack_solver():
         return
     message = f"The strategy '{strategy.text}' needs OR-Tools, which is not installed."

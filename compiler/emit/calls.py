@@ -75,21 +75,12 @@ class Declarations:
             return Code(self._constants[value])
         if isinstance(value, Window):
             return self._window(value)
-        if isinstance(value, JoinWindow):
-            self.classes.add("JoinWindow")
-            lengths = (Text(duration_text(length)) for length in (value.before_ms, value.after_ms))
-            return call("JoinWindow.of", *lengths, grace=Text(duration_text(value.grace_ms)))
-        if isinstance(value, SessionWindow):
-            self.classes.add("SessionWindow")
-            gap, grace = (Text(duration_text(length)) for length in (value.gap_ms, value.grace_ms))
-            return call("SessionWindow.of", gap, grace=grace)
+        if isinstance(value, JoinWindow | SessionWindow | SlidingWindow):
+            *lengths, grace = (Text(duration_text(getattr(value, field.name))) for field in fields(value))
+            return self._named(value, "of", *lengths, grace=grace)
         if isinstance(value, PythonCode):
             self.classes.add("PythonCode")
             return Code(FUNCTIONS)
-        if isinstance(value, SlidingWindow):
-            self.classes.add("SlidingWindow")
-            difference, grace = (Text(duration_text(length)) for length in (value.difference_ms, value.grace_ms))
-            return call("SlidingWindow.of", difference, grace=grace)
         if is_dataclass(value) and not isinstance(value, type):
             return self.call(value)
         if isinstance(value, tuple):
@@ -126,13 +117,18 @@ class Declarations:
 
     def _window(self, window: Window) -> Expression:
         """A window with the keywords of the YAML: `Window.tumbling("1h", grace="10m")`."""
-        self.classes.add("Window")
         size, advance, grace = (
             Text(duration_text(length)) for length in (window.size_ms, window.advance_ms, window.grace_ms)
         )
         if window.size_ms == window.advance_ms:
-            return call("Window.tumbling", size, grace=grace)
-        return call("Window.hopping", size, advance=advance, grace=grace)
+            return self._named(window, "tumbling", size, grace=grace)
+        return self._named(window, "hopping", size, advance=advance, grace=grace)
+
+    def _named(self, value: Any, constructor: str, *arguments: Expression, **named: Expression) -> Expression:
+        """The call of another constructor of a class, such as `Window.tumbling`."""
+        name = type(value).__name__
+        self.classes.add(name)
+        return call(f"{name}.{constructor}", *arguments, **named)
 
     def _field(self, declared: Any, name: str) -> Expression:
         value = getattr(declared, name)
@@ -181,12 +177,17 @@ def comment_lines(text: str, indent: int) -> tuple[str, ...]:
 
 def declared_topology(graph: TopologyGraph) -> Topology:
     """The topology, for comparisons and descriptions. It cannot run, because it lacks the columns that edges keep."""
+    return topology_of(graph, tuple(_declared(part, graph.file) for part in graph.subtopologies))
+
+
+def topology_of(graph: TopologyGraph, subtopologies: tuple[Subtopology, ...] = ()) -> Topology:
+    """The declaration of a topology with these subtopologies."""
     return Topology(
         project=graph.project,
         name=graph.name,
         version=graph.version,
         content_hash=content_hash(graph),
-        subtopologies=tuple(_declared(part, graph.file) for part in graph.subtopologies),
+        subtopologies=subtopologies,
         assignment=graph.assignment,
         restore=graph.restore,
         was=graph.was,

@@ -12,11 +12,10 @@ from typing import Any, assert_never
 from ...runtime.engine.operators.operator import Flow, Operator
 from ...runtime.engine.sql_step import SqlStep
 from ...runtime.engine.steps import Columns, PythonStep, after, edges_of
-from ...runtime.ir.topology import Topology
 from ..entries import columns_ddl
 from ..topology.engines import spark_reasons
 from ..topology.graph import PythonStage, SubtopologyGraph, TopologyGraph
-from .calls import Declarations, Notes, comment_lines
+from .calls import Declarations, Notes, comment_lines, topology_of
 from .literals import (
     FUNCTIONS,
     Code,
@@ -34,7 +33,7 @@ from .literals import (
     statement,
     tuple_of,
 )
-from .template import content_hash, docstring, import_from, render, title
+from .template import docstring, import_from, render, title
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,8 @@ def render_job(graph: TopologyGraph) -> str:
     functions = tuple(
         _function(graph, part, name, writer) for part, name in zip(graph.subtopologies, names, strict=True)
     )
-    topology = statement("TOPOLOGY = ", _topology(graph, names, writer))
+    written = writer.call(topology_of(graph), subtopologies=tuple_of(Code(name) for name in names))
+    topology = statement("TOPOLOGY = ", written)
     template = JobTemplate(
         docstring=docstring(
             title(graph),
@@ -90,20 +90,6 @@ def render_job(graph: TopologyGraph) -> str:
 def _constants(group: Sequence[Declared], constants: Constants, writer: Declarations) -> list[str]:
     by_name = {constants[declared]: declared for declared in group}
     return [statement(f"{name} = ", writer.call(declared)) for name, declared in by_name.items()]
-
-
-def _topology(graph: TopologyGraph, names: list[str], writer: Declarations) -> Items:
-    topology = Topology(
-        project=graph.project,
-        name=graph.name,
-        version=graph.version,
-        content_hash=content_hash(graph),
-        subtopologies=(),
-        assignment=graph.assignment,
-        restore=graph.restore,
-        was=graph.was,
-    )
-    return writer.call(topology, subtopologies=tuple_of(Code(name) for name in names))
 
 
 def _function(graph: TopologyGraph, part: SubtopologyGraph, name: str, writer: Declarations) -> FunctionText:

@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
-from ...runtime.ir.topology import OnError
+from ...runtime.ir.topology import Assignment, OnError
 from ..diagnostics import Diagnostics, Position
 from ..entries import (
     Columns,
@@ -36,7 +36,7 @@ from ..operations.select import DropStep, SelectStep, WithColumnsStep
 from ..operations.suppress import SuppressStep
 from ..operations.to_table import ToTableStep
 from ..operations.window import WindowStep
-from ..reading.load import LoadedProject, TopicDefinition, TopologyDocument
+from ..reading.load import Definition, LoadedProject
 from ..reading.source import MappingNode, Node, ScalarNode, SequenceNode
 from ..reading.validate import is_lost
 from .project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
@@ -74,7 +74,7 @@ class _Builder:
         self._diagnostics = diagnostics
         self._reader = Reader(diagnostics)
 
-    def topic(self, definition: TopicDefinition) -> TopicModel:
+    def topic(self, definition: Definition) -> TopicModel:
         node = definition.node
         return TopicModel(
             name=definition.name,
@@ -90,7 +90,7 @@ class _Builder:
             lost=mapping(node, "value") is None or is_lost(node, "key", "topics", "topic"),
         )
 
-    def topology(self, document: TopologyDocument) -> TopologyModel:
+    def topology(self, document: Definition) -> TopologyModel:
         node = document.node
         if document.name.text == _SEED:
             message = "'seed' is not allowed as a topology's name, because seeds are committed under this name."
@@ -183,12 +183,11 @@ def _on_error(node: MappingNode) -> OnError | None:
 def _assignment(node: MappingNode | None) -> AssignmentModel:
     if node is None:
         return AssignmentModel()
-    plain = AssignmentModel()
+    plain = Assignment()
     rack = mapping(node, "rack_aware")
     tags = rack.get("tags") if rack else None
     probing = milliseconds(scalar(node, "probing_rebalance_interval"))
-    return AssignmentModel(
-        assignor=_plugin(node, "assignor"),
+    settings = Assignment(
         standby_replicas=integer(node, "standby_replicas", plain.standby_replicas),
         max_warmup_replicas=integer(node, "max_warmup_replicas", plain.max_warmup_replicas),
         acceptable_recovery_lag=integer(node, "acceptable_recovery_lag", plain.acceptable_recovery_lag),
@@ -197,8 +196,8 @@ def _assignment(node: MappingNode | None) -> AssignmentModel:
         rack_aware_tags=tuple(tag.text for tag in scalars(tags)),
         rack_aware_traffic_cost=integer(rack, "traffic_cost", None),
         rack_aware_non_overlap_cost=integer(rack, "non_overlap_cost", None),
-        rack_aware=scalar(rack, "strategy") if rack else None,
     )
+    return AssignmentModel(_plugin(node, "assignor"), settings, scalar(rack, "strategy"))
 
 
 def _plugin(node: MappingNode | None, key: str) -> PluginUse | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from ...runtime.ir.topology import OnError
+from ...runtime.ir.topology import Assignment, OnError
 from ..entries import PluginUse, StoreModel, TableModel, TopicModel
 from ..operations.base.context import References, Step
 from ..reading.source import ScalarNode
@@ -47,17 +47,10 @@ class FlowModel:
 
 @dataclass(frozen=True)
 class AssignmentModel:
-    """The `assignment:` section, with defaults for missing values. `rack_aware`: the scalar of the strategy."""
+    """The `assignment:` section. `settings`: without the assignor. `rack_aware`: the scalar of the strategy."""
 
     assignor: PluginUse | None = None
-    standby_replicas: int = 0
-    max_warmup_replicas: int = 2
-    acceptable_recovery_lag: int = 10_000
-    probing_rebalance_interval_ms: int = 600_000
-    rack_aware_strategy: str = "none"
-    rack_aware_tags: tuple[str, ...] = ()
-    rack_aware_traffic_cost: int | None = None
-    rack_aware_non_overlap_cost: int | None = None
+    settings: Assignment = field(default_factory=Assignment)
     rack_aware: ScalarNode | None = None
 
 

@@ -22,42 +22,32 @@ from .yaml_loader import read_yaml
 # set on this machine.
 
 
-@dataclass(frozen=True)
-class Choice:
-    """The names of the profile and the target to use.
+def choose(
+    profiles: Node,
+    profile_name: str,
+    profile_at: Position | None,
+    target: str,
+    render: Callable[[Node], Node],
+    diagnostics: Diagnostics,
+) -> tuple[Node, str]:
+    """Render the chosen target with `render`. Reports a missing profile or target.
 
-    `target`: empty for the profile's default. `profile_at`: the position of the profile's name; None if it is the
-    project's name.
+    `profile_at`: the position of the profile's name; None if it is the project's name. `target`: empty for the
+    profile's default. Returns the tree of profiles.yml, with only the chosen target rendered, and the target's name.
     """
-
-    profile: str
-    target: str
-    profile_at: Position | None = None
-
-
-@dataclass(frozen=True)
-class Chosen:
-    """The tree of profiles.yml, with only the chosen target rendered, and the name of the target."""
-
-    tree: Node
-    target_name: str
-
-
-def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagnostics: Diagnostics) -> Chosen:
-    """Render the chosen target with `render`. Reports a missing profile or target."""
     if not isinstance(profiles, MappingNode):
-        return Chosen(profiles, choice.target)
-    profile = profiles.get(choice.profile)
+        return profiles, target
+    profile = profiles.get(profile_name)
     if profile is None:
-        at = choice.profile_at or profiles.position
-        diagnostics.add("HW008", at, f"There is no profile '{choice.profile}'.", _hint(choice.profile, profiles))
+        at = profile_at or profiles.position
+        diagnostics.add("HW008", at, f"There is no profile '{profile_name}'.", _hint(profile_name, profiles))
     if not isinstance(profile, MappingNode):
-        return Chosen(withhold(profiles), choice.target)
+        return withhold(profiles), target
     default = render(profile["target"]) if "target" in profile else None
-    name = choice.target or (default.text if isinstance(default, ScalarNode) and not default.broken else "")
+    name = target or (default.text if isinstance(default, ScalarNode) and not default.broken else "")
     targets = profile.get("targets")
     if isinstance(targets, MappingNode) and name and name not in targets:
-        at = Position.option("--target") if choice.target or default is None else default.position
+        at = Position.option("--target") if target or default is None else default.position
         diagnostics.add("HW009", at, f"There is no target '{name}'.", _hint(name, targets))
     if isinstance(targets, MappingNode):
         targets = _only(targets, name, render)
@@ -69,7 +59,7 @@ def choose(profiles: Node, choice: Choice, render: Callable[[Node], Node], diagn
             profile.position,
         )
     rendered = profile
-    return Chosen(_only(profiles, choice.profile, lambda _: rendered), name)
+    return _only(profiles, profile_name, lambda _: rendered), name
 
 
 def _only(node: MappingNode, name: str, render: Callable[[Node], Node]) -> MappingNode:
@@ -87,8 +77,8 @@ def _hint(name: str, existing: MappingNode) -> str:
 
 
 @dataclass(frozen=True)
-class TopicDefinition:
-    """A topic of the project: its name (the key in `topics:`) and its definition."""
+class Definition:
+    """A topic: its name (the key in `topics:`) and its entry. Or a topology: its name (`topology:`) and its file."""
 
     name: ScalarNode
     node: MappingNode
@@ -96,19 +86,6 @@ class TopicDefinition:
     @property
     def file(self) -> str:
         """The file with the definition, relative to the project's root."""
-        return self.name.position.file
-
-
-@dataclass(frozen=True)
-class TopologyDocument:
-    """A file of `topologies/`: the topology's name (the value of `topology:`) and the whole document."""
-
-    name: ScalarNode
-    node: MappingNode
-
-    @property
-    def file(self) -> str:
-        """The file, relative to the project's root."""
         return self.name.position.file
 
 
@@ -130,8 +107,8 @@ class LoadedProject:
     profile_name: str
     target_name: str
     target: MappingNode | None
-    topics: tuple[TopicDefinition, ...]
-    topologies: tuple[TopologyDocument, ...]
+    topics: tuple[Definition, ...]
+    topologies: tuple[Definition, ...]
     sources: AbstractMapping[str, str]
     complete: bool = True
 
@@ -221,16 +198,16 @@ class _Loading:
         named = project.get("profile")
         at = named.position if isinstance(named, ScalarNode) else None
         at = Position.option("--profile") if profile else at
-        choice = Choice(profile or _text(project, "profile") or _text(project, "name"), target or "", at)
+        name = profile or _text(project, "profile") or _text(project, "name")
         source = self.files.required("profiles", "It defines where the project runs.")
         node = read_yaml(source, self._diagnostics) if source else None
-        if node is None or not choice.profile:
-            return choice.profile, choice.target, None
-        chosen = choose(node, choice, self._render_profile, self._diagnostics)
-        valid = validate(chosen.tree, "profiles", self._diagnostics)
-        return choice.profile, chosen.target_name, _target(valid, choice.profile, chosen.target_name)
+        if node is None or not name:
+            return name, target or "", None
+        tree, target_name = choose(node, name, at, target or "", self._render_profile, self._diagnostics)
+        valid = validate(tree, "profiles", self._diagnostics)
+        return name, target_name, _target(valid, name, target_name)
 
-    def topics(self) -> Iterator[TopicDefinition]:
+    def topics(self) -> Iterator[Definition]:
         """The topics of all files in `topics/`. Duplicate names are reported."""
         firsts: dict[str, ScalarNode] = {}
         for source in self.files.below("topics"):
@@ -241,9 +218,9 @@ class _Loading:
                 self.complete &= isinstance(entry.node, MappingNode)
                 if isinstance(entry.node, MappingNode) and self._is_first(entry.key, firsts, "topic"):
                     self._check_seed(entry.node)
-                    yield TopicDefinition(entry.key, entry.node)
+                    yield Definition(entry.key, entry.node)
 
-    def topologies(self) -> Iterator[TopologyDocument]:
+    def topologies(self) -> Iterator[Definition]:
         """The files of `topologies/`. Duplicate names are reported."""
         firsts: dict[str, ScalarNode] = {}
         for source in self.files.below("topologies"):
@@ -256,7 +233,7 @@ class _Loading:
             ):
                 self.complete = False
             elif self._is_first(name, firsts, "topology"):
-                yield TopologyDocument(name, _with_words_as_steps(document))
+                yield Definition(name, _with_words_as_steps(document))
 
     def check_unread(self, project: MappingNode, given: Collection[str]) -> None:
         """Report unread files, and unused variables. `given`: the variables of the command line."""

@@ -122,20 +122,15 @@ def describe(topology: TopologyGraph) -> str:
 
     kept = {step.at: step.kept for step in step_engines(topology) if step.kept}
     parts = {part.number: _subtopology(part.number, part.nodes, kept) for part in topology.subtopologies}
-    parts |= {number: _global(number, nodes) for number, nodes in topology.global_nodes.items()}
+    ending = " for global store (will not generate tasks)"
+    parts |= {number: _subtopology(number, nodes, {}, ending) for number, nodes in topology.global_nodes.items()}
     return "Topologies:\n " + "".join(f"  {parts[number]}" for number in sorted(parts))
 
 
-def _subtopology(number: int, nodes: Sequence[ProcessorNode], kept: Mapping[str, str]) -> str:
+def _subtopology(number: int, nodes: Sequence[ProcessorNode], kept: Mapping[str, str], ending: str = "") -> str:
     by_size = _by_size(nodes)
     lines = "".join(f"    {_text(node, by_size, kept.get(node.at, ''))}\n" for node in by_size.values())
-    return f"Sub-topology: {number}\n{lines}\n"
-
-
-def _global(number: int, nodes: Sequence[ProcessorNode]) -> str:
-    by_size = _by_size(nodes)
-    lines = "".join(f"    {_text(node, by_size)}\n" for node in by_size.values())
-    return f"Sub-topology: {number} for global store (will not generate tasks)\n{lines}\n"
+    return f"Sub-topology: {number}{ending}\n{lines}\n"
 
 
 def _by_size(nodes: Sequence[ProcessorNode]) -> dict[str, ProcessorNode]:
@@ -151,7 +146,7 @@ def _by_size(nodes: Sequence[ProcessorNode]) -> dict[str, ProcessorNode]:
     return {node.name: node for node in sorted(nodes, key=lambda node: (-size(node.name), node.name))}
 
 
-def _text(node: ProcessorNode, order: Mapping[str, ProcessorNode], kept: str = "") -> str:
+def _text(node: ProcessorNode, order: Mapping[str, ProcessorNode], kept: str) -> str:
     after = f"\n      --> {_names(node.successors, order)}"
     before = f"\n      <-- {_names(node.predecessors, order)}"
     about = f"\n      # {node.about}" if node.about else ""

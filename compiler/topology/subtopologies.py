@@ -9,9 +9,9 @@ from dataclasses import dataclass, field, replace
 
 from ...runtime.engine.operators.operator import Operator
 from ...runtime.engine.operators.topics import topics_written
-from ...runtime.ir.topology import Assignment, PluginRef
+from ...runtime.ir.topology import PluginRef
 from ..entries import PluginUse, StoreModel, TableModel
-from ..model.project import AssignmentModel, FlowModel, ProjectModel, TopologyModel
+from ..model.project import FlowModel, ProjectModel, TopologyModel
 from ..operations.base.context import CheckedTopology, Step
 from ..operations.base.site import Declared
 from .changes import Changes, with_null_keys
@@ -69,7 +69,8 @@ class _Build:
         for table in global_tables:
             self.declared.topics.setdefault(table.topic.name, table.topic)
             self.declared.stores.setdefault(table.store.name, table.store)
-        assignment = self.topology.assignment
+        assignment = self.topology.assignment.settings
+        assignor = _plugin(self.topology.assignment.assignor, assignment.assignor.name)
         return TopologyGraph(
             project=self.model.name,
             name=self.checked.name,
@@ -80,7 +81,7 @@ class _Build:
             stores=tuple(self.declared.stores.values()),
             global_tables=global_tables,
             subtopologies=tuple(parts),
-            assignment=_assignment(assignment),
+            assignment=replace(assignment, assignor=assignor),
             restore=_plugin(self.topology.restore, "changelog"),
             repartition_topics=tuple(dict.fromkeys(repartitions)),
             global_nodes=global_nodes,
@@ -195,17 +196,3 @@ def _plugin(use: PluginUse | None, default: str) -> PluginRef:
         return PluginRef(default)
     options: Mapping[str, object] = use.options.to_python() if use.options else {}
     return PluginRef(use.name.text, options)
-
-
-def _assignment(model: AssignmentModel) -> Assignment:
-    return Assignment(
-        assignor=_plugin(model.assignor, Assignment().assignor.name),
-        standby_replicas=model.standby_replicas,
-        max_warmup_replicas=model.max_warmup_replicas,
-        acceptable_recovery_lag=model.acceptable_recovery_lag,
-        probing_rebalance_interval_ms=model.probing_rebalance_interval_ms,
-        rack_aware_strategy=model.rack_aware_strategy,
-        rack_aware_tags=model.rack_aware_tags,
-        rack_aware_traffic_cost=model.rack_aware_traffic_cost,
-        rack_aware_non_overlap_cost=model.rack_aware_non_overlap_cost,
-    )

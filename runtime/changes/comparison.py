@@ -245,8 +245,7 @@ class Comparison:
         kept_in = _kept_in(self.committed)
         for name in gone:
             if name in kept_in and kept_in[name] not in self.current.subtopologies:
-                what = "it is gone with all that filled it"
-                yield Change("store.removed", Subject("store", name, self.application), Verdict.COMPATIBLE, what)
+                yield self._compatible("store.removed", name, "it is gone with all that filled it")
                 continue
             same = next(
                 (candidate for candidate in come if not list(store_differences(old[name], new[candidate]))), None
@@ -279,9 +278,7 @@ class Comparison:
                 onward = "they apply from the next record on, and rows resume from their present values"
                 yield self._onward("store.expressions", name, what, onward, lines)
             if old[name].changelog and not new[name].changelog:
-                what = "its changelog is not kept any more"
-                subject = Subject("store", name, self.application)
-                yield Change("store.changelog", subject, Verdict.COMPATIBLE, what, place=self.places.get(name))
+                yield self._compatible("store.changelog", name, "its changelog is not kept any more")
 
     def _backend(self, name: str) -> Iterator[Change]:
         old, new = self.committed.stores[name], self.current.stores[name]
@@ -293,8 +290,7 @@ class Comparison:
             yield self._refused("store.backend", "store", name, what)
             return
         what = f"its backend was {was}, is {is_}; clients restore the store from its changelog"
-        subject = Subject("store", name, self.application)
-        yield Change("store.backend", subject, Verdict.COMPATIBLE, what, place=self.places.get(name))
+        yield self._compatible("store.backend", name, what)
 
     def _something_else(self) -> Iterator[Change]:
         """A difference that an earlier version has not recorded. Columns of source topics are changes of
@@ -415,6 +411,10 @@ class Comparison:
                 yield Change(
                     "topic.start", subject, Verdict.COMPATIBLE, what, ways=(Way("to move it nevertheless", move),)
                 )
+
+    def _compatible(self, kind: str, store: str, sentence: str) -> Change:
+        subject = Subject("store", store, self.application)
+        return Change(kind, subject, Verdict.COMPATIBLE, sentence, place=self.places.get(store))
 
     def _onward(self, kind: str, store: str, sentence: str, onward: str, lines: tuple[str, ...] = ()) -> Change:
         """A change of a store with which a run may continue."""

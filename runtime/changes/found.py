@@ -15,7 +15,7 @@ from ..progress.committed import Committed
 from ..progress.named_records import repartitioned_since
 from ..progress.positions import Gap, OtherCommits, gaps, other_commits
 from .comparison import OTHER_WRITER, SOMETHING_ELSE, Comparison, topic_changes
-from .model import FROM_THE_FIRST, RUN_AGAIN, Change, Subject, SubjectKind, Verdict, Way, start_again
+from .model import FROM_THE_FIRST, RUN_AGAIN, Change, Subject, SubjectKind, Verdict, Way, start_again, with_changes
 from .moves import reset_changes
 from .returned import settled, with_returned
 
@@ -124,12 +124,7 @@ class RefreshRefusedError(HeadwaterError):
 
     def __init__(self, changes: Sequence[Change]) -> None:
         names = ", ".join(sorted({change.subject.application for change in changes}))
-        listed = "".join(f"\n  - {change}" for change in dict.fromkeys(changes))
-        ways = dict.fromkeys(way for change in changes for way in change.ways)
-        out = "".join(f"\n  - {way}" for way in ways)
-        super().__init__(
-            f"nothing was removed, as {names} could not start empty:{listed}" + (f"\n  ways out:{out}" if out else "")
-        )
+        super().__init__(with_changes(f"nothing was removed, as {names} could not start empty", changes))
         self.changes = tuple(changes)
 
 

@@ -105,14 +105,20 @@ class Change:
         return "\n      ".join((f"{at}{self.subject}: {self.what}", *self.lines))
 
 
+def with_changes(message: str, changes: Iterable[Change]) -> str:
+    """A message of an error, with changes below it and their ways out, each once."""
+    once = list(dict.fromkeys(changes))
+    listed = "".join(f"\n  - {change}" for change in once)
+    ways = "".join(f"\n  - {way}" for way in dict.fromkeys(way for change in once for way in change.ways))
+    out = f"\n  ways out:{ways}" if ways else ""
+    return f"{message}:{listed}{out}"
+
+
 class IncompatibleStateError(HeadwaterError):
     """The project no longer fits the committed state: `application`, `changes` with the errors."""
 
     def __init__(self, application: str, changes: Sequence[Change]) -> None:
-        listed = "".join(f"\n  - {change}" for change in changes)
-        ways = "".join(f"\n  - {way}" for way in dict.fromkeys(way for change in changes for way in change.ways))
-        out = f"\n  ways out:{ways}" if ways else ""
-        super().__init__(f"{application} no longer fits its committed state:{listed}{out}")
+        super().__init__(with_changes(f"{application} no longer fits its committed state", changes))
         self.application = application
         self.changes = tuple(changes)
 

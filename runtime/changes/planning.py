@@ -23,7 +23,7 @@ from .baseline import FormerNames, Manifest, ManifestError, seed_change
 from .comparison import OTHER_READER, OTHER_WRITER, SOMETHING_ELSE, Comparison, written_by_another
 from .facets import columns_change
 from .found import renamed_changes
-from .model import FROM_THE_FIRST, Change, ReadAgain, Subject, Verdict, Way, called_before, start_again
+from .model import FROM_THE_FIRST, Change, ReadAgain, Subject, Verdict, Way, called_before, start_again, with_changes
 from .moves import RESET, continuing, likely_name, may_continue, orphans, with_real_ways
 from .plan import ApplicationPlan, Orphan, Plan, Space, space_of
 from .rebuild import start_changes
@@ -355,14 +355,8 @@ class StoreNotResetError(HeadwaterError):
     """Stores cannot be rebuilt: `application`, `stores`, `changes` with the causes. Nothing was changed."""
 
     def __init__(self, application: str, stores: Collection[str], changes: Sequence[Change]) -> None:
-        names = ", ".join(stores)
-        listed = "".join(f"\n  - {change}" for change in dict.fromkeys(changes))
-        ways = dict.fromkeys(way for change in changes for way in change.ways)
-        out = "".join(f"\n  - {way}" for way in ways)
-        super().__init__(
-            f"{names} of {application} cannot be rebuilt, and nothing was changed:{listed}"
-            + (f"\n  ways out:{out}" if out else "")
-        )
+        what = f"{', '.join(stores)} of {application} cannot be rebuilt, and nothing was changed"
+        super().__init__(with_changes(what, changes))
         self.application = application
         self.stores = tuple(stores)
         self.changes = tuple(changes)
