@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
@@ -88,8 +89,5 @@ def _stores_json(planned: StoreReset, dry_run: bool) -> dict[str, object]:
         ],
         "records": planned.records,
         "bytes": planned.bytes,
-        "space": [
-            {"place": space.place, "bytes": space.bytes, "free": space.free, "enough": space.enough}
-            for space in planned.space
-        ],
+        "space": [asdict(space) for space in planned.space],
     }

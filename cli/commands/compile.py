@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...readable_text import counted
 from ..options import ProjectOptions, format_option, project_options
 from ..printing.findings import print_diagnostics
 from ..printing.terminal import print_line
@@ -42,8 +43,8 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
         for emitted in compiled.emitted:
             state = "written" if emitted.changed else "unchanged"
             print_line(f"  {os.path.relpath(emitted.job.parent)}: {state}")
-        count = len(compiled.emitted)
-        print_line(f"compiled {count} topolog{'y' if count == 1 else 'ies'}, target {compiled.target_name}")
+        count = counted(len(compiled.emitted), "topology", "topologies")
+        print_line(f"compiled {count}, target {compiled.target_name}")
         if plan is not None:
             from ..printing.plan_texts import in_a_line
 
@@ -57,8 +58,8 @@ def command(options: ProjectOptions, style: str, verbose: bool) -> None:
 def _show_engines(engines: Sequence[StepEngine]) -> None:
     """Print which steps tasks can compute, and why the others stay with Spark SQL."""
     kept = [step for step in engines if step.kept]
-    count = f"{len(engines)} step{'' if len(engines) == 1 else 's'} with expressions"
-    print_line(f"tasks can compute {len(engines) - len(kept)} of {count}")
+    steps = counted(len(engines), "step")
+    print_line(f"tasks can compute {len(engines) - len(kept)} of {steps} with expressions")
     for step in kept:
         print_line(f"  {step.at}: {step.kind} stays with Spark SQL: {step.kept}")
 
@@ -69,8 +70,7 @@ def _show_left_to_spark(left: Sequence[LeftToSpark]) -> None:
         print_line("all types are known without Spark: it was not started")
         return
     new = [expression for expression in left if not expression.kept]
-    count = f"{len(left)} expression{'' if len(left) == 1 else 's'}"
     when = f"it was started for {len(new)}" if new else "their types are known from earlier runs"
-    print_line(f"only Spark knows the types of {count}; {when}")
+    print_line(f"only Spark knows the types of {counted(len(left), 'expression')}; {when}")
     for expression in left:
         print_line(f"  {expression.position.file}:{expression.position.line}: {expression.sql}: {expression.reason}")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ...readable_text import counted
 from ..options import ProjectOptions, format_option, whole_project_options
 from ..printing.findings import print_diagnostics
 
@@ -33,5 +34,5 @@ def _summary(parsed: Parsed) -> str:
     """`flights: 12 topics, 4 topologies, 9 flows; target local`."""
     counts = Counter[str](resource.kind for resource in parsed.resources)
     plurals = {"topic": "topics", "topology": "topologies", "flow": "flows"}
-    listed = ", ".join(f"{counts[kind]} {kind if counts[kind] == 1 else plural}" for kind, plural in plurals.items())
+    listed = ", ".join(counted(counts[kind], kind, plural) for kind, plural in plurals.items())
     return f"{parsed.root.name}: {listed}; profile {parsed.profile_name}, target {parsed.target_name}"

@@ -6,8 +6,8 @@ import codecs
 import io
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
 from shutil import get_terminal_size
 from typing import IO, TYPE_CHECKING, Any, cast
 
@@ -44,28 +44,32 @@ def console(*, err: bool = False, file: IO[str] | None = None) -> Console:
     )
 
 
-class _Lossy:
-    """A stream that ignores write errors: the terminal may be gone, or the reader of a pipe."""
+class _Handling:
+    """A stream that writes within a context, which handles its OS errors."""
 
-    def __init__(self, stream: IO[str]) -> None:
+    def __init__(self, stream: IO[str], context: Callable[[], AbstractContextManager[None]]) -> None:
         self._stream = stream
+        self._context = context
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        with suppress(OSError):
+        with self._context():
             self._stream.write(text)
         return len(text)
 
     def flush(self) -> None:
-        with suppress(OSError):
+        with self._context():
             self._stream.flush()
 
 
 def lossy(stream: IO[str]) -> IO[str]:
-    """The stream, for output of work that continues when nobody can see it."""
-    return cast("IO[str]", _Lossy(stream))
+    """The stream without errors, for output of work that continues when nobody can see it.
+
+    The terminal may be gone, or the reader of a pipe.
+    """
+    return cast("IO[str]", _Handling(stream, lambda: suppress(OSError)))
 
 
 def is_terminal(*, err: bool = False) -> bool:
@@ -106,26 +110,9 @@ def with_name(name: str, message: str) -> str:
 _STANDARD_OUTPUT = "standard output"
 
 
-class _Named:
-    """A stream whose OS errors have its name as their path."""
-
-    def __init__(self, stream: IO[str]) -> None:
-        self._stream = stream
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-    def write(self, text: str) -> int:
-        with _named():
-            return self._stream.write(text)
-
-    def flush(self) -> None:
-        with _named():
-            self._stream.flush()
-
-
 @contextmanager
 def _named() -> Iterator[None]:
+    """Give OS errors the name of the stream as their path."""
     try:
         yield
     except OSError as error:
@@ -140,8 +127,8 @@ def name_standard_output() -> None:
             # ASCII means that no encoding is configured: click then writes UTF-8, so rich and Python do, too.
             encoding = "utf-8" if codecs.lookup(stream.encoding).name == "ascii" else None
             stream.reconfigure(encoding=encoding, errors=UNICODE_ESCAPES)
-    if sys.stdout is not None and not isinstance(sys.stdout, _Named):  # None: closed by the caller
-        sys.stdout = cast("Any", _Named(sys.stdout))
+    if sys.stdout is not None and not isinstance(sys.stdout, _Handling):  # None: closed by the caller
+        sys.stdout = cast("Any", _Handling(sys.stdout, _named))
 
 
 def leave_standard_output(error: BaseException) -> None:

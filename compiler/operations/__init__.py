@@ -13,10 +13,9 @@ from .branch import BranchStep
 from .explode import ExplodeStep
 from .filter import FilterStep
 from .joins.step import JoinStep
-from .key_by import KeyByStep
+from .key_by import KeyByStep, RepartitionStep
 from .process import ProcessStep
 from .reduce import ReduceStep
-from .repartition import RepartitionStep
 from .select import DropStep, SelectStep, WithColumnsStep
 from .suppress import SuppressStep
 from .to_table import ToStreamStep, ToTableStep

@@ -1,4 +1,4 @@
-"""`key_by`: new key columns for a stream, or for a table before an `aggregate`."""
+"""`key_by`: new key columns for a stream, or for a table before an `aggregate`. `repartition`: new partitions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Self
 
 from ...runtime.engine.operators.stateless import KeyBy
 from ...runtime.engine.sql_step import SqlStep
-from ..entries import Pairs, Reader, entries
+from ..entries import Pairs, Reader, entries, integer
 from ..language.expressions import Expression
-from ..reading.source import Node
+from ..reading.source import MappingNode, Node, ScalarNode
 from .base.context import FlowContext, Step, StepAction, complete, scope_of
 from .base.operation import (
     Description,
@@ -99,3 +99,28 @@ class Rekeying(EitherOperation):
         keep = None if value == edge.value else value
         step = SqlStep("key_by", site.flows, columns=key, types=types, keep=keep, at=site.at)
         return SqlLayout((step,), (out,))
+
+
+# `repartition`: sends a stream through a repartition topic, with the same or another number of partitions.
+
+
+@dataclass(frozen=True)
+class RepartitionStep(StepAction):
+    """`repartition:`, with an optional number of partitions. Its operation is `base.context.Repartition`."""
+
+    partitions: int | None
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        if isinstance(node, MappingNode):
+            return cls(integer(node, "partitions", None))
+        return cls(None) if isinstance(node, ScalarNode) and node.value is None and not node.broken else None
+
+    def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
+        """Add a repartition topic, whether the key has changed or not."""
+        if shape.open or not context.has_key(step, shape):
+            return replace(shape, rekey=None)
+        own = step.name.text if step.name else None
+        cause = shape.rekey if shape.rekey and shape.rekey.flow == context.name.text and own is None else None
+        rekey = cause or Rekey(context.name.text, own, step.word.position)
+        return context.repartition(shape, step, rekey, self.partitions or shape.partitions)
