@@ -11,7 +11,7 @@ from ...errors import HeadwaterError
 from ..changes.rebuild import StartChanges, start_changes
 from ..changes.repartition import external_topics
 from ..chosen_plugins import log_of
-from ..ingest.repartition_switch import TOPIC_ERRORS, repartition
+from ..ingest.repartition import TOPIC_ERRORS, repartition
 from ..ir.topology import Settings, Topology
 from ..progress.committed import Committed
 from .events import Observer, TopicRepartitioned

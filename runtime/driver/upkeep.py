@@ -14,7 +14,7 @@ from ..ir.topology import Settings, Topology
 from ..log.cleaning.cleaner import Cleaned, Cleaner, CleaningStoppedError, clean_round, commit_cleaned
 from ..log.cleaning.compaction import LIMITS
 from ..log.cleaning.deletions import policies_of, policies_of_fed
-from ..log.cleaning.held import HeldBack, last_commit_at
+from ..log.cleaning.readers import HeldBack, last_commit_at
 from ..log.errors import FullyRefreshedError
 from ..log.log import Log
 from ..log.state import LogState

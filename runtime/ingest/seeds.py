@@ -30,11 +30,18 @@ from ..records.keys import encode_keys
 from ..records.schema import as_schema, key_columns, topic_schema
 from ..timed_parts import wall_ms
 from .append import WRITE_BYTES, Appended, check_appended, commit_append, with_partitions, write_incoming
-from .functions import project_function, raising_seed_errors
 from .incoming import Incoming, join
 from .record_form import RefusedRows, Sieve
 from .repartition import in_order, rekeyed, went_in_turns
-from .seed_rows import csv_rows, jsonl_rows, parquet_rows, record_rows, yielded_rows
+from .seed_rows import (
+    csv_rows,
+    jsonl_rows,
+    parquet_rows,
+    project_function,
+    raising_seed_errors,
+    record_rows,
+    yielded_rows,
+)
 
 # Results about the files of seeds, cached so that a command reads no file twice for the same question.
 

@@ -11,7 +11,7 @@ from arrow_sql import ArrowCluster
 
 from headwater import Project
 from headwater.runtime.driver.runs import run_topologies
-from headwater.runtime.ingest.functions import project_function
+from headwater.runtime.ingest.seed_rows import project_function
 
 PROJECTS = Path(__file__).parents[2] / "projects"
 

@@ -15,7 +15,7 @@ from ...printing.terminal import ERROR, print_line, print_styled, with_name
 from .verify import searched_log
 
 if TYPE_CHECKING:
-    from ....runtime.log.cleaning.held import HeldBack
+    from ....runtime.log.cleaning.readers import HeldBack
     from ....runtime.log.inspection.contents import ApplicationContents, PartitionContents, TopicContents
 
 _APPLICATIONS = ("application", "commits", "last commit", "records", "segments", "size")

@@ -35,9 +35,8 @@ from .compaction import (
     remaining,
 )
 from .deletions import Policy
-from .held import HeldBack, Lanes, Waiting
 from .jobs import Failures, Job, LaneFailedError, jobs
-from .readers import declared_readers
+from .readers import HeldBack, Lanes, Waiting, declared_readers
 
 # One round of cleaning of an application: due segments are read, and their remaining records are written. Nothing is
 # visible before somebody commits the result, `Cleaned`.

@@ -217,8 +217,8 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def save_snapshot(self, number: int, data: bytes, identity: str) -> bool:
-        with self._directory_with(number, identity) as directory:
-            if directory is None:
+        with self._opened() as directory:
+            if directory is None or _identity_in(directory, number) != identity:
                 return False
             temporary = self._write(data)
             try:
@@ -232,8 +232,8 @@ class DirectoryCommitStore:
 
     @raises_machine_errors
     def fold(self, before: int, identity: str) -> None:
-        with self._directory_with(before, identity) as directory:
-            if directory is None:
+        with self._opened() as directory:
+            if directory is None or _identity_in(directory, before) != identity:
                 return
             names = os.listdir(directory)
             commits = sorted(number for number in _numbered(names, ".json") if number < before)
@@ -248,17 +248,13 @@ class DirectoryCommitStore:
     @raises_machine_errors
     def remove_refused(self) -> None:
         """Remove commits with folded numbers, of writers that were killed before they could do it."""
-        try:
-            directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
-        except FileNotFoundError:
-            return
-        try:
+        with self._opened() as directory:
+            if directory is None:
+                return
             for number, checksum in _checksums_of(directory, sorted(_numbered(os.listdir(directory), ".json"))):
                 if not self._checksums.differ(number, checksum):
                     return
                 _remove(directory, _commit(number))
-        finally:
-            os.close(directory)
 
     def _reject_folded(self, number: int, data: bytes) -> None:
         """Remove a commit with a number that was folded while this process was suspended before the link."""
@@ -271,11 +267,11 @@ class DirectoryCommitStore:
         return (self._entry is not None and self._entry.exists()) or bool(self._numbers(".snapshot"))
 
     @contextmanager
-    def _directory_with(self, number: int, identity: str) -> Iterator[int | None]:
-        """A descriptor of the directory, if it has this commit; else None.
+    def _opened(self) -> Iterator[int | None]:
+        """A descriptor of the directory; None if it does not exist.
 
         A full refresh renames the directory and creates a new one. All work with the descriptor is done in the
-        directory that had the commit, whatever its name.
+        directory that was opened, whatever its name.
         """
         try:
             directory = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY)
@@ -283,7 +279,7 @@ class DirectoryCommitStore:
             yield None
             return
         try:
-            yield directory if _identity_in(directory, number) == identity else None
+            yield directory
         except OSError as error:  # its paths are relative to the descriptor
             error.filename = str(self._directory / (error.filename or ""))
             error.filename2 = None

@@ -9,8 +9,7 @@ from zlib import crc32
 
 from ...records.schema import changelog_topic
 from ..cleaning.deletions import Policy
-from ..cleaning.held import HeldBack, held_back
-from ..cleaning.readers import DeclaredReaders
+from ..cleaning.readers import DeclaredReaders, HeldBack, held_back
 from ..commit.encoding import decode_commit
 from ..commit.records import CommitRecord
 from ..errors import CommitFormatError, LogError

@@ -14,7 +14,7 @@ from pathlib import Path
 from ....errors import HeadwaterError
 from ....private_files import naming_path, opener, write_text
 from ....unusable_paths import raises_machine_errors
-from ...dataclass_json import parsed
+from ...dataclass_json import fitting, parsed, to_plain
 from ..declared_topics import reads
 from ..durable_files import make_directory, sync_directory
 from ..embedded.commits import DirectoryCommitStore
@@ -57,16 +57,13 @@ class CopyMark:
     def read(cls, commits: Path) -> CopyMark:
         """The mark in a folder of commits; an empty one without a mark."""
         try:
-            said = parsed((commits / _MARK).read_text("utf-8"))
-            marks = {str(name): (int(number), int(crc)) for name, (number, crc) in said["commits"].items()}
-            return cls(str(said["source"]), marks, tuple(map(str, said["damaged"])))
-        except (FileNotFoundError, ValueError, KeyError, TypeError, AttributeError):
+            return fitting(cls, parsed((commits / _MARK).read_text("utf-8")))
+        except (FileNotFoundError, ValueError):
             return cls("", {})
 
     def write(self, commits: Path) -> None:
         """Write the mark to a folder of commits."""
-        said = {"source": self.source, "commits": self.commits, "damaged": self.damaged}
-        write_text(commits / _MARK, json.dumps(said))
+        write_text(commits / _MARK, json.dumps(to_plain(self)))
 
 
 def last_commits(states: Mapping[str, LogState]) -> dict[str, tuple[int, int]]:

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..errors import CommitExistsError, CommitGapError, CommitsMissingError
 from ..log import KEPT_CHECKSUMS
-from .objects import AT_ONCE, ObjectExistsError, Objects, threads
+from .objects import AT_ONCE, ObjectExistsError, ObjectInfo, Objects, threads
 
 # The checksums of folded commits: 4 bytes for each commit, in objects of up to 100,000.
 #
@@ -177,9 +177,16 @@ class Era:
         """The present era: one request for the first, two for a later one."""
         folders, found = objects.folders(_folder(application, 0))
         number = max((int(name) for name in folders if name.isdecimal()), default=0)
-        if number:
-            _, found = objects.folders(_folder(application, number))
-        return cls(application, number, frozenset(info.path.rpartition("/")[2] for info in found))
+        era = cls(application, number, _names(found))
+        return era.listed(objects) if number else era
+
+    def listed(self, objects: Objects) -> Era:
+        """The same era with a new list of its objects."""
+        return replace(self, names=_names(objects.folders(self.folder)[1]))
+
+
+def _names(found: Iterable[ObjectInfo]) -> frozenset[str]:
+    return frozenset(info.path.rpartition("/")[2] for info in found)
 
 
 def _folder(application: str, era: int) -> str:
@@ -345,10 +352,6 @@ class ObjectCommitStore:
         found = ((number, self._objects.get(_commit(era, number))) for number in commits)
         return [(number, crc32(data)) for number, data in found if data is not None]
 
-    def _names(self, era: Era) -> frozenset[str]:
-        _, found = self._objects.folders(era.folder)
-        return frozenset(info.path.rpartition("/")[2] for info in found)
-
     def _is(self, era: Era, number: int, identity: str) -> bool:
         found = self._objects.find(_commit(era, number))
         return found is not None and found.tag == identity
@@ -376,7 +379,7 @@ class ObjectCommitStore:
         """
         if number > 1 and self._has(era, number - 1):
             return False
-        return FoldedChecksums(self._objects, replace(era, names=self._names(era))).differ(number, crc32(data))
+        return FoldedChecksums(self._objects, era.listed(self._objects)).differ(number, crc32(data))
 
     def _look_around(self, era: Era, number: int) -> tuple[bool, bool]:
         """Whether the era has ended, and whether the previous commit exists.
@@ -396,7 +399,7 @@ class ObjectCommitStore:
 
     def _creation_error(self, era: Era, number: int) -> CommitExistsError | CommitGapError:
         """The error for a commit without its predecessor."""
-        if min(replace(era, names=self._names(era)).numbers(".json"), default=0) > number:
+        if min(era.listed(self._objects).numbers(".json"), default=0) > number:
             return CommitExistsError(self.application, number)
         return CommitGapError(self.application, number)
 
@@ -405,7 +408,7 @@ class ObjectCommitStore:
 
         If the process was suspended after the put, the commit is valid, or was folded.
         """
-        folded = FoldedChecksums(self._objects, replace(era, names=self._names(era)))
+        folded = FoldedChecksums(self._objects, era.listed(self._objects))
         if (number == 1 and not folded.last) or 1 < number == folded.last + 1:
             return
         checksum = folded.checksum(number)

@@ -260,10 +260,6 @@ class Patience:
     silent: timedelta
     failing: timedelta
 
-    def begin(self) -> Waiting:
-        """Start the time of a request."""
-        return Waiting(self)
-
 
 class Waiting:
     """The retries of one request."""

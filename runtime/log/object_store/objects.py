@@ -108,7 +108,7 @@ class Objects:
         the put is sent again. A late first put does no harm, as one of both fails. The bytes alone would not suffice:
         two drivers may write the same ones.
         """
-        writer, request, waiting = uuid.uuid4().hex, f"PUT {path}", self._patience.begin()
+        writer, request, waiting = uuid.uuid4().hex, f"PUT {path}", Waiting(self._patience)
         while True:
             lost: PassingError | None = None
             try:
@@ -313,7 +313,7 @@ class Objects:
 
     def _request(self, request: str, send: Callable[[], Response]) -> Response:
         """Send an idempotent request, with retries. `request`: its description, for messages."""
-        waiting = self._patience.begin()
+        waiting = Waiting(self._patience)
         while True:
             try:
                 return send()

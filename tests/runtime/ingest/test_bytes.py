@@ -17,7 +17,7 @@ from headwater.runtime.ingest import seed_rows, seeds
 from headwater.runtime.ingest.append import append
 from headwater.runtime.ingest.incoming import Incoming
 from headwater.runtime.ingest.record_form import Sieve
-from headwater.runtime.ingest.repartition_switch import repartition
+from headwater.runtime.ingest.repartition import repartition
 from headwater.runtime.ingest.seed_rows import jsonl_rows, parquet_rows, record_rows, yielded_rows
 from headwater.runtime.ingest.seeds import SeedSpec, by_time, seed
 from headwater.runtime.ir.topology import Topic

@@ -12,8 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.ingest.append import append, appended_records
-from headwater.runtime.ingest.repartition import DeletionsWithoutKeyError
-from headwater.runtime.ingest.repartition_switch import RecordsGoneMeanwhileError, TopicMovedMeanwhileError, repartition
+from headwater.runtime.ingest.repartition import (
+    DeletionsWithoutKeyError,
+    RecordsGoneMeanwhileError,
+    TopicMovedMeanwhileError,
+    repartition,
+)
 from headwater.runtime.ingest.seeds import SeedSpec, seed
 from headwater.runtime.ir.topology import Topic
 from headwater.runtime.log.cleaning.cleaner import clean_completely
