@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
 from ...errors import HeadwaterError
@@ -46,16 +46,6 @@ STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 
 _NOTHING: Mapping[str, Any] = {}
 _CASE = ("id", "assignor", "configs", "clients", "tasks", "leader", "now_ms")
-_CONFIGS = (
-    "acceptable_recovery_lag",
-    "max_warmup_replicas",
-    "num_standby_replicas",
-    "probing_rebalance_interval_ms",
-    "rack_aware_assignment_tags",
-    "rack_aware_assignment_strategy",
-    "rack_aware_traffic_cost",
-    "rack_aware_non_overlap_cost",
-)
 _CLIENT = ("process_id", "threads", "rack", "tags", "previous_active", "previous_standby", "lags")
 _TASK = ("id", "stateful", "changelogged", "partitions", "state_bytes", "records_per_second")
 _PARTITION = ("topic", "partition", "source", "changelog", "racks")
@@ -121,7 +111,7 @@ def case_from_json(value: Any) -> Case:
     state = ApplicationState(
         all_tasks=tasks,
         # Lags are available through `client_states(compute_task_lags=True)` only, as in a run.
-        clients={name: _without_lags(client) for name, client in clients.items()},
+        clients={name: replace(client, lags=None) for name, client in clients.items()},
         assignment_configs=configs,
         lookup_lags=lambda: lags,
         leader=min(clients) if leader is None else ProcessId(leader),
@@ -161,23 +151,26 @@ def _object(value: Any, where: str) -> Mapping[str, Any]:
 
 
 def _configs(value: Any, where: str) -> AssignmentConfigs:
-    configs, default = Fields(value, where, _CONFIGS), AssignmentConfigs()
-    return AssignmentConfigs(
-        configs.get("acceptable_recovery_lag", integer(0), default.acceptable_recovery_lag),
-        configs.get("max_warmup_replicas", integer(1), default.max_warmup_replicas),
-        configs.get("num_standby_replicas", integer(0), default.num_standby_replicas),
-        configs.get("probing_rebalance_interval_ms", integer(0), default.probing_rebalance_interval_ms),
-        configs.get("rack_aware_assignment_tags", distinct(text), ()),
-        configs.get("rack_aware_traffic_cost", optional(integer(0)), None),
-        configs.get("rack_aware_non_overlap_cost", optional(integer(0)), None),
-        configs.get("rack_aware_assignment_strategy", _strategy, "none"),
-    )
+    configs = Fields(value, where, _CONFIGS)
+    return AssignmentConfigs(**{key: configs.read(key, read) for key, read in _CONFIGS.items() if key in value})
 
 
 def _strategy(value: Any, where: str) -> str:
     if value not in STRATEGIES:
         raise CaseError(where, f"expected one of {', '.join(STRATEGIES)}, found {shown(value)}")
     return str(value)
+
+
+_CONFIGS: Mapping[str, Callable[[Any, str], Any]] = {
+    "acceptable_recovery_lag": integer(0),
+    "max_warmup_replicas": integer(1),
+    "num_standby_replicas": integer(0),
+    "probing_rebalance_interval_ms": integer(0),
+    "rack_aware_assignment_tags": distinct(text),
+    "rack_aware_assignment_strategy": _strategy,
+    "rack_aware_traffic_cost": optional(integer(0)),
+    "rack_aware_non_overlap_cost": optional(integer(0)),
+}
 
 
 def _clients(value: Any, where: str) -> dict[ProcessId, ClientState]:
@@ -204,17 +197,6 @@ def _client(value: Any, where: str) -> ClientState:
         client_tags=client.get("tags", _tags, _NOTHING),
         rack_id=client.get("rack", optional(text), None),
         lags=client.get("lags", _lags, None) or {},
-    )
-
-
-def _without_lags(client: ClientState) -> ClientState:
-    return ClientState(
-        client.process_id,
-        client.num_processing_threads,
-        client.previous_active_tasks,
-        client.previous_standby_tasks,
-        client.client_tags,
-        client.rack_id,
     )
 
 

@@ -25,6 +25,15 @@ def to_numpy(array: pa.Array) -> npt.NDArray[Any]:
     return plain
 
 
+def list_offsets(column: pa.Array) -> pa.Array:
+    """Where the items of each list begin in `column.flatten()`, and the end: [0, 2, 2, 3] for [[1, 2], null, [3]].
+
+    The column's own offsets also count items outside of a slice, and hidden items of nulls.
+    """
+    lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0))
+    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
+
+
 def piece_starts(records: pa.RecordBatch | pa.Table, most_rows: int, most_bytes: int) -> list[int]:
     """The first row of each piece, if records are cut into pieces of at most `most_rows` rows and `most_bytes` bytes.
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ...errors import HeadwaterError
 from ..ir.topology import Topic
 from ..timed_parts import timed
-from .arrays import Int64s, check_overflow
+from .arrays import Int64s, check_overflow, list_offsets
 from .schema import WINDOW_COLUMNS, key_columns
 
 # The hash murmur2 of Kafka's default partitioner, for whole arrays at once.
@@ -153,7 +153,7 @@ def normal_key(column: pa.Array) -> pa.Array:
         fields = [normal_key(field) for field in column.flatten()]
         return pa.StructArray.from_arrays(fields, fields=list(data_type), mask=column.is_null())
     if pa.types.is_list(data_type):
-        offsets = _list_offsets(column)
+        offsets = list_offsets(column)
         return pa.ListArray.from_arrays(offsets, normal_key(column.flatten()), type=data_type, mask=column.is_null())
     values = column.fill_null(0).to_numpy(zero_copy_only=False)
     return pa.array(_equal_floats(values), data_type, mask=_null_mask(column))
@@ -219,7 +219,7 @@ def _encode(column: pa.Array) -> pa.BinaryArray:
         return pc.if_else(column.is_valid(), fields, _NULL)
     if pa.types.is_list(data_type):
         elements = pc.binary_join_element_wise(_VALUE, _encode(column.flatten()), _NOTHING)
-        joined = pc.binary_join(pa.ListArray.from_arrays(_list_offsets(column), elements), _NOTHING)
+        joined = pc.binary_join(pa.ListArray.from_arrays(list_offsets(column), elements), _NOTHING)
         return pc.if_else(column.is_valid(), pc.binary_join_element_wise(_VALUE, joined, _END, _NOTHING), _NULL)
     return _encode_fixed(column)
 
@@ -235,15 +235,6 @@ def _encode_equal_lengths(texts: Bytes) -> pa.BinaryArray:
     matrix[:, 1:-1] = texts
     matrix[:, -1] = 0
     return binary_array(matrix.ravel(), np.full(count, length + 2, np.int64))
-
-
-def _list_offsets(column: pa.ListArray) -> pa.Array:
-    """Where each list starts in `column.flatten()`, and the end: [0, 2, 2, 3] for [[1, 2], null, [3]]."""
-    # `flatten` omits the elements of null lists, which the column's own offsets may still count.
-    lengths = pc.list_value_length(column).fill_null(0).to_numpy(zero_copy_only=False)
-    offsets = np.zeros(len(lengths) + 1, np.int32)
-    np.cumsum(lengths, out=offsets[1:])
-    return pa.array(offsets)
 
 
 def _marked(values: pa.BinaryArray) -> pa.BinaryArray:

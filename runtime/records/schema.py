@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ..ir.topology import Topic
-from .arrays import Bools, Int64s
+from .arrays import Bools, Int64s, list_offsets
 from .names import UNKNOWN_TYPES
 from .types import TIMESTAMP, parse_columns, split_columns
 
@@ -215,7 +215,7 @@ def widened(column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return pa.nulls(len(column), wanted)
     if pa.types.is_list(wanted):
         items = widened(column.flatten(), wanted.value_type)
-        return pa.ListArray.from_arrays(_offsets(column), items, type=wanted, mask=column.is_null())
+        return pa.ListArray.from_arrays(list_offsets(column), items, type=wanted, mask=column.is_null())
     if pa.types.is_map(wanted):
         whole = column.take(pa.array(np.arange(len(column))))  # `keys` of a slice returns the keys of the whole array
         keys, items = widened(whole.keys, wanted.key_type), widened(whole.items, wanted.item_type)
@@ -261,12 +261,3 @@ def _holds_integers(wanted: pa.DataType, bits: int) -> bool:
 
 def _fields(kind: pa.DataType | pa.Schema) -> dict[str, pa.DataType]:
     return {field.name: field.type for field in kind}
-
-
-def _offsets(column: pa.Array) -> pa.Array:
-    """Where the items of each row begin in `column.flatten()`, and the end.
-
-    Works for slices, and for nulls with hidden items: the slice [None, [3]] of [[1, 2], None, [3]] has [0, 0, 1].
-    """
-    lengths = pc.fill_null(pc.list_value_length(column), 0).to_numpy()
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32))
