@@ -8,6 +8,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -88,6 +89,20 @@ def write_bytes(path: Path, content: bytes) -> None:
     """Write a file. Only its owner can read a new one. Raises OSError."""
     with naming_path(path), open(path, "wb", opener=opener) as file:
         file.write(content)
+
+
+def write_whole(path: Path, content: bytes, ending: str = "partial") -> None:
+    """Replace a file atomically. Of two concurrent writers one wins, and its file is complete. Raises OSError.
+
+    A killed process may leave an unfinished file behind, with a name `.*.<ending>`.
+    """
+    make_folder(path.parent)
+    unfinished = path.with_name(f".{path.name}.{uuid.uuid4().hex}.{ending}")
+    try:
+        write_bytes(unfinished, content)
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def open_to_others(path: Path) -> str:

@@ -25,7 +25,6 @@ LARGE = {
 SMALL = {
     "cli/commands/": "one module for each command, which is imported when the command is used",
     "compiler/ordering.py": "one algorithm, which no layer above owns",
-    "compiler/whole_files.py": "written by stages that may not know each other",
     "runtime/cluster/spark/worker_daemon.py": "the module that Spark starts by name",
     "runtime/cluster/spark/worker.py": "all that a Python worker of Spark loads",
     "runtime/engine/worker.py": "loaded by workers without the checks of `stage.py`",

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from ... import schemas
-from ...private_files import make_folder, opener
+from ...private_files import make_folder, opener, write_whole
 from ...runtime.dataclass_json import parsed
 from ...runtime.engine.operators.operator import Operator
 from ...runtime.ir.functions import FOLDER, PythonCode, PythonFunction
 from ...runtime.ir.topology import Settings
 from ..topology.graph import PythonStage, TopologyGraph
-from ..whole_files import PARTIAL, write_whole
 from . import manifest as manifests
 from .job import render_job
 from .runner import render_runner
@@ -156,7 +155,7 @@ def _locked(target: Path) -> Iterator[None]:
     make_folder(target)
     with open(target / _LOCK, "a", opener=opener) as file:
         fcntl.flock(file, fcntl.LOCK_EX)
-        for left in (*target.glob(PARTIAL), *target.glob(f"*/{PARTIAL}")):
+        for left in (*target.glob(".*.partial"), *target.glob("*/.*.partial")):
             if left.parent.name != _CACHE:  # the cache is written without the lock
                 left.unlink(missing_ok=True)
         yield

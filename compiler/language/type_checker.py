@@ -17,13 +17,13 @@ from typing import Any, Protocol, runtime_checkable
 
 from sqlglot import exp
 
+from ...private_files import write_whole
 from ...runtime.dataclass_json import parsed
 from ...runtime.expressions.terms import OPAQUE, UntypedError
 from ...runtime.expressions.typed import read, type_of
 from ...runtime.expressions.types import canonical, ddl
 from ...runtime.records.names import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER, column_sql
 from ..diagnostics import CODES, Diagnostics, Position
-from ..whole_files import write_whole
 from .certain import certain_mistakes
 from .expressions import Expression, Ref, Scope, distinct_names
 

@@ -9,15 +9,16 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, suppress
 from functools import partial
 from io import FileIO
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from ....private_files import make_folder, opener, raise_if_dangling, write_text
+from ....private_files import opener, raise_if_dangling, write_whole
 from ....unusable_paths import in_utf8, raises_machine_errors
 from ...timed_parts import timed
 from ..durable_files import (
@@ -59,28 +60,18 @@ class EmbeddedWriter(SegmentWriter):
         self._files: list[tuple[Path, FileIO]] = []
         self._folders: set[Path] = set()
 
-    @classmethod
-    @contextmanager
-    def under(cls, root: Path) -> Iterator[EmbeddedWriter]:
-        """A writer that closes its files at the end."""
-        writer = cls(root)
-        try:
-            yield writer
-        finally:
-            writer._close()
-
     @raises_machine_errors
     def sync(self) -> None:
         # No commit lists these files yet, so a name may be on the disk before its content.
         self._sync([*self._unsynced_files(), *(partial(sync_directory, folder) for folder in sorted(self._folders))])
-        self._close()
+        self.close()
         self._folders.clear()
 
     @raises_machine_errors
     def _write_file(self, path: str, data: pa.Buffer) -> None:
         if len(self._files) == MOST_OPEN:
             self._sync(self._unsynced_files())
-            self._close()
+            self.close()
         target = self._root / path
         make_directory(target.parent)
         self._files.append((target, write_new(target, memoryview(data))))
@@ -99,43 +90,11 @@ class EmbeddedWriter(SegmentWriter):
             for future in futures:
                 future.result()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close its files. They may be lost without `sync`."""
         for _, file in self._files:
             file.close()
         self._files.clear()
-
-
-def identity_of(root: Path) -> str:
-    """The id of the log in a directory; empty without a log, or for a log of a version without ids.
-
-    Raises LogFileError, OSError if the directory is a symbolic link to nothing.
-    """
-    path = root / NAME
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        raise_if_dangling(root)
-        return ""
-    except NotADirectoryError:
-        return ""
-    return id_in(content, path)
-
-
-def ensure_identity(root: Path) -> None:
-    """Create the id of the log in a directory, unless it has one. Of two concurrent processes, the first one wins.
-
-    Raises LogFileError.
-    """
-    if identity_of(root):
-        return
-    temporary = root / f".{uuid.uuid4().hex}.tmp"
-    write_durably(temporary, new_id())
-    try:
-        with suppress(FileExistsError):
-            link(temporary, root / NAME)
-    finally:
-        temporary.unlink()
-    sync_directory(root)
 
 
 # Leftovers of dead processes: partly dropped applications, files that were never linked.
@@ -144,7 +103,6 @@ GRACE_S = 24 * 3600
 """A temporary file exists for a moment until it is linked. After a day its writer is certainly dead."""
 
 _DROPPED = re.compile(r"\..+-[0-9a-f]{32}")
-_TEMPORARY = "*.tmp"
 
 
 def remove_leftovers(root: Path, now: float | None = None) -> None:
@@ -157,16 +115,12 @@ def remove_leftovers(root: Path, now: float | None = None) -> None:
         for folder in (root / kind).glob(".*-*"):
             if _DROPPED.fullmatch(folder.name):
                 shutil.rmtree(folder, ignore_errors=True)
-    for path in (*root.glob(f".{_TEMPORARY}"), *(root / "status").glob(f".{_TEMPORARY}"), *_of_commits(root)):
+    for path in chain(*map(root.glob, (".*.tmp", "status/.*.tmp", "commits/*/.*.tmp"))):
         try:
             if path.stat().st_mtime < now - GRACE_S:
                 path.unlink()
         except OSError:  # another process has removed it, or permissions do not allow it
             continue
-
-
-def _of_commits(root: Path) -> Iterator[Path]:
-    return (root / "commits").glob(f"*/.{_TEMPORARY}")
 
 
 _FILES = {"segments": "*/*.seg", "snapshots": "*/*.snap"}
@@ -190,7 +144,7 @@ class EmbeddedLog(SegmentWriter):
     def check(self) -> None:
         """See `Log.check`. Raises UnsupportedFileSystemError."""
         check_directory(self.root)
-        ensure_identity(self.root)
+        self._ensure_identity()
         remove_leftovers(self.root)
         for application in self.applications():
             self.commits(application).enter()
@@ -204,7 +158,15 @@ class EmbeddedLog(SegmentWriter):
     @raises_machine_errors
     def identity(self) -> str:
         """See `Log.identity`. Raises LogFileError."""
-        return identity_of(self.root)
+        path = self.root / NAME
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise_if_dangling(self.root)
+            return ""
+        except NotADirectoryError:
+            return ""
+        return id_in(content, path)
 
     def look_seconds(self) -> float:
         return 0.0
@@ -223,7 +185,7 @@ class EmbeddedLog(SegmentWriter):
         return DirectoryCommitStore(application, directory, self._entry(application))
 
     def writer(self) -> AbstractContextManager[EmbeddedWriter]:
-        return EmbeddedWriter.under(self.root)
+        return closing(EmbeddedWriter(self.root))
 
     def read(self, within: LogRange, start: int | None = None, columns: Columns = None) -> Iterator[Fetched]:
         """See `RangeReader.read`. Reads one batch of the file after another."""
@@ -285,15 +247,7 @@ class EmbeddedLog(SegmentWriter):
 
     @raises_machine_errors
     def write_status(self, application: str, status: str) -> None:
-        path = self._status(application)
-        make_folder(path.parent)
-        temporary = path.with_name(f".{uuid.uuid4().hex}.tmp")
-        try:
-            write_text(temporary, status)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
+        write_whole(self._status(application), status.encode(), "tmp")
 
     @raises_machine_errors
     def read_status(self, application: str) -> str | None:
@@ -332,6 +286,19 @@ class EmbeddedLog(SegmentWriter):
         write_durably(target, memoryview(data))
         # The file's name must be durable before a commit lists it.
         sync_directory(target.parent)
+
+    def _ensure_identity(self) -> None:
+        """Create the log's id, unless it has one. Of two concurrent processes, the first one wins."""
+        if self.identity():
+            return
+        temporary = self.root / f".{uuid.uuid4().hex}.tmp"
+        write_durably(temporary, new_id())
+        try:
+            with suppress(FileExistsError):
+                link(temporary, self.root / NAME)
+        finally:
+            temporary.unlink()
+        sync_directory(self.root)
 
     def _pause(self, application: str) -> Path:
         return self.root.joinpath("paused", application)

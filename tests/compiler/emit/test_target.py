@@ -9,7 +9,7 @@ from typing import Any
 
 from headwater.compiler.emit.target import emit
 from headwater.compiler.language.type_checker import VerdictCache
-from headwater.compiler.whole_files import write_whole
+from headwater.private_files import write_whole
 from headwater.runtime.ir.topology import PluginRef, Settings
 
 SETTINGS = Settings(PluginRef("embedded"), "state")
