@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING
 
 from ...ir.functions import PythonFunction
 from ...ir.topology import Store
-from .operator import NO_INPUTS, Column, EdgeColumns, Emit, Lineage, OneEdge, Place, Side, Stores, column_of, columns_of
+from .operator import NO_INPUTS, Column, EdgeColumns, Emit, Lineage, Place, Side, Stores, column_of, columns_of
 
 if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
 
 
-class Aggregation(OneEdge, Stores):
+class Aggregation(Stores):
     """The base of all aggregations. `of`: a stream, or a regrouped table; the old rows of a table are subtracted."""
 
     store: Store
     of: Side = "stream"
 
     old_rows = "stored"
-    releases = "at once"
 
     @property
     def needs_all(self) -> bool:

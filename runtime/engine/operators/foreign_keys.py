@@ -12,11 +12,10 @@ from .operator import (
     Column,
     EdgeColumns,
     Lineage,
-    OneEdge,
+    OnFlow,
     Place,
     Stores,
     Touched,
-    Transforms,
     columns_of,
     columns_text,
 )
@@ -35,7 +34,7 @@ same value. It is the last response to that row."""
 
 
 @dataclass(frozen=True)
-class Subscribe(OneEdge, Stores):
+class Subscribe(Stores):
     """The start of a foreign-key join: turns changes of a table into subscriptions to rows of another table.
 
     `store`: of the table itself. `key`: key column of the other table -> physical column of the flow. `expired`: the
@@ -64,10 +63,6 @@ class Subscribe(OneEdge, Stores):
     key: Mapping[str, str]
     expired: Store | None = None
     at: Place = ""
-
-    old_rows = "derived"
-    releases = "at once"
-    needs_all = False
 
     @property
     def text(self) -> str:
@@ -109,17 +104,11 @@ class Answer(Stores):
     values: Mapping[str, str]
     at: Place = ""
 
-    old_rows = "derived"
-    releases = "at once"
     needs_all = True
 
     @property
     def reads(self) -> tuple[str, ...]:
         return (self.flow, self.table)
-
-    @property
-    def makes(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     @property
     def fills(self) -> tuple[Store, ...]:
@@ -143,7 +132,7 @@ class Answer(Stores):
 
 
 @dataclass(frozen=True)
-class ForeignKeyJoin(Transforms):
+class ForeignKeyJoin(OnFlow):
     """The end of a foreign-key join: joins responses with the subscribing rows of `table`, which are in `store`.
 
     If rows of the table expire: `asks_by` is the `key` of `Subscribe`, `expired` is as there, and `ended` is the edge
@@ -195,7 +184,7 @@ class ForeignKeyJoin(Transforms):
 
 
 @dataclass(frozen=True)
-class Forget(Transforms):
+class Forget(OnFlow):
     """Removes the rows with the keys on an edge from a store. This is no change of the table.
 
     No change is emitted: the results of these rows stay as they are, but can change no more.
@@ -207,10 +196,6 @@ class Forget(Transforms):
 
     text = ""
     makes = ()
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
         """No edges."""

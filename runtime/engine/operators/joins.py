@@ -11,12 +11,11 @@ from .operator import (
     EdgeColumns,
     Emit,
     Lineage,
-    OneEdge,
+    OnFlow,
     Place,
     Releases,
     Stores,
     Touched,
-    Transforms,
     columns_of,
     columns_text,
     union,
@@ -44,7 +43,7 @@ def joined(edge: EdgeColumns, values: Mapping[str, str], store: Store, other: Ed
 
 
 @dataclass(frozen=True)
-class StreamTableJoin(Transforms):
+class StreamTableJoin(OnFlow):
     """Looks up each record's key in a table, at the moment when the record is processed.
 
     The row is that of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
@@ -70,10 +69,6 @@ class StreamTableJoin(Transforms):
         return (self.flow, self.table, *self.made_of)
 
     @property
-    def makes(self) -> tuple[str, ...]:
-        return (self.flow,)
-
-    @property
     def touches(self) -> Touched:
         """The records that it drops, because they are counted."""
         return Touched(dropped=(self.flow,))
@@ -92,7 +87,7 @@ class StreamTableJoin(Transforms):
 
 
 @dataclass(frozen=True)
-class GlobalJoin(OneEdge, Transforms):
+class GlobalJoin(OnFlow):
     """Looks up rows of a global table by any columns. `by`: key column of the table -> physical column of the flow.
 
     | | null value | looked-up key null |
@@ -128,7 +123,7 @@ class GlobalJoin(OneEdge, Transforms):
 
 
 @dataclass(frozen=True)
-class TableTableJoin(Transforms):
+class TableTableJoin(OnFlow):
     """Joins the rows of two tables with the same key. Changes of either table give changes of the result.
 
     `flow`: the edge of this side, with `store`. It becomes the result. `table`: the edge of the other side, with
@@ -161,10 +156,6 @@ class TableTableJoin(Transforms):
     @property
     def reads(self) -> tuple[str, ...]:
         return (self.flow, self.table, *self.this_made_of, *self.other_made_of)
-
-    @property
-    def makes(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     @property
     def text(self) -> str:
@@ -206,9 +197,6 @@ class StreamJoin(Stores):
     unmatched: Store | None = None
     at: Place = ""
 
-    old_rows = "derived"
-    needs_all = False
-
     @property
     def releases(self) -> Releases:
         return "at once" if self.unmatched is None else "unmatched later"
@@ -216,10 +204,6 @@ class StreamJoin(Stores):
     @property
     def reads(self) -> tuple[str, ...]:
         return (self.flow, self.other)
-
-    @property
-    def makes(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     @property
     def text(self) -> str:

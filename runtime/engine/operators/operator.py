@@ -251,9 +251,14 @@ class Node(ABC):
 class Operator(Node):
     """A declared operator. Its stores, global tables and functions are fields of the dataclass.
 
-    A class defines the abstract properties itself, or inherits them from `OneEdge`, `SameColumns`, `Transforms` or
-    `Stores`.
+    The defaults are those of an operator that only transforms rows: it fills no store, reads and writes no topic, and
+    releases its rows at once. `Stores` has those of an operator that stores its input.
     """
+
+    @property
+    def touches(self) -> Touched:
+        """Nothing."""
+        return Touched()
 
     @abstractmethod
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
@@ -265,34 +270,34 @@ class Operator(Node):
         """Its description for plans. Empty if it follows from other steps, or from its stores."""
 
     @property
-    @abstractmethod
     def topics_read(self) -> tuple[Topic, ...]:
         """The topics that it reads as a source. Topics of global tables are not included."""
+        return ()
 
     @property
-    @abstractmethod
     def topics_written(self) -> tuple[Topic, ...]:
         """The topics that it writes, including a dead-letter topic."""
+        return ()
 
     @property
-    @abstractmethod
     def fills(self) -> tuple[Store, ...]:
         """The stores that it writes. It is the filler of a store unless an earlier operator is."""
+        return ()
 
     @property
-    @abstractmethod
     def old_rows(self) -> OldRows:
         """The source of the replaced rows in its output."""
+        return "derived"
 
     @property
-    @abstractmethod
     def releases(self) -> Releases:
         """When its rows are released."""
+        return "at once"
 
     @property
-    @abstractmethod
     def needs_all(self) -> bool:
         """Whether no record of its input `flow` may be skipped, because other records depend on it."""
+        return False
 
     @property
     def stores(self) -> tuple[Store, ...]:
@@ -340,8 +345,8 @@ class Operator(Node):
 # Properties that several operators share.
 
 
-class OneEdge(Operator):
-    """An operator that changes the edge `flow` and has no other input."""
+class OnFlow(Operator):
+    """An operator that changes the edge `flow`. It reads and makes no other edge, unless its class says so."""
 
     flow: str
 
@@ -356,7 +361,7 @@ class OneEdge(Operator):
         return (self.flow,)
 
 
-class SameColumns(OneEdge):
+class SameColumns(OnFlow):
     """An operator that keeps the columns of its edge."""
 
     def output_columns(self, edges: Mapping[str, EdgeColumns], lineage: Lineage) -> Mapping[str, EdgeColumns]:
@@ -364,31 +369,8 @@ class SameColumns(OneEdge):
         return {self.flow: edges[self.flow]}
 
 
-class Transforms(Operator):
-    """An operator that only transforms rows: it writes no topic, fills no store, and releases rows at once."""
-
-    topics_read = ()
-    topics_written = ()
-    fills = ()
-    old_rows = "derived"
-    needs_all = False
-
-    @property
-    def touches(self) -> Touched:
-        """Nothing."""
-        return Touched()
-
-    @property
-    def releases(self) -> Releases:
-        """With their record."""
-        return "at once"
-
-
-class Stores(Operator):
+class Stores(OnFlow):
     """An operator that stores its input."""
-
-    topics_read = ()
-    topics_written = ()
 
     @property
     def fills(self) -> tuple[Store, ...]:

@@ -40,16 +40,8 @@ class Process(Stores):
     sources: tuple[Source, ...] = ()
     turn: int = 0
 
-    old_rows = "derived"
-    releases = "at once"
-    needs_all = False
-
     is_stateful = True
     """True even without a store, because its object may remember records."""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     @property
     def makes(self) -> tuple[str, ...]:

@@ -11,10 +11,10 @@ from ...ir.topology import StepText
 from .operator import (
     EdgeColumns,
     Lineage,
-    OneEdge,
+    OnFlow,
+    Operator,
     Place,
     SameColumns,
-    Transforms,
     column_of,
     columns_text,
     fork_texts,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Select(OneEdge, Transforms):
+class Select(OnFlow):
     """Selects value columns: those in `keep`, and `columns` (new name -> physical name of an existing column)."""
 
     flow: str
@@ -55,7 +55,7 @@ class Select(OneEdge, Transforms):
 
 
 @dataclass(frozen=True)
-class KeyBy(OneEdge, Transforms):
+class KeyBy(OnFlow):
     """Changes the key. `key`: new name -> physical name of an existing column."""
 
     flow: str
@@ -76,7 +76,7 @@ class KeyBy(OneEdge, Transforms):
 
 
 @dataclass(frozen=True)
-class Call(OneEdge, Transforms):
+class Call(OnFlow):
     """Calls a Python function of an expression for each row. The result is the value column `column`.
 
     It is also called for replaced rows: equal rows give equal results. `arguments`: the columns that are passed.
@@ -134,7 +134,7 @@ class Call(OneEdge, Transforms):
 
 
 @dataclass(frozen=True)
-class Fork(Transforms):
+class Fork(OnFlow):
     """Copies each row to the edge of each reader, in the order of `into`.
 
     All results of the first reader for a row precede those of the second.
@@ -145,10 +145,6 @@ class Fork(Transforms):
     at: Place = ""
 
     text = ""
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     @property
     def makes(self) -> tuple[str, ...]:
@@ -169,7 +165,7 @@ class Fork(Transforms):
 
 
 @dataclass(frozen=True)
-class Merge(Transforms):
+class Merge(Operator):
     """Merges the rows of several edges with equal columns, in the order of processing."""
 
     flows: tuple[str, ...]
@@ -202,7 +198,7 @@ class Merge(Transforms):
 
 
 @dataclass(frozen=True)
-class Settle(SameColumns, Transforms):
+class Settle(SameColumns):
     """Removes deletions of rows that did not exist, after a filter on a table."""
 
     flow: str
@@ -219,7 +215,7 @@ class Settle(SameColumns, Transforms):
 
 
 @dataclass(frozen=True)
-class ToStream(SameColumns, Transforms):
+class ToStream(SameColumns):
     """Turns the changes of a table into records. Drops replaced rows."""
 
     flow: str

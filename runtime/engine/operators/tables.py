@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from ...environment import duration_text
 from ...ir.topology import Store
-from .operator import Emit, Place, Releases, SameColumns, Stores, Transforms
+from .operator import Emit, Place, SameColumns, Stores
 
 if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
@@ -32,8 +32,6 @@ class Table(SameColumns, Stores):
 
     text = ""
     old_rows = "stored"
-    releases = "at once"
-    needs_all = False
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         from ..execution.table import keep_rows
@@ -55,9 +53,6 @@ class Materialize(SameColumns, Stores):
     at: Place = ""
 
     text = ""
-    old_rows = "derived"
-    releases = "at once"
-    needs_all = False
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         from ..execution.table import materialize
@@ -87,9 +82,7 @@ class Suppress(SameColumns, Stores):
     old: bool = False
     at: Place = ""
 
-    old_rows = "derived"
     releases = "later"
-    needs_all = False
 
     @property
     def text(self) -> str:
@@ -110,7 +103,7 @@ class Suppress(SameColumns, Stores):
 
 
 @dataclass(frozen=True)
-class FinalResults(SameColumns, Transforms):
+class FinalResults(SameColumns):
     """Turns the updates of a windowed aggregate into a stream: one record for each closed window.
 
     `store`: of the aggregate. It contains these updates already. Records come by window start and key bytes; those of
@@ -123,7 +116,7 @@ class FinalResults(SameColumns, Transforms):
     at: Place = ""
 
     text = "emit on_close"
-    releases: ClassVar[Releases] = "later"
+    releases = "later"
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
         from ..execution.final_results import emit_closed

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from ...ir.topology import Topic
-from .operator import EdgeColumns, Lineage, Operator, Place, Side, Touched
+from .operator import EdgeColumns, Lineage, OnFlow, Operator, Place, Side, Touched
 
 if TYPE_CHECKING:
     from ..execution.node import Edges, TaskEpoch
@@ -34,11 +34,6 @@ class Source(Operator):
     at: Place = ""
 
     reads = ()
-    fills = ()
-    touches = Touched()
-    old_rows = "derived"
-    releases = "at once"
-    needs_all = False
 
     @property
     def edges(self) -> tuple[str, ...]:
@@ -79,7 +74,7 @@ class Source(Operator):
 
 
 @dataclass(frozen=True)
-class Sink(Operator):
+class Sink(OnFlow):
     """Appends to a topic. The edge has the topic's columns, and may have others.
 
     | mode | written records |
@@ -106,15 +101,6 @@ class Sink(Operator):
     at: Place = ""
 
     makes = ()
-    topics_read = ()
-    fills = ()
-    old_rows = "derived"
-    releases = "at once"
-    needs_all = False
-
-    @property
-    def reads(self) -> tuple[str, ...]:
-        return (self.flow,)
 
     @property
     def touches(self) -> Touched:

@@ -19,7 +19,6 @@ from headwater.runtime.engine.operators.operator import (
     EdgeColumns,
     Flow,
     OldRows,
-    OneEdge,
     Operator,
     Releases,
     Stores,
@@ -120,11 +119,11 @@ def test_answers_of_an_operator_fit_together(kind: type[Operator]) -> None:
 
 def test_operator_without_a_part_cannot_be_made() -> None:
     @dataclass(frozen=True)
-    class Halving(OneEdge, Stores):
+    class Halving(Stores):
         flow: str
         at: str = ""
 
-    with pytest.raises(TypeError, match=r"needs_all.*old_rows.*output_columns.*releases.*run.*text"):
+    with pytest.raises(TypeError, match=r"output_columns.*run.*text"):
         Halving("flow")  # type: ignore[abstract]
 
 
