@@ -78,13 +78,36 @@ STATE = "_state"
 
 def travels(store: Store) -> bool:
     """Whether expressions over aggregates follow, so that `Materialize` writes the store instead of the aggregation."""
-    return len(stored_columns(store)) > len(hidden_columns(store))
+    return bool(store.aggregates) and len(stored_columns(store)) > len(hidden_columns(store))
 
 
 def encoded_state(store: Store, states: Mapping[str, pa.Array], timestamps: Int64s) -> pa.Array:
     """The states as one binary column. `states`: the columns of `hidden_columns`. `timestamps`: ms."""
     types = hidden_columns(store)
     return pa.array(RowCodec(types).encode([states[name] for name in types], timestamps), pa.binary())
+
+
+def state_at_points(store: Store, groups: Groups, states: Mapping[str, pa.Array], timestamps: Int64s) -> pa.Array:
+    """The encoded state of each group at its last point. Null at the others, because only the last row is stored."""
+    state = encoded_state(store, states, timestamps)
+    if not groups.each:
+        return state
+    index = np.full(groups.points, -1)
+    index[groups.last] = np.arange(groups.count)
+    return state.take(pa.array(index, mask=index < 0))
+
+
+def stored_values(store: Store, columns: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
+    """The value columns of stored rows, with STATE if it travels. `columns`: as stored: aggregates have their state.
+
+    Without aggregates, Python code has computed the rows, and they are stored as they are.
+    """
+    if not store.aggregates:
+        return dict(columns)
+    values = results(store.aggregates, columns, store.type == "session")
+    if travels(store):
+        values[STATE] = pa.nulls(len(next(iter(columns.values()))), pa.binary())
+    return values
 
 
 def decoded_state(store: Store, encoded: Sequence[bytes | None]) -> dict[str, pa.Array]:
@@ -122,7 +145,7 @@ def aggregate_by_key(node: Aggregate, edges: Edges, epoch: TaskEpoch) -> None:
     exists = groups.ends(after.exists)
     if not travels(node.store):
         store.put(keys, ends, groups.ends(after.timestamp), exists, stored.exists)
-    before = Versions(_before(node, stored) if node.old else {}, stored.timestamp, stored.exists)
+    before = Versions(stored_values(node.store, stored.columns) if node.old else {}, stored.timestamp, stored.exists)
     context = at_points(groups, rows, by_group.columns)
     groups, context, after = without_halves(groups, context, rows.kind, after)
     edges[node.flow] = hide_state(changes(groups, context, before, after, node.old))
@@ -140,23 +163,10 @@ def _fold(node: Aggregate, groups: Groups, rows: Rows, stored: StoredRows) -> tu
             raise error if error.row is None else RowFailedError(int(rows.order[error.row]), error) from error
         ends |= {f"{agg.name}.{suffix}": column for suffix, column in state.items()}
     times, exists = _times(node, groups, rows, stored)
-    versions = Versions({agg.name: values[agg.name] for agg in node.store.aggregates}, times, exists)
+    values = {agg.name: values[agg.name] for agg in node.store.aggregates}
     if travels(node.store):
-        return _with_state(node, groups, versions, ends), ends
-    return versions, ends
-
-
-def _with_state(node: Aggregate, groups: Groups, versions: Versions, ends: Mapping[str, pa.Array]) -> Versions:
-    times = groups.ends(versions.timestamp)
-    state = encoded_state(node.store, ends, times)
-    if groups.each:
-        # Only the last point of a group is stored, so other points carry no state.
-        index = np.zeros(groups.points, np.int64)
-        index[groups.last] = np.arange(groups.count)
-        absent = np.ones(groups.points, np.bool_)
-        absent[groups.last] = False
-        state = state.take(pa.array(index, mask=absent))
-    return Versions({**versions.values, STATE: state}, versions.timestamp, versions.exists)
+        values[STATE] = state_at_points(node.store, groups, ends, groups.ends(times))
+    return Versions(values, times, exists), ends
 
 
 def _times(node: Aggregate, groups: Groups, rows: Rows, stored: StoredRows) -> tuple[Int64s, Bools]:
@@ -175,8 +185,3 @@ def _times(node: Aggregate, groups: Groups, rows: Rows, stored: StoredRows) -> t
     starts = np.concatenate([start, np.full(lives - groups.count, LOWEST)])
     times = Groups(life, lives, True, groups.exists).maxima(starts, rows.timestamp)
     return (times, ~gone) if groups.each else (times[groups.last], ~gone[groups.last])
-
-
-def _before(node: Aggregate, stored: StoredRows) -> dict[str, pa.Array]:
-    carried = {STATE: pa.nulls(len(stored.exists), pa.binary())} if travels(node.store) else {}
-    return results(node.store.aggregates, stored.columns) | carried

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +12,16 @@ import pyarrow as pa
 from ...ir.topology import Agg, Store
 from ...ir.windows import SessionWindow
 from ...records.arrays import Bools, Int64s
-from ...records.keys import encode_keys
 from ...records.session_keys import segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
 from ..operators.aggregations import AggregateSessions
 from ..operators.operator import Emit
-from .aggregate import STATE, encoded_state, hide_state, travels
+from .aggregate import STATE, encoded_state, hide_state, stored_values, travels
 from .aggregates.picks import with_order
-from .aggregates.registry import kept_aggregates, mergeable, own_state, results
+from .aggregates.registry import kept_aggregates, mergeable, own_state
 from .aggregates.sums import SumOverflowError
-from .keyed.groups import Groups, by_key, bytes_of, group_by, window_column
+from .keyed.groups import Groups, bytes_of, group_by, sorted_groups_by, window_column
 from .keyed.session_store import ChangedSessions, FoundSessions, SessionStore
 from .keyed.stored_rows import Versions, changes, stored_columns
 from .node import Edges, RowFailedError, TaskEpoch, step_name
@@ -154,7 +153,6 @@ class _Fold:
 
         `known`: state columns of the stored sessions and of the chains on lower levels.
         """
-        """(The states of chains when they begin, and which are not empty then.)"""
         function = mergeable(agg)
         index = np.full(len(level.chains), -1)
         place, version = level.one
@@ -171,7 +169,7 @@ class _Fold:
             raise self._failed(error, first[place]) from error
         count = len(next(iter(known.values())))
         index[joined] = count + np.arange(len(joined))
-        taken = pa.array(np.maximum(index, 0), mask=index < 0)
+        taken = pa.array(index, mask=index < 0)
         start = {
             suffix: pa.concat_arrays([column, made[suffix].cast(column.type)]).take(taken)
             for suffix, column in known.items()
@@ -196,19 +194,8 @@ _ROWS_BITS = 26
 """The low bits of a row's order hold its index; the high bits the length of the changelog before the epoch."""
 
 
-class SessionFold(Protocol):
-    """Folds the records of sessions into rows. `travels`: whether `Materialize` stores them, see `aggregate.py`."""
-
-    @property
-    def travels(self) -> bool: ...  # noqa: D102
-
-    def fold(
-        self, rows: Rows, merged: Merged, stored: Mapping[str, pa.Array], order: Int64s, each: bool
-    ) -> FoldedSessions:
-        """Fold rows into their sessions. For the arguments see `fold_sessions`. Raises RowFailedError."""
-
-    def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The value columns of stored sessions."""
+SessionFold = Callable[[Rows, Merged, Columns, Int64s, bool], FoldedSessions]
+"""Folds records into the rows of their sessions: `fold_sessions` without its first argument. Raises RowFailedError."""
 
 
 @dataclass(frozen=True)
@@ -236,10 +223,8 @@ class SessionTable:
         rows = came.filter(~null)
         if not self.headers:
             rows = replace(rows, headers=None)
-        code, first = group_by([*rows.keys.values()])
-        distinct = encode_keys([column.take(pa.array(first)) for column in rows.keys.values()])
-        code, _, ordered = by_key(code, first, distinct)
-        keys = bytes_of(ordered)
+        code, _, encoded = sorted_groups_by([*rows.keys.values()])
+        keys = bytes_of(encoded)
         clock = epoch.clock(self.store.name)
         records = Records.of(code, len(keys), rows.timestamp, clock)
         opened = epoch.store(self.store)
@@ -255,8 +240,8 @@ class SessionTable:
         order = (opened.position << _ROWS_BITS) + np.arange(len(rows))
         each = self.emit == "each_update"
         with timed("fold"):
-            folded = self.fold.fold(rows, merged, stored, order, each)
-        if not self.fold.travels:
+            folded = self.fold(rows, merged, stored, order, each)
+        if not travels(self.store):
             store.change(keys, _changed(code, found, merged, folded, codec))
         return hide_state(self._changes(rows, code, found, merged, folded, stored))
 
@@ -284,7 +269,7 @@ class SessionTable:
         before = before[present]
         groups = Groups(group, len(present), self.emit == "each_update", before >= 0)
         values = dict(folded.values)
-        if self.fold.travels:
+        if travels(self.store):
             values[STATE] = self._states(merged, folded)
         points = np.where(exists, folded.point[np.where(exists, version, 0)], -1)
         taken = slice(None) if groups.each else groups.last
@@ -305,10 +290,7 @@ class SessionTable:
         times = np.where(exists, found.end[np.maximum(before, 0)], -1) if len(found.end) else np.full(len(before), -1)
         if not self.old:
             return Versions({}, times, exists)
-        values = self.fold.results(stored)
-        if self.fold.travels:
-            values[STATE] = pa.nulls(len(found.end), pa.binary())
-        return _versions(values, before, times, exists)
+        return _versions(stored_values(self.store, stored), before, times, exists)
 
     def _states(self, merged: Merged, folded: FoldedSessions) -> pa.Array:
         """The encoded state at the end of each chain, at its index in the values; null at the others."""
@@ -320,7 +302,7 @@ class SessionTable:
         points = len(next(iter(folded.values.values())))
         place = np.full(points, -1)
         place[folded.point[last]] = np.arange(len(last))
-        return encoded.take(pa.array(np.maximum(place, 0), mask=place < 0))
+        return encoded.take(pa.array(place, mask=place < 0))
 
 
 def _first_ends(records: Records, gap: int, hidden: int) -> Int64s:
@@ -363,7 +345,7 @@ def _of_versions(version: Int64s, of_rows: Int64s, of_stored: Int64s) -> Int64s:
 
 
 def _versions(values: Mapping[str, pa.Array], points: Int64s, times: Int64s, exists: Bools) -> Versions:
-    places = pa.array(np.maximum(points, 0), mask=points < 0)
+    places = pa.array(points, mask=points < 0)
     return Versions({name: column.take(places) for name, column in values.items()}, times, exists)
 
 
@@ -390,28 +372,6 @@ def _changed(
 
 def aggregate_sessions(node: AggregateSessions, edges: Edges, epoch: TaskEpoch) -> None:
     """See `AggregateSessions`. Raises RowFailedError, SumOverflowError."""
-    fold = _Aggregates(node.store)
+    fold = partial(fold_sessions, node.store.aggregates)
     table = SessionTable(node.store, fold, node.emit, node.old, step_name(node), node.headers)
     edges[node.flow] = table.run(edges[node.flow], epoch)
-
-
-@dataclass(frozen=True)
-class _Aggregates:
-    """A SessionFold with the aggregates of a store."""
-
-    store: Store
-
-    @property
-    def travels(self) -> bool:
-        """Whether expressions over aggregates follow."""
-        return travels(self.store)
-
-    def fold(
-        self, rows: Rows, merged: Merged, stored: Mapping[str, pa.Array], order: Int64s, each: bool
-    ) -> FoldedSessions:
-        """See `SessionFold`. Raises SumOverflowError too."""
-        return fold_sessions(self.store.aggregates, rows, merged, stored, order, each)
-
-    def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """See `SessionFold`."""
-        return results(self.store.aggregates, stored, merges=True)

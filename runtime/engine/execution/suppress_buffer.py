@@ -17,7 +17,7 @@ from ...records.schema import WINDOW_COLUMNS
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ...state.codec import RowCodec
-from .keyed.groups import by_key, group_by, group_codes
+from .keyed.groups import group_by, sorted_groups
 from .node import EpochStore
 from .rows import Rows, after_old, is_old
 
@@ -384,9 +384,7 @@ class Arriving:
 def pooled(store: Store, waiting: Waiting, arriving: Arriving) -> Pool:
     """Waiting changes, then arriving ones, with a common numbering of keys."""
     count, rows = len(waiting.keys), arriving.rows
-    both = pa.concat_arrays([waiting.keys, arriving.keys])
-    of_both, first = group_codes(both)
-    of_both, _, keys = by_key(of_both, first, both.take(pa.array(first)))
+    of_both, _, keys = sorted_groups(pa.concat_arrays([waiting.keys, arriving.keys]))
     code = np.concatenate([of_both[:count], of_both[count:][arriving.code]])
     changes = _changes(store, arriving)
     if not count:

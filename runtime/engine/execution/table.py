@@ -15,7 +15,7 @@ from ...records.types import Kind
 from ...state.codec import RowCodec
 from ..operators.tables import Materialize, Table
 from .aggregate import decoded_state, row_keys
-from .keyed.groups import Groups, by_key, bytes_of, group_codes, last_rows
+from .keyed.groups import Groups, bytes_of, group_codes, last_rows, sorted_groups
 from .keyed.session_store import ChangedSessions, SessionStore
 from .keyed.stored_rows import RowStore, Versions, at_points, changes, session_keys, store_keys, stored_columns
 from .node import Edges, TaskEpoch, step_name
@@ -30,9 +30,7 @@ def keep_rows(table: Table, edges: Edges, epoch: TaskEpoch) -> None:
     null = null_keys(list(rows.keys.values()), len(rows))
     epoch.drop(step_name(table), "null_key", int(null.sum()))
     rows = rows.filter(~null)
-    keys = store_keys(table.store, rows.keys)
-    code, first = group_codes(keys)
-    code, first, keys = by_key(code, first, keys.take(pa.array(first)))
+    code, first, keys = sorted_groups(store_keys(table.store, rows.keys))
     encoded = bytes_of(keys)
     types = stored_columns(table.store)
     store = RowStore(epoch.store(table.store), types)
@@ -81,8 +79,7 @@ def _put_in_segments(
     node: Materialize, rows: Rows, columns: Mapping[str, pa.Array], exists: Bools, store: SessionStore
 ) -> None:
     keys, starts, ends = session_keys(rows.keys)
-    code, first = group_codes(keys)
-    code, _, distinct = by_key(code, first, keys.take(pa.array(first)))
+    code, _, distinct = sorted_groups(keys)
     codec = RowCodec(stored_columns(node.store))
     encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
     there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]

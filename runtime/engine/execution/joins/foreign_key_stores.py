@@ -19,7 +19,7 @@ from ....state.codec import RowCodec
 from ...operators.foreign_keys import HASH
 from ..aggregate import look_up, row_keys
 from ..final_results import Closing, closed_rows
-from ..keyed.groups import by_key, bytes_of, group_codes, last_rows
+from ..keyed.groups import bytes_of, group_codes, last_rows, sorted_groups
 from ..keyed.stored_rows import StoredRows, visible_columns
 from ..keyed.stored_rows import expired as has_expired
 from ..node import EpochStore, TaskEpoch
@@ -120,8 +120,7 @@ class Subscriptions:
         asked = self._asked
         rows = np.flatnonzero(to_numpy(asked.keys.is_valid()))
         keys = pc.binary_join_element_wise(asked.keys, asked.subscribers, b"").take(pa.array(rows))
-        code, first = group_codes(keys)
-        code, first, ordered = by_key(code, first, keys.take(pa.array(first)))
+        code, first, ordered = sorted_groups(keys)
         numbers = rows[last_rows(code, len(first))]
         encoded = _CODEC.encode([asked.hashes.take(pa.array(numbers))], asked.timestamps[numbers])
         stays = asked.stays[numbers].tolist()

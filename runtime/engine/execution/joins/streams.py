@@ -15,7 +15,7 @@ from ....records.arrays import Bools, Int64s, cast_to, to_numpy
 from ....records.join_keys import unmatched_keys
 from ....records.keys import decode_keys
 from ...operators.joins import StreamJoin
-from ..keyed.groups import by_key, bytes_of, group_codes
+from ..keyed.groups import bytes_of, sorted_groups
 from ..node import Edges, TaskEpoch, step_name
 from ..rows import Rows
 from .stream_rows import (
@@ -69,9 +69,7 @@ class Keys:
     def of(cls, events: Events) -> Keys:
         """The keys of these events."""
         joins, of_events = events.joins, events.encoded
-        encoded = of_events.filter(pa.array(joins))
-        code, first = group_codes(encoded)
-        code, _, ordered = by_key(code, first, encoded.take(pa.array(first)))
+        code, _, ordered = sorted_groups(of_events.filter(pa.array(joins)))
         number = np.full(len(joins), -1)
         number[joins] = code
         return cls(ordered, number, of_events)

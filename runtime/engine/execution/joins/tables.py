@@ -13,7 +13,7 @@ from ....records.arrays import Bools, Int64s, cast_to
 from ....records.types import Kind
 from ...operators.joins import TableTableJoin
 from ..aggregate import look_up, row_keys
-from ..keyed.groups import Groups, by_key, group_codes
+from ..keyed.groups import Groups, sorted_groups
 from ..keyed.stored_rows import Versions, at_points, changes, changes_of, clock_at, expired, visible_columns
 from ..node import Edges, EpochStore, TaskEpoch
 from ..rows import Rows, concat, path_order
@@ -27,10 +27,7 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     theirs = zip(this.keys, other.keys.values(), strict=True)
     both = {name: (this.keys[name], column) for name, column in theirs}
     columns = {name: pa.concat_arrays([mine, cast_to(its, mine.type)]) for name, (mine, its) in both.items()}
-    keys = row_keys(join.store, columns)
-    code, first = group_codes(keys)
-    # Stores are read fastest in the order of their keys.
-    code, first, distinct = by_key(code, first, keys.take(pa.array(first)))
+    code, first, distinct = sorted_groups(row_keys(join.store, columns))
     columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
     # Both sides may encode the same windowed key in different ways: `to_table` has no windowed store.
     others = distinct if join.other_store.type == join.store.type else row_keys(join.other_store, columns)

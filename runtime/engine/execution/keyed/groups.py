@@ -72,15 +72,22 @@ def group_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s]:
     return code, first
 
 
-def by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, Int64s, pa.BinaryArray]:
-    """Renumber groups in ascending order of their keys. Stores are fastest in that order.
+def sorted_groups(keys: pa.BinaryArray) -> tuple[Int64s, Int64s, pa.BinaryArray]:
+    """(The group of each row, the first row of each group, the key of each group). Keys ascend: stores are fastest so.
 
-    `code`, `first`: from `group_codes`. `keys`: the key of each group. Returns the same three in the new numbering.
-
-    Example: the rows have the keys b, a, b.
-
-        by_key(code=[0, 1, 0], first=[0, 1], keys=[b, a])    ([1, 0, 1], [1, 0], [a, b])
+    Example: sorted_groups([b, a, b]) is ([1, 0, 1], [1, 0], [a, b]).
     """
+    code, first = group_codes(keys)
+    return _by_key(code, first, keys.take(pa.array(first)))
+
+
+def sorted_groups_by(columns: Sequence[pa.Array]) -> tuple[Int64s, Int64s, pa.BinaryArray]:
+    """`sorted_groups` of key columns. It encodes each distinct key once. Raises KeyTypeError."""
+    code, first = group_by(columns)
+    return _by_key(code, first, encode_keys([column.take(pa.array(first)) for column in columns]))
+
+
+def _by_key(code: Int64s, first: Int64s, keys: pa.BinaryArray) -> tuple[Int64s, Int64s, pa.BinaryArray]:
     with timed("sort keys"):
         place = last_in_order(keys)
         number = np.empty(len(place), np.int64)
@@ -431,8 +438,7 @@ def grouped(rows: Rows, store: Store, used: Collection[str | None], step: str, e
 
     `used`: the columns to copy into these rows. `step`: counts closed windows as late.
     """
-    code, first = group_by([*rows.keys.values()])
-    code, first, keys = by_key(code, first, encode_keys([each.take(pa.array(first)) for each in rows.keys.values()]))
+    code, first, keys = sorted_groups_by([*rows.keys.values()])
     columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
     window = store.window
     if window is None:

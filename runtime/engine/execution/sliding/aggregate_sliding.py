@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -12,17 +12,16 @@ import pyarrow as pa
 from ....ir.topology import Agg, Store
 from ....ir.windows import SlidingWindow
 from ....records.arrays import Int64s
-from ....records.keys import encode_keys
 from ....records.session_keys import segment_length
 from ....records.types import Kind
 from ....state.codec import RowCodec
 from ....timed_parts import timed
 from ...operators.aggregations import AggregateSliding
 from ...operators.operator import Emit
-from ..aggregate import STATE, encoded_state, hide_state, travels
-from ..aggregates.registry import Columns, aggregate, kept_aggregates, own_state, results
+from ..aggregate import STATE, hide_state, state_at_points, stored_values, travels
+from ..aggregates.registry import Columns, aggregate, kept_aggregates, own_state
 from ..aggregates.sums import SumOverflowError
-from ..keyed.groups import Groups, by_key, bytes_of, group_by, in_groups, last_rows, window_column
+from ..keyed.groups import Groups, bytes_of, in_groups, last_rows, sorted_groups_by, window_column
 from ..keyed.session_store import ChangedSessions, FoundSessions, SessionStore
 from ..keyed.stored_rows import StoredRows, Versions, changes, stored_columns
 from ..node import Edges, RowFailedError, TaskEpoch, step_name
@@ -150,7 +149,7 @@ def _of_bases(column: pa.Array, base: Int64s) -> pa.Array:
 
     Example: column ["s", "t"] and base [1, -1, 0] give ["t", None, "s"].
     """
-    return column.take(pa.array(np.maximum(base, 0), mask=base < 0))
+    return column.take(pa.array(base, mask=base < 0))
 
 
 # Finds the sliding windows of records: the windows that each record creates and updates, and what they are copied from.
@@ -195,20 +194,8 @@ def find(
 # `find` determines the windows, and a `SlidingFold` their rows. `SlidingTable` reads and writes the store.
 
 
-class SlidingFold(Protocol):
-    """Turns the records of windows into rows. `travels`: whether another operator stores them, see `hide_state`."""
-
-    @property
-    def travels(self) -> bool: ...  # noqa: D102
-
-    def fold(self, rows: Rows, found: Updates, stored: Mapping[str, pa.Array], each: bool) -> FoldedWindows:
-        """Fold rows into their windows. `stored`: the columns of the stored windows.
-
-        `each`: whether there is a value for each update, or only for the last of each window. Raises RowFailedError.
-        """
-
-    def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """The value columns of stored windows."""
+SlidingFold = Callable[[Rows, Updates, Columns, bool], FoldedWindows]
+"""Folds records into the rows of their windows: `fold_windows` without its first argument. Raises RowFailedError."""
 
 
 @dataclass(frozen=True)
@@ -231,10 +218,8 @@ class SlidingTable:
         assert isinstance(window, SlidingWindow)
         assert kept is not None
         rows = self._usable(came, epoch)
-        code, first = group_by([*rows.keys.values()])
-        distinct = encode_keys([column.take(pa.array(first)) for column in rows.keys.values()])
-        code, _, ordered = by_key(code, first, distinct)
-        keys = bytes_of(ordered)
+        code, _, encoded = sorted_groups_by([*rows.keys.values()])
+        keys = bytes_of(encoded)
         clock = epoch.clock(self.store.name)
         store = SessionStore(epoch.store(self.store), segment_length(window))
         latest = epoch.clock(self._latest)
@@ -252,8 +237,8 @@ class SlidingTable:
         epoch.drop(self.step, "late", found.late)
         with timed("fold"):
             each = self.emit == "each_update"
-            folded = self.fold.fold(rows, found, stored.columns, each)
-        if not self.fold.travels:
+            folded = self.fold(rows, found, stored.columns, each)
+        if not travels(self.store):
             store.change(keys, self._changed(found, folded))
         return hide_state(self._changes(rows, found, folded, there, stored))
 
@@ -290,8 +275,8 @@ class SlidingTable:
         exists = window < len(there.start)
         groups = Groups(folded.group, len(window), self.emit == "each_update", exists)
         values = dict(folded.values)
-        if self.fold.travels:
-            values[STATE] = self._states(groups, folded)
+        if travels(self.store):
+            values[STATE] = state_at_points(self.store, groups, folded.states, folded.timestamp)
         taken = slice(None) if groups.each else groups.last
         after = Versions(values, found.timestamp[taken], np.ones(groups.points, np.bool_))
         before = self._before(np.where(exists, window, -1), stored)
@@ -306,24 +291,10 @@ class SlidingTable:
 
     def _before(self, place: Int64s, stored: StoredRows) -> Versions:
         """The rows of windows at the start of the epoch. `place`: among the stored windows, -1 for new windows."""
-        index = pa.array(np.maximum(place, 0), mask=place < 0)
         exists = place >= 0
         times = np.where(exists, stored.timestamp[np.maximum(place, 0)], -1) if len(stored.timestamp) else place
-        values: Mapping[str, pa.Array] = {}
-        if self.old:
-            values = {name: column.take(index) for name, column in self.fold.results(stored.columns).items()}
-            if self.fold.travels:
-                values |= {STATE: pa.nulls(len(place), pa.binary())}
-        return Versions(values, times, exists)
-
-    def _states(self, groups: Groups, folded: FoldedWindows) -> pa.Array:
-        """The encoded state of each window, at its last update. Null at other updates."""
-        encoded = encoded_state(self.store, folded.states, folded.timestamp)
-        if not groups.each:
-            return encoded
-        place = np.full(groups.points, -1)
-        place[groups.last] = np.arange(groups.count)
-        return encoded.take(pa.array(np.maximum(place, 0), mask=place < 0))
+        values = stored_values(self.store, stored.columns) if self.old else {}
+        return Versions({name: _of_bases(column, place) for name, column in values.items()}, times, exists)
 
 
 def _first_ends(code: Int64s, keys: int, timestamps: Int64s, window: SlidingWindow, clock: int) -> Int64s:
@@ -347,25 +318,6 @@ def _first_ends(code: Int64s, keys: int, timestamps: Int64s, window: SlidingWind
 
 def aggregate_sliding(node: AggregateSliding, edges: Edges, epoch: TaskEpoch) -> None:
     """Run the operator `AggregateSliding`. Raises RowFailedError, SumOverflowError."""
-    table = SlidingTable(node.store, _Aggregates(node.store), node.emit, node.old, step_name(node))
+    fold = partial(fold_windows, node.store.aggregates)
+    table = SlidingTable(node.store, fold, node.emit, node.old, step_name(node))
     edges[node.flow] = table.run(edges[node.flow], epoch)
-
-
-@dataclass(frozen=True)
-class _Aggregates:
-    """A SlidingFold with the aggregates of a store."""
-
-    store: Store
-
-    @property
-    def travels(self) -> bool:
-        """Whether expressions over aggregates follow, so that `Materialize` stores the rows."""
-        return travels(self.store)
-
-    def fold(self, rows: Rows, found: Updates, stored: Mapping[str, pa.Array], each: bool) -> FoldedWindows:
-        """See `SlidingFold`. Also raises SumOverflowError."""
-        return fold_windows(self.store.aggregates, rows, found, stored, each)
-
-    def results(self, stored: Mapping[str, pa.Array]) -> dict[str, pa.Array]:
-        """See `SlidingFold`."""
-        return results(self.store.aggregates, stored)
