@@ -24,13 +24,11 @@ from datasketches import compact_theta_sketch, theta_union, update_theta_sketch
 from ....ir.topology import Agg
 from ....records.keys import encode_keys
 from ..keyed.groups import Groups, group_by
-from .picks import counted
-
-State = Mapping[str, pa.Array]
+from .picks import Aggregate, State, counted
 
 
 @dataclass(frozen=True)
-class ApproxCountDistinct:
+class ApproxCountDistinct(Aggregate):
     """approx_count_distinct(x[, rsd]): bigint.
 
     It keeps at most 2**bits hashes. The relative deviation is 1 / 2**(bits / 2).
@@ -38,9 +36,7 @@ class ApproxCountDistinct:
 
     bits: int
     state: ClassVar[Mapping[str, pa.DataType]] = {"sketch": pa.binary()}
-    type: ClassVar[pa.DataType] = pa.int64()
-    subtracts: ClassVar[bool] = False
-    by_order: ClassVar[bool] = False
+    type = pa.int64()
 
     @staticmethod
     def of(agg: Agg) -> ApproxCountDistinct:
@@ -48,8 +44,8 @@ class ApproxCountDistinct:
         deviation = float(agg.options[0]) if agg.options else 0.05
         return ApproxCountDistinct(min(16, max(5, ceil(-2 * log2(deviation)))))
 
-    def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """See `Aggregate`. Each distinct value of a group is added once, at the first row with it.
+    def fold(self, groups: Groups, state: State, values: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """Each distinct value of a group is added once, at the first row with it.
 
         Example: new groups, points are rows.
 
@@ -58,7 +54,6 @@ class ApproxCountDistinct:
             result        [1, 1, 1, 2]            at the rows
             at the end    [1, 2]                  by group
         """
-        assert values is not None
         here = np.flatnonzero(counted(groups, values))
         keys = encode_keys([values.take(pa.array(here))])
         _, first = group_by([pa.array(groups.code[here]), keys])
@@ -83,7 +78,6 @@ class ApproxCountDistinct:
         return self.result(after), after
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
-        """See `Aggregate`."""
         merged: list[bytes | None] = [None] * groups.count
         for group, sketch in zip(groups.code.tolist(), parts["sketch"].to_pylist(), strict=True):
             if sketch is not None:
@@ -93,7 +87,6 @@ class ApproxCountDistinct:
         return {"sketch": pa.array(merged, pa.binary())}
 
     def result(self, state: State) -> pa.Array:
-        """See `Aggregate`."""
         return pa.array([_stored_estimate(data) for data in state["sketch"].to_pylist()], pa.int64())
 
     def _add(self, stored: bytes | None, texts: Sequence[str]) -> bytes:

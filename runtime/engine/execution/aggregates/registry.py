@@ -1,4 +1,4 @@
-"""The protocol of aggregate functions, and the table of all of them.
+"""The table of all aggregate functions.
 
 An aggregate keeps hidden state in columns of its store, and folds rows into it for all groups at once. The same fold
 gives one value for each group, or a running value at each row (see `groups.py`). So the contents of changes do not
@@ -8,56 +8,17 @@ depend on how often they are emitted. Results do not depend on where epochs end.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from dataclasses import replace
 
 import pyarrow as pa
 
 from .....errors import HeadwaterError
 from ....ir.topology import Agg
-from ..keyed.groups import Groups
 from .distinct import ApproxCountDistinct
-from .picks import CollectList, Count, Extreme, OrderedList, OrderedPosition, Position
-from .sums import Sums, avg, total
+from .picks import Aggregate, CollectList, Count, Extreme, Position
+from .sums import avg, total
 
 Columns = Mapping[str, pa.Array]
-
-
-class Aggregate(Protocol):
-    """One aggregate function over one column.
-
-    `state`: its hidden columns by suffix. In a store they are called `<result column>.<suffix>`. `type`: of the result.
-    `subtracts`: whether rows can be removed again (`Groups.sign`).
-    """
-
-    @property
-    def state(self) -> Mapping[str, pa.DataType]: ...  # noqa: D102
-    @property
-    def type(self) -> pa.DataType: ...  # noqa: D102
-    @property
-    def subtracts(self) -> bool: ...  # noqa: D102
-
-    def fold(self, groups: Groups, state: Columns, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """Fold rows. Returns (the result at each point, the state of each group at the end).
-
-        `state`: one value for each group, null for a new group. `values`: the argument, one value for each row; None
-        for `count(*)`.
-        """
-
-    def result(self, state: Columns) -> pa.Array:
-        """The results, one for each state."""
-
-
-class MergeableAggregate(Aggregate, Protocol):
-    """An Aggregate with groups that can be merged, as sessions are. `by_order`: its argument is from `with_order`."""
-
-    @property
-    def by_order(self) -> bool: ...  # noqa: D102
-
-    def merge(self, groups: Groups, parts: Columns) -> dict[str, pa.Array]:
-        """The states of merged groups. `fold` continues from them.
-
-        `parts`: the states to merge, in the order of merging. `groups.code`: the merged group of each part.
-        """
 
 
 class UnknownAggregateError(HeadwaterError):
@@ -69,7 +30,7 @@ class UnknownAggregateError(HeadwaterError):
 
 
 AGGREGATES: dict[str, Callable[[Agg], Aggregate]] = {
-    "count": Count.of,
+    "count": lambda _: Count(),
     "sum": total,
     "avg": avg,
     "mean": avg,
@@ -94,15 +55,10 @@ def aggregate(agg: Agg) -> Aggregate:
     return AGGREGATES[agg.function](agg)
 
 
-def mergeable(agg: Agg) -> MergeableAggregate:
+def mergeable(agg: Agg) -> Aggregate:
     """The aggregate function of a declaration, with a state that can be merged. Raises UnknownAggregateError."""
-    plain = aggregate(agg)
-    if isinstance(plain, Position):
-        return OrderedPosition(plain)
-    if isinstance(plain, CollectList):
-        return OrderedList(plain)
-    assert isinstance(plain, Count | Extreme | ApproxCountDistinct | Sums)
-    return plain
+    function = aggregate(agg)
+    return replace(function, by_order=True) if isinstance(function, Position | CollectList) else function
 
 
 def _function(agg: Agg, merges: bool) -> Aggregate:

@@ -7,7 +7,7 @@ an error does not depend on where epochs end.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import ClassVar
 
@@ -23,7 +23,6 @@ from ..keyed.groups import Groups
 from .exact_sum import (
     STATE,
     Doubles,
-    ExactSums,
     beyond,
     carried,
     decimal_words,
@@ -34,9 +33,8 @@ from .exact_sum import (
     stored_sums,
     to_words,
 )
-from .picks import counted, merged_counts, stored_counts
+from .picks import Aggregate, State, counted, merged_counts, stored_counts
 
-State = Mapping[str, pa.Array]
 _WIDTH = 6
 """The number of limbs of a sum of decimals or integers: 128 bits, carries, and the sign."""
 
@@ -97,12 +95,12 @@ def _average_type(of: pa.DataType) -> pa.DataType:
     return pa.decimal128(min(38, of.precision + 4), min(of.scale + 4, 38))
 
 
-def _column(array: Int64s, null: Bools) -> pa.Array:
+def _column(array: Int64s | Doubles, null: Bools) -> pa.Array:
     return pa.array(array, mask=null) if null.any() else pa.array(array)
 
 
 @dataclass(frozen=True)
-class SumOfIntegers:
+class SumOfIntegers(Aggregate):
     """sum of tinyint to bigint: bigint. Null for a group without values.
 
     Example of `fold`: new groups, points are rows.
@@ -114,13 +112,11 @@ class SumOfIntegers:
     """
 
     state: ClassVar[Mapping[str, pa.DataType]] = {"sum": pa.int64(), "count": pa.int64()}
-    type: ClassVar[pa.DataType] = pa.int64()
+    type = pa.int64()
     subtracts: ClassVar[bool] = True
-    by_order: ClassVar[bool] = False
 
-    def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """See `Aggregate`. Raises SumOverflowError."""
-        assert values is not None
+    def fold(self, groups: Groups, state: State, values: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """Raises SumOverflowError."""
         here = counted(groups, values)
         amounts = to_numpy(values.fill_null(0)).astype(np.int64, copy=False)
         start = to_numpy(state["sum"].fill_null(0)).astype(np.int64, copy=False)
@@ -132,12 +128,11 @@ class SumOfIntegers:
         return _column(sums, counts == 0), ends
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
-        """See `Aggregate`. Raises SumOverflowError."""
+        """Raises SumOverflowError."""
         nothing = {name: pa.nulls(groups.count, data_type) for name, data_type in self.state.items()}
         return {**self.fold(groups, nothing, parts["sum"])[1], "count": pa.array(merged_counts(groups, parts))}
 
     def result(self, state: State) -> pa.Array:
-        """See `Aggregate`."""
         return _column(to_numpy(state["sum"].fill_null(0)), stored_counts(state) == 0)
 
     def _check(self, groups: Groups, start: Int64s, amounts: Int64s) -> None:
@@ -158,36 +153,32 @@ def _surely_fits(amounts: Int64s, start: Int64s) -> bool:
 
 
 @dataclass(frozen=True)
-class SumOfDecimals:
+class SumOfDecimals(Aggregate):
     """sum of decimal(p, s): decimal(min(38, p + 10), s)."""
 
     type: pa.DataType
     subtracts: ClassVar[bool] = True
-    by_order: ClassVar[bool] = False
 
     @property
     def state(self) -> Mapping[str, pa.DataType]:
-        """See `Aggregate`."""
         return {"sum": self.type, "count": pa.int64()}
 
-    def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """See `Aggregate`. Raises SumOverflowError."""
+    def fold(self, groups: Groups, state: State, values: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """Raises SumOverflowError."""
         sums, counts = self.fold_limbs(groups, state, values)
         return self.column(sums, counts == 0), self.ends(groups, sums, counts)
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
-        """See `Aggregate`. Raises SumOverflowError."""
+        """Raises SumOverflowError."""
         nothing = {name: pa.nulls(groups.count, data_type) for name, data_type in self.state.items()}
         sums, _ = self.fold_limbs(groups, nothing, parts["sum"])
         return self.ends(groups, sums, merged_counts(groups, parts))
 
     def result(self, state: State) -> pa.Array:
-        """See `Aggregate`."""
         return self.column(_decimal_limbs(state["sum"]), stored_counts(state) == 0)
 
-    def fold_limbs(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[Int64s, Int64s]:
+    def fold_limbs(self, groups: Groups, state: State, values: pa.Array) -> tuple[Int64s, Int64s]:
         """(Sums as carried limbs, counts) at the points. Raises SumOverflowError."""
-        assert values is not None
         here = counted(groups, values)
         limbs = _decimal_limbs(values)
         signed = limbs if groups.sign is None else limbs * groups.sign[:, None]
@@ -221,7 +212,7 @@ def _decimal_limbs(column: pa.Array) -> Int64s:
 
 
 @dataclass(frozen=True)
-class AverageOfDecimals:
+class AverageOfDecimals(Aggregate):
     """avg of decimal(p, s): decimal(p + 4, s + 4) within 38 digits. Rounds half away from zero.
 
     Example of `fold`: new groups, points are rows, values are decimal(4, 2).
@@ -235,19 +226,17 @@ class AverageOfDecimals:
     sum_type: pa.DataType
     type: pa.DataType
     subtracts: ClassVar[bool] = True
-    by_order: ClassVar[bool] = False
 
     @property
     def state(self) -> Mapping[str, pa.DataType]:
-        """See `Aggregate`."""
         return self._sum.state
 
     @property
     def _sum(self) -> SumOfDecimals:
         return SumOfDecimals(self.sum_type)
 
-    def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """See `Aggregate`. Raises SumOverflowError."""
+    def fold(self, groups: Groups, state: State, values: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
+        """Raises SumOverflowError."""
         if not groups.each and self._may_overflow(groups, values):
             # An average that overflows at any row must fail, even if the points are groups. So check each row.
             rows = Groups(groups.code, groups.count, True, groups.exists, groups.sign)
@@ -257,16 +246,14 @@ class AverageOfDecimals:
         return self._divide(self._sum.column(sums, counts == 0), counts), self._sum.ends(groups, sums, counts)
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
-        """See `Aggregate`. Raises SumOverflowError."""
+        """Raises SumOverflowError."""
         return self._sum.merge(groups, parts)
 
     def result(self, state: State) -> pa.Array:
-        """See `Aggregate`."""
         return self._divide(self._sum.result(state), stored_counts(state))
 
-    def _may_overflow(self, groups: Groups, values: pa.Array | None) -> bool:
+    def _may_overflow(self, groups: Groups, values: pa.Array) -> bool:
         """Whether an average may have too many digits: the longer scale leaves fewer digits before the point."""
-        assert values is not None
         digits = self.type.precision - self.type.scale
         if values.type.precision - values.type.scale <= digits:
             return False
@@ -290,38 +277,29 @@ class AverageOfDecimals:
 
 
 @dataclass(frozen=True)
-class SumOfDoubles:
+class SumOfDoubles(Aggregate):
     """sum of float or double, and avg of all numbers except decimals: double. The sum is exact and rounded once."""
 
     mean: bool = False
-    state: Mapping[str, pa.DataType] = field(default_factory=lambda: {**STATE, "count": pa.int64()}, init=False)
-    type: ClassVar[pa.DataType] = pa.float64()
+    state: ClassVar[Mapping[str, pa.DataType]] = {**STATE, "count": pa.int64()}
+    type = pa.float64()
     subtracts: ClassVar[bool] = True
-    by_order: ClassVar[bool] = False
 
-    def fold(self, groups: Groups, state: State, values: pa.Array | None) -> tuple[pa.Array, dict[str, pa.Array]]:
-        """See `Aggregate`."""
-        assert values is not None
+    def fold(self, groups: Groups, state: State, values: pa.Array) -> tuple[pa.Array, dict[str, pa.Array]]:
         here = counted(groups, values)
         amounts = to_numpy(values.fill_null(0)).astype(np.float64, copy=False)
         sums = fold_sums(groups, state, amounts, here)
         counts = groups.counts(stored_counts(state), here)
-        ends = ExactSums(sums.limbs[groups.last], sums.lowest, sums.special[groups.last]) if groups.each else sums
+        ends = sums.take(groups.last) if groups.each else sums
         return self._divide(sums.rounded(), counts), {**ends.pack(), "count": pa.array(groups.ends(counts))}
 
     def merge(self, groups: Groups, parts: State) -> dict[str, pa.Array]:
-        """See `Aggregate`."""
         return {**merged_sums(groups, parts).pack(), "count": pa.array(merged_counts(groups, parts))}
 
     def result(self, state: State) -> pa.Array:
-        """See `Aggregate`."""
         return self._divide(stored_sums(state), stored_counts(state))
 
     def _divide(self, sums: Doubles, counts: Int64s) -> pa.Array:
         null = counts == 0
         quotient = sums / np.where(null, 1, counts) if self.mean else sums
-        return pa.array(quotient, mask=null) if null.any() else pa.array(quotient)
-
-
-Sums = SumOfIntegers | SumOfDecimals | AverageOfDecimals | SumOfDoubles
-"""All aggregates of this module."""
+        return _column(quotient, null)
