@@ -34,7 +34,7 @@ from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
 from .common import medians, print_line, seconds
-from .restore import NoCommits
+from .restore import NoCommits, Unheard
 
 SUBTOPOLOGIES = 10
 
@@ -73,7 +73,7 @@ class Fleet:
         for client in self.clients:
             location = StateLocation(str(root / "state"), topology.application, client.name)
             stores = LinkedStores(client.name, AtOnce(), location, planner, topology.subtopologies, {})
-            reader = StoreChangelogReader(stores, submit)
+            reader = StoreChangelogReader(stores, submit, Unheard())
             self.managers[client.name] = TaskManager(client.name, stores, reader, NoCommits(), cache(self._declared))
 
     def rebalance(self, moved: bool = False) -> Assigned:

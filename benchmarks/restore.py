@@ -40,6 +40,7 @@ from headwater.runtime.restore.links import LocalLink, StateLink, claim_stores
 from headwater.runtime.restore.requests import StateLocation
 from headwater.runtime.restore.store_changelog_reader import StoreChangelogReader
 from headwater.runtime.restore.strategies import SnapshotRestore
+from headwater.runtime.state.restore_listener import RestoreListener
 from headwater.runtime.task_id import StoreId, TaskId, TopicPartition
 from headwater.runtime.tasks.task_manager import DeclaredTask, TaskManager
 
@@ -67,6 +68,10 @@ ENTRIES = {
     "restore_hot": Entry(5_000_000, 100_000),
     "restore_snapshot": Entry(4_000_000, 4_000_000),
 }
+
+
+class Unheard(RestoreListener):
+    """A listener that does nothing."""
 
 
 class NoCommits:
@@ -105,14 +110,14 @@ def restore(root: Path, folder: str, links: Sequence[StateLink], backend: str = 
             (root / folder / location.folder / TOPOLOGY.application).mkdir(parents=True)
             held = claim_stores(link, replace(location, folder=""))
             if held.failure is not None:
-                raise SystemExit(held.failure.message)
+                raise SystemExit(held.failure.cause)
             location = replace(location, folder=held.folder, process_id=held.process_id)
             parts, snapshots = TOPOLOGY.subtopologies, Snapshots(committed.own)
             stores = LinkedStores(
                 location.folder, link, location, planner, parts, {}, strategy=SnapshotRestore(), snapshots=snapshots
             )
             every.append(stores)
-            readers.append(StoreChangelogReader(stores, pool.submit))
+            readers.append(StoreChangelogReader(stores, pool.submit, Unheard()))
             managers.append(TaskManager(location.folder, stores, readers[-1], NoCommits(), _declared))
             tasks = [TaskId(0, partition, PART.name) for partition in range(number, PARTITIONS, len(links))]
             managers[-1].handle_assignment(tasks, [])

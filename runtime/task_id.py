@@ -12,6 +12,9 @@ from typing import NamedTuple, Self
 LATEST_OFFSET = -2
 """A value in place of an offset or a lag: the task is running, so it is at the end of its changelogs."""
 
+UNKNOWN_OFFSET = -4
+"""An offset of a store without known applied records. Kafka Streams' `OFFSET_UNKNOWN`."""
+
 MAX_OFFSET_SUM = 2**63 - 1
 """The maximum offset sum (KIP-441)."""
 

@@ -1,10 +1,9 @@
-"""Balances tasks over clients, threads and consumers."""
+"""Balances tasks over clients and threads."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 
 from ..ir.topology import Assignment, Subtopology, Topology
 from ..log.state import LogState
@@ -65,7 +64,7 @@ def _closer(placement: Placement, source: int, destination: int) -> bool:
     return skew > 0 and 0 <= after < skew
 
 
-# Assigns the tasks of a client to its threads and consumers.
+# Assigns the tasks of a client to its threads.
 
 
 def assign_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[TaskId, ...], ...]:
@@ -76,83 +75,6 @@ def assign_to_threads(tasks: Collection[TaskId], threads: int) -> tuple[tuple[Ta
     """
     in_order = sorted(tasks)
     return tuple(tuple(in_order[thread::threads]) for thread in range(threads))
-
-
-@dataclass
-class ConsumerTasks:
-    """The tasks of one consumer, in the order of their assignment."""
-
-    active: list[TaskId] = field(default_factory=list)
-    standby: list[TaskId] = field(default_factory=list)
-
-    def __len__(self) -> int:
-        return len(self.active) + len(self.standby)
-
-
-def assign_to_consumers(
-    consumers: Collection[str],
-    stateful: Collection[TaskId],
-    standbys: Collection[TaskId],
-    stateless: Collection[TaskId],
-    previous: Mapping[str, Sequence[TaskId]] | None = None,
-) -> dict[str, ConsumerTasks]:
-    """The tasks of a client by consumer. The total numbers of tasks differ by at most one.
-
-    `previous`: the previous stateful tasks of each consumer, by ascending lag. A consumer keeps them as far as the
-    numbers allow. Stateless tasks go to any consumer.
-    """
-    dealt = {consumer: ConsumerTasks() for consumer in sorted(consumers)}
-    for tasks, previous_tasks, role in (
-        (stateful, previous or {}, "active"),
-        (standbys, previous or {}, "standby"),
-        (stateless, {}, "active"),
-    ):
-        before = {consumer: len(own) for consumer, own in dealt.items()}
-        for consumer, own in _deal(tasks, before, previous_tasks).items():
-            getattr(dealt[consumer], role).extend(own)
-    return dealt
-
-
-def _deal(
-    tasks: Collection[TaskId], before: Mapping[str, int], previous: Mapping[str, Sequence[TaskId]]
-) -> dict[str, list[TaskId]]:
-    """Deal the tasks of one kind. `before`: the number of tasks of other kinds that each consumer has already.
-
-    First all consumers are filled up to the same number, with their previous tasks and then with others in turn. Then
-    some consumers get one more task, their own previous tasks first.
-
-    Five tasks 0-4 on consumers a (before: 1) and b (0), previous a: 3, 4: the least number is (5 + 1) // 2 = 3, so a
-    keeps 3 and 4, and b gets 0, 1, 2.
-    """
-    dealt: dict[str, list[TaskId]] = {consumer: [] for consumer in before}
-    if not dealt:
-        return dealt
-    remaining = dict.fromkeys(sorted(tasks))
-    least = (len(tasks) + sum(before.values())) // len(before)
-    previous_consumer: dict[TaskId, str] = {}
-    for consumer, own in dealt.items():
-        for task in previous.get(consumer, ()):
-            if task in remaining:
-                if len(own) < least - before[consumer]:
-                    own.append(task)
-                    del remaining[task]
-                else:
-                    previous_consumer[task] = consumer
-    to_fill = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] < least]
-    rest = deque(remaining)
-    while to_fill:
-        for consumer in to_fill:
-            dealt[consumer].append(rest.popleft())
-        to_fill = [consumer for consumer in to_fill if len(dealt[consumer]) + before[consumer] < least]
-    one_more = [consumer for consumer, own in dealt.items() if len(own) + before[consumer] == least]
-    for task in list(rest):
-        if previous_consumer.get(task) in one_more:
-            dealt[previous_consumer[task]].append(task)
-            one_more.remove(previous_consumer[task])
-            rest.remove(task)
-    for task, consumer in zip(rest, one_more, strict=False):
-        dealt[consumer].append(task)
-    return dealt
 
 
 # Tasks and settings for assignors, from the topology and from measurements in the log.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..task_id import TaskId
-from .assignor import AssignedTask, AssignmentError, ClientAssignment, TaskAssignment, TaskType
+from .assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskAssignor, TaskType
 from .balanced_search import Estimates, Floats, Numbers, Search, estimates, with_lags
 from .cluster import ApplicationState, AssignmentConfigs, ClientState, ProcessId
 from .placement import Placement, followup
@@ -16,7 +16,7 @@ from .placement import Placement, followup
 # The built-in assignor `balanced_count`: numbers of tasks in proportion to threads, with as few moves as possible.
 
 
-class BalancedCount:
+class BalancedCount(TaskAssignor):
     """A TaskAssignor without standbys.
 
     The number of tasks of a client is its share by threads, rounded down or up. A client keeps as many of its tasks as
@@ -47,9 +47,6 @@ class BalancedCount:
                 for client, own in placed.items()
             ]
         )
-
-    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Do nothing."""
 
 
 def _quotas(tasks: int, clients: Mapping[ProcessId, ClientState]) -> dict[ProcessId, int]:
@@ -143,7 +140,7 @@ MOVE_SECONDS = 0.01
 """The cost of closing a task on one client and opening it on another, whatever its state."""
 
 
-class Balanced:
+class Balanced(TaskAssignor):
     """A TaskAssignor that uses lags, sizes, rates and racks, as far as they are known.
 
     `restore_bytes_per_second`: of one client. `movement_weight`: the weight of a second of moving state, relative to a
@@ -177,9 +174,6 @@ class Balanced:
         standbys = place_standbys(estimated, targets, tags, configs.num_standby_replicas, self.allowed_imbalance)
         waiting = _place(placement, estimated, targets, standbys, configs.max_warmup_replicas)
         return placement.to_assignment(followup(application_state) if waiting else None)
-
-    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Do nothing."""
 
     def _targets(self, estimated: Estimates, max_warmups: int) -> Numbers:
         """The client where each task should run after this round, by task."""

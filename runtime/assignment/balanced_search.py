@@ -9,6 +9,7 @@ from operator import attrgetter
 import numpy as np
 import numpy.typing as npt
 
+from .assignor import IN_ORDER
 from .cluster import LATEST_OFFSET, UNKNOWN_LAG, ApplicationState, ClientState, ProcessId, TaskInfo, UnknownLagError
 from .rack_flow import rack_traffic
 
@@ -28,8 +29,6 @@ RECORD_BYTES = 100.0
 
 STATE_BYTES = float(1 << 20)
 """Bytes of state of a task, if neither sizes nor lags are known."""
-
-_KEY = attrgetter("subtopology", "partition")
 
 
 @dataclass(frozen=True)
@@ -73,9 +72,9 @@ def with_lags(application_state: ApplicationState) -> Mapping[ProcessId, ClientS
 
 def estimates(application_state: ApplicationState, clients: Mapping[ProcessId, ClientState]) -> Estimates:
     """Estimate all tasks on all clients. `clients` have lags, see `with_lags`; a missing lag counts as unknown."""
-    infos = [application_state.all_tasks[task] for task in sorted(application_state.all_tasks, key=_KEY)]
+    infos = [application_state.all_tasks[task] for task in sorted(application_state.all_tasks, key=IN_ORDER)]
     states = [clients[name] for name in sorted(clients)]
-    numbers = {_KEY(info.id): number for number, info in enumerate(infos)}
+    numbers = {IN_ORDER(info.id): number for number, info in enumerate(infos)}
     replicated = np.array([info.is_changelogged for info in infos], np.bool_)
     lag = _lags(numbers, states)
     # A client with an empty store lags by the whole changelog, so the largest lag is the best estimate of its length.
@@ -99,7 +98,7 @@ def _lags(numbers: Mapping[tuple[int, int], int], clients: list[ClientState]) ->
     lag = np.full((len(numbers), len(clients)), UNKNOWN_LAG, np.int64)
     for column, client in enumerate(clients):
         lags = client.lags or {}
-        rows = np.fromiter((numbers.get(key, -1) for key in map(_KEY, lags)), np.int64, len(lags))
+        rows = np.fromiter((numbers.get(key, -1) for key in map(IN_ORDER, lags)), np.int64, len(lags))
         existing = rows >= 0  # a client may report tasks of an earlier topology
         lag[rows[existing], column] = np.fromiter(lags.values(), np.int64, len(lags))[existing]
     return lag
@@ -149,7 +148,7 @@ def _previous(numbers: Mapping[tuple[int, int], int], clients: list[ClientState]
     previous = np.full(len(numbers), -1, np.int64)
     # Backwards: if two clients report a task, the first one counts.
     for column in range(len(clients) - 1, -1, -1):
-        own = [numbers.get(_KEY(task), -1) for task in clients[column].previous_active_tasks]
+        own = [numbers.get(IN_ORDER(task), -1) for task in clients[column].previous_active_tasks]
         previous[[row for row in own if row >= 0]] = column
     return previous
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import cycle
-from operator import attrgetter, is_
+from operator import is_
 
 import numpy as np
 import numpy.typing as npt
 
 from ..task_id import TaskId
-from .assignor import AssignmentError, TaskAssignment
+from .assignor import IN_ORDER, TaskAssignment, TaskAssignor
 from .balance import balance_actives, balance_standbys
 from .cluster import LATEST_OFFSET, UNBOUNDED_LAG, ApplicationState, ClientState, ProcessId, TaskInfo
 from .placement import ConstrainedPrioritySet, Placement, followup
@@ -19,8 +19,6 @@ from .racks import STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize
 from .standbys import assign_standbys, tags_allow, tags_allow_swap
 
 # The lags of all tasks on all clients as an array.
-
-_KEY = attrgetter("subtopology", "partition")
 
 
 class LagTable:
@@ -80,7 +78,7 @@ def _by_client(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence
     table = np.zeros((len(clients), len(tasks)), np.int64)
     if not needed:
         return table
-    numbers = {_KEY(task): number for number, task in enumerate(tasks)}
+    numbers = {IN_ORDER(task): number for number, task in enumerate(tasks)}
     keys: list[TaskId] | None = None
     columns = existing = np.empty(0, np.int64)
     for row, client in zip(table, clients, strict=True):
@@ -88,7 +86,7 @@ def _by_client(tasks: Sequence[TaskId], needed: Sequence[int], clients: Sequence
         own = list(lags)
         if keys is None or len(own) != len(keys) or not all(map(is_, own, keys)):
             keys = own
-            columns = np.fromiter((numbers.get(key, -1) for key in map(_KEY, own)), np.int64, len(own))
+            columns = np.fromiter((numbers.get(key, -1) for key in map(IN_ORDER, own)), np.int64, len(own))
             existing = np.flatnonzero(columns >= 0)
             columns = columns[existing]
             has_lag = np.zeros(len(tasks), np.bool_)
@@ -201,7 +199,7 @@ def _move_active(placement: Placement, task: int, client: int, warmups: Warmups)
 STATEFUL_COSTS = RackCosts(traffic=10, non_overlap=1)
 
 
-class HighAvailability:
+class HighAvailability(TaskAssignor):
     """A TaskAssignor that needs lags. It requests follow-ups until all tasks are on their intended clients."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
@@ -232,9 +230,6 @@ class HighAvailability:
         _place_stateless(placement, stateless)
         optimize_placed_actives(application_state, placement, stateless, STATELESS_COSTS)
         return placement.to_assignment(followup(application_state) if moved else None)
-
-    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Do nothing."""
 
 
 def _is_restorable(task: TaskInfo) -> bool:

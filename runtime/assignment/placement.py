@@ -5,26 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import reduce
 from heapq import heapify, heappop, heappush, heapreplace
-from operator import attrgetter, or_
+from operator import or_
 
 import numpy as np
 import numpy.typing as npt
 
 from ..task_id import TaskId
-from .assignor import AssignedTask, ClientAssignment, TaskAssignment, TaskType
+from .assignor import IN_ORDER, AssignedTask, ClientAssignment, TaskAssignment, TaskType
 from .cluster import ApplicationState, ClientState, NoClientsError, ProcessId
 
 # The placement that an assignor works on: the tasks of each client so far, with counts and loads.
 #
 # Tasks and clients are numbers here, in sorted order: tasks by subtopology and partition, clients by process id. So the
 # first of equal candidates is the one with the smallest number, and names need no sorting.
-
-_IN_ORDER = attrgetter("subtopology", "partition")
-
-
-def in_order(tasks: Iterable[TaskId]) -> list[TaskId]:
-    """Tasks sorted by subtopology and partition. This is faster than comparing TaskIds."""
-    return sorted(tasks, key=_IN_ORDER)
 
 
 class Placement:
@@ -39,7 +32,7 @@ class Placement:
         """Raises NoClientsError."""
         if not clients:
             raise NoClientsError
-        self.tasks = in_order(tasks)
+        self.tasks = sorted(tasks, key=IN_ORDER)
         self.clients = sorted(clients)
         self.threads = [clients[client].num_processing_threads for client in self.clients]
         self.count = [0] * len(self.clients)

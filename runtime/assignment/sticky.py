@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from ..task_id import TaskId
-from .assignor import AssignmentError, TaskAssignment
+from .assignor import TaskAssignment, TaskAssignor
 from .cluster import ApplicationState, ClientState, ProcessId
 from .placement import LeastLoaded, Placement, TaskPairs, followup
 from .racks import NO_STRATEGY, STATELESS_COSTS, RackCosts, optimize_placed_actives, optimize_placed_standbys
@@ -102,7 +102,7 @@ class StickyPlacing:
 STICKY_COSTS = RackCosts(traffic=1, non_overlap=10)
 
 
-class Sticky:
+class Sticky(TaskAssignor):
     """A TaskAssignor: tasks stay, or move to a client with a standby, or to the lightest client.
 
     It uses racks only if both costs are configured, like the utility functions of KIP-924.
@@ -136,16 +136,13 @@ class Sticky:
                 optimize_placed_standbys(application_state, placing.placement, None, costs, as_utility=True)
         return placing.placement.to_assignment()
 
-    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Do nothing."""
-
 
 # The built-in assignor `fallback`, for unknown lags.
 #
 # Tasks stay on their previous clients. The leader always requests a follow-up, which may have lags.
 
 
-class Fallback:
+class Fallback(TaskAssignor):
     """A TaskAssignor that keeps previously active tasks, regardless of the balance, and needs no lags."""
 
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
@@ -157,6 +154,3 @@ class Fallback:
         changelogged = [number for number, task in enumerate(placing.placement.tasks) if tasks[task].is_changelogged]
         placing.place_standbys(changelogged, configs.num_standby_replicas)
         return placing.placement.to_assignment(followup(application_state))
-
-    def on_assignment_computed(self, assignment: TaskAssignment, error: AssignmentError) -> None:
-        """Do nothing."""

@@ -14,13 +14,11 @@ from ..ir.topology import GlobalTable, Store
 from ..ir.windows import JoinWindow
 from ..log.log import Log
 from ..records.arrays import BadValueError, Int64s, to_numpy
-from ..records.join_keys import first_row_key
 from ..records.keys import encode_keys
 from ..records.record_json import key_to_json, to_json
 from ..records.schema import WINDOW_COLUMNS
 from ..records.types import TIMESTAMP, column_names, columns_ddl, parse_columns
 from ..records.values import from_json, parse_text
-from ..records.window_keys import times_of
 from .topics import TopicReader, read_table, table_names
 
 if TYPE_CHECKING:
@@ -188,39 +186,6 @@ def _has_nested_keys(data_type: pa.DataType) -> bool:
     if pa.types.is_map(data_type) and pa.types.is_nested(data_type.key_type):
         return True
     return any(_has_nested_keys(data_type.field(number).type) for number in range(data_type.num_fields))
-
-
-# Rows of the window and session stores of processors, for queries. Their times are in their keys.
-
-Encoded = tuple[bytes, bytes]
-
-
-def times_in_keys(store: Store) -> int:
-    """Number of times at the end of a store's keys: the start of a window, or the end and the start of a session."""
-    return 2 if store.type == "session" else 1
-
-
-@dataclass(frozen=True)
-class WantedWindows:
-    """The windows of a store with starts from `start` to before `end` (ms) that have not expired: their start (or their
-    end, for sessions) is `oldest` or later. `words`: see `times_in_keys`.
-    """
-
-    start: int | None
-    end: int | None
-    oldest: int | None
-    words: int
-
-    def lower(self, store: Store) -> bytes | None:
-        """The first key of the first segment that may have such windows: no session ends before it starts."""
-        return first_row_key(store, self.start, self.oldest)
-
-    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
-        """The row of a key, if it is wanted."""
-        times = times_of(key, self.words)
-        visible = self.oldest is None or times[0] >= self.oldest
-        if visible and (self.start is None or times[-1] >= self.start) and (self.end is None or times[-1] < self.end):
-            yield key, value
 
 
 # Filters of queries by key columns.

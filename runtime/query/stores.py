@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from operator import itemgetter
 from pathlib import Path
@@ -31,6 +32,7 @@ from ..records.window_keys import (
     first_window_key,
     split_timed_keys,
     split_window_keys,
+    times_of,
     without_window,
 )
 from ..state.catch_up import changes, slices
@@ -41,7 +43,7 @@ from ..state.process_file import ProcessFile
 from ..state.store import StateStore, StoreDamagedError
 from ..task_id import StoreId, TaskKey
 from ..tasks.plan import StoreInput
-from .rows import FoundRows, Row, WantedWindows, key_types, table_schema, times_in_keys, to_timestamps, wanted_columns
+from .rows import FoundRows, Row, key_types, table_schema, to_timestamps, wanted_columns
 
 # Rows of buffers, for queries: the waiting changes.
 
@@ -63,51 +65,55 @@ def waiting_changes(store: Store, batch: Sequence[Encoded]) -> FoundRows:
     return FoundRows(key, changes.values, changes.timestamp)
 
 
-# Rows of the stores of a stream-stream join, for queries. A row is a record; its time is in its key.
+# Rows of stores whose keys begin with segments of time, for queries.
 
 
 @dataclass(frozen=True)
-class WantedRecords:
-    """The records of a store from `start` and `oldest` on and before `end`, in ms."""
+class Wanted:
+    """The rows with starts from `start` to before `end`, and ends of `oldest` or later, in ms.
+
+    `unpack`: start, end, key and row of each row in a stored one.
+    """
 
     start: int | None
     end: int | None
     oldest: int | None
+    unpack: Callable[[bytes, bytes], Iterable[tuple[int, int, bytes, bytes]]]
 
     def lower(self, store: Store) -> bytes | None:
-        """The first key of the first segment that may have such records."""
+        """The first key of the first segment that may have such rows: no window ends before it starts."""
         return first_row_key(store, self.start, self.oldest)
 
     def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
-        """The record of a key, if it is wanted."""
-        time = int(split_side_keys(pa.array([key], pa.binary()))[1][0])
-        late_enough = all(bound is None or time >= bound for bound in (self.start, self.oldest))
-        if late_enough and (self.end is None or time < self.end):
-            yield key, value
-
-
-# Rows of stores with segments, for queries: a segment contains several sessions or sliding windows.
-
-
-@dataclass(frozen=True)
-class WantedSessions:
-    """The sessions of a store with starts from `start` to before `end` (ms) and ends of `oldest` or later."""
-
-    start: int | None
-    end: int | None
-    oldest: int | None
-
-    def lower(self, store: Store) -> bytes | None:
-        """The first key of a segment that may have such sessions: no session ends before it starts."""
-        return first_row_key(store, self.start, self.oldest)
-
-    def rows(self, key: bytes, value: bytes) -> Iterator[Encoded]:
-        """The sessions of a segment. Their keys are start, end, and the key without the window (`split_sessions`)."""
-        plain = without_window(key)
-        for end, start, row in unpack_segment(value):
+        """The wanted rows in a stored one."""
+        for start, end, row_key, row in self.unpack(key, value):
             visible = self.oldest is None or end >= self.oldest
             if visible and (self.start is None or start >= self.start) and (self.end is None or start < self.end):
-                yield first_window_key(start) + first_window_key(end) + plain, row
+                yield row_key, row
+
+
+def _joined_record(key: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """A record of a stream-stream join: its time is in its key."""
+    time = int(split_side_keys(pa.array([key], pa.binary()))[1][0])
+    yield time, time, key, value
+
+
+def _given_window(words: int, key: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """A window of a processor: its times are in its key, see `times_in_keys`."""
+    times = times_of(key, words)
+    yield times[-1], times[0], key, value
+
+
+def _sessions(key: bytes, value: bytes) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """The sessions, or sliding windows, of a segment. Their keys are start, end, and the key without the window."""
+    plain = without_window(key)
+    for end, start, row in unpack_segment(value):
+        yield start, end, first_window_key(start) + first_window_key(end) + plain, row
+
+
+def times_in_keys(store: Store) -> int:
+    """Number of times at the end of a store's keys: the start of a window, or the end and the start of a session."""
+    return 2 if store.type == "session" else 1
 
 
 # Rows of a store as of the last commit, read by any process while its owner continues.
@@ -310,15 +316,13 @@ def _changed_row(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[
         yield key, value
 
 
-def _wanted(
-    store: Store, start: int | None, end: int | None, oldest: int | None
-) -> WantedSessions | WantedRecords | WantedWindows | None:
+def _wanted(store: Store, start: int | None, end: int | None, oldest: int | None) -> Wanted | None:
     """The filter by bounds (ms) for a store whose keys begin with segments of time, else None."""
     if store.keeps_given_windows:
-        return WantedWindows(start, end, oldest, times_in_keys(store))
+        return Wanted(start, end, oldest, partial(_given_window, times_in_keys(store)))
     if isinstance(store.window, JoinWindow):
-        return WantedRecords(start, end, oldest)
-    return WantedSessions(start, end, _oldest_end(store, oldest)) if has_segments(store) else None
+        return Wanted(start, end, oldest, _joined_record)
+    return Wanted(start, end, _oldest_end(store, oldest), _sessions) if has_segments(store) else None
 
 
 def _bound(store: Store, moment: int | None) -> bytes | None:

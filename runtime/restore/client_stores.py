@@ -16,8 +16,6 @@ from pathlib import Path
 from ...errors import HeadwaterError, MachineError
 from ..chosen_plugins import ChosenPlugins
 from ..ir.topology import PluginRef, Store
-from ..log.commit.records import StoreSnapshot
-from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..state.catch_up import TimeBudget
 from ..state.closed_stores import DeletionsMissedError, read_closed_positions, write_closed_positions
 from ..state.directory import StateDirectory, check_same_log, log_location, take_over_rebuild, wipe_outdated_copy
@@ -25,10 +23,10 @@ from ..state.directory_claim import claim, executor_process
 from ..state.offset_checkpoint import write_commit_mark
 from ..state.process_file import Owner, ProcessFile, update_lock
 from ..state.processor_state_manager import GLOBAL, ProcessorStateManager, catch_up_global, positions_of
-from ..state.store import StoreBackend, StoreDamagedError
+from ..state.store import StoreDamagedError
 from ..task_id import StoreId, TaskKey
-from ..tasks.errors import TaskCorruptedError, TaskMigratedError
-from ..tasks.measured import StoreSize
+from ..tasks.errors import TaskCorruptedError
+from ..tasks.measured import Trouble
 from .copies import UnusableSnapshotError, discard_partial, load, save
 from .requests import (
     TABLE,
@@ -36,7 +34,6 @@ from .requests import (
     StateLocation,
     StateRequest,
     StateResponse,
-    StoreFailure,
     StoreResponse,
     StoreTarget,
     TableResponse,
@@ -67,11 +64,11 @@ def handle(request: StateRequest) -> StateResponse:
         stores = ClientStores(request.location)
         return stores.release(request) if request.what == "release" else stores.handle(request)
     except HeadwaterError as error:
-        return StateResponse(failure=_failure(error))
+        return StateResponse(failure=Trouble.from_error(error))
     except OSError as error:
         reported = MachineError.from_error(error, Path(request.location.state_dir))
         message = f"its state cannot be used: {reported.message}"
-        return StateResponse(failure=StoreFailure("failed", message, reported.hint or ""))
+        return StateResponse(failure=Trouble("failed", message, way_out=reported.hint or ""))
 
 
 def _claim(location: StateLocation) -> StateResponse:
@@ -130,10 +127,6 @@ class ClientStores:
         self._plugins = ChosenPlugins(location.plugins)
         self._log = self._plugins.log(PluginRef(*location.log))
         self._managers: dict[TaskKey, ProcessorStateManager] = {}
-        self._saved: dict[StoreId, StoreSnapshot] = {}
-        self._fetched: dict[StoreId, int] = {}
-        self._sizes: dict[StoreId, StoreSize | None] = {}
-        """The sizes of closed stores."""
         self._budget = TimeBudget(SLICE_SECONDS)
         self._started = False
 
@@ -144,16 +137,15 @@ class ClientStores:
             return replace(response, tables=tuple(map(self._load, request.tables)))
         if request.what == "clean":
             return replace(response, stores=tuple(self._clean(request)))
-        work: dict[str, Callable[[StoreTarget], int]] = {
-            "open": self._position,
+        work: dict[str, Callable[[StoreTarget], StoreResponse]] = {
+            "open": self._open,
             "verify": self._verify,
             "restore": self._restore,
             "save": self._save,
             "close": self._close,
             "wipe": self._wipe,
         }
-        sized = request.what in ("verify", "restore")
-        return replace(response, stores=tuple(self._process(work[request.what], t, sized) for t in request.stores))
+        return replace(response, stores=tuple(self._process(work[request.what], t) for t in request.stores))
 
     def _clean(self, request: StateRequest) -> Iterator[StoreResponse]:
         """Remove stores that were not touched recently."""
@@ -177,7 +169,7 @@ class ClientStores:
             # The store lacks rows that the driver expects. The driver gets the real positions and plans again.
             return TableResponse(target.table.name, positions_of(backend.open(path)))
         except HeadwaterError as error:
-            return TableResponse(target.table.name, {}, _failure(error))
+            return TableResponse(target.table.name, {}, Trouble.from_error(error))
 
     def release(self, request: StateRequest) -> StateResponse:
         """Write that all stores are closed, and their positions, so that the next owner need not open them."""
@@ -188,61 +180,55 @@ class ClientStores:
             replace(process_file, closed=True).write(self._directory.path)
         return StateResponse(self._location.folder, self._location.process_id)
 
-    def _process(self, work: Callable[[StoreTarget], int], target: StoreTarget, sized: bool = False) -> StoreResponse:
-        """Process one store. A damaged one is at position 0 afterwards. This is not a failure: it is restored.
-
-        `sized`: whether to report the size of the store, if it is open.
-        """
+    def _process(self, work: Callable[[StoreTarget], StoreResponse], target: StoreTarget) -> StoreResponse:
+        """Process one store. A damaged one is at position 0 afterwards. This is not a failure: it is restored."""
         store = target.store
-        response = StoreResponse(store, target.input.applied)
         try:
-            response = replace(response, position=work(target))
-            manager = self._managers.get(self._task(target))
-            # A restore that is out of time does not open the store, but another store of the task may be open.
-            if sized and manager is not None and manager.get_store(target.input.store) is not None:
-                response = replace(response, size=manager.size(target.input.store))
+            response = work(target)
         except StoreDamagedError as error:
-            position = self._manager(target).reinitialize(target.input.store)
-            response = replace(response, position=position, damage=error.cause)
+            position = self._manager(target).reinitialize(store.store)
+            response = StoreResponse(store, position, damage=error.cause)
         except DeletionsMissedError as error:
-            response = replace(response, position=self._wipe(target), outdated=error.position, horizon=error.horizon)
+            self._wipe(target)
+            response = StoreResponse(store, 0, outdated=error.position, horizon=error.horizon)
         except UnusableSnapshotError as error:
-            response = replace(response, position=self._position(target), unusable=error.path_and_cause)
+            response = StoreResponse(store, self._position(target), unusable=error.path_and_cause)
         except HeadwaterError as error:
-            response = replace(response, failure=_failure(error))
+            response = StoreResponse(store, target.input.applied, Trouble.from_error(error))
         manager = self._managers.get(self._task(target))
-        return replace(
-            response,
-            lost=manager is not None and store.store in manager.lost,
-            saved=self._saved.get(store),
-            fetched=self._fetched.get(store, 0),
-            size=self._sizes.get(store, response.size),
-        )
+        return replace(response, lost=manager is not None and store.store in manager.lost)
 
     def _position(self, target: StoreTarget) -> int:
         return self._manager(target).position(target.input.store)
 
-    def _verify(self, target: StoreTarget) -> int:
-        """Read all rows."""
-        return self._manager(target).verify(target.input.store)
+    def _open(self, target: StoreTarget) -> StoreResponse:
+        return StoreResponse(target.store, self._position(target))
 
-    def _restore(self, target: StoreTarget) -> int:
+    def _verify(self, target: StoreTarget) -> StoreResponse:
+        """Read all rows."""
+        manager, name = self._manager(target), target.input.store
+        return StoreResponse(target.store, manager.verify(name), size=manager.size(name))
+
+    def _restore(self, target: StoreTarget) -> StoreResponse:
         """Load a snapshot, or apply the changelog up to the target. A lost store without a changelog starts empty."""
         if target.discarded is not None:
             discard_partial(self._path(target.store), target.discarded)
         if self._started and self._budget.is_over():
-            return target.input.applied
+            return StoreResponse(target.store, target.input.applied)
         self._started = True
         manager, snapshot = self._manager(target), target.load
+        fetched = None
         if snapshot is not None:
             put = partial(load, snapshot=snapshot, log=self._log, budget=self._budget)
-            size = manager.load(target.input, snapshot.position, put)
-            if size is not None and size < snapshot.size:
-                self._fetched[target.store] = size
-                return self._position(target)
-        return manager.restore(target.input, target.slice_records, self._budget)
+            fetched = manager.load(target.input, snapshot.position, put)
+        if snapshot is not None and fetched is not None and fetched < snapshot.size:
+            response = StoreResponse(target.store, self._position(target), fetched=fetched)
+        else:
+            position = manager.restore(target.input, target.slice_records, self._budget)
+            response = StoreResponse(target.store, position)
+        return replace(response, size=manager.size(target.input.store))
 
-    def _close(self, target: StoreTarget) -> int:
+    def _close(self, target: StoreTarget) -> StoreResponse:
         """Apply all commits and remove expired rows, so that the content does not depend on where epochs ended.
 
         Raises StoreDamagedError if the store has lost rows: the next run restores them.
@@ -253,19 +239,19 @@ class ClientStores:
         position = manager.restore(target.input)
         if position <= target.input.position:
             manager.catch_up(target.input)
-        self._sizes[target.store] = manager.size(target.input.store)
+        size = manager.size(target.input.store)
         manager.close(target.input.store)
-        return position
+        return StoreResponse(target.store, position, size=size)
 
-    def _save(self, target: StoreTarget) -> int:
+    def _save(self, target: StoreTarget) -> StoreResponse:
         """Save a snapshot of the store into the log. Raises StoreDamagedError."""
-        saved = save(self._backend(target), self._path(target.store), target.store, self._log, target.save_to)
-        self._saved[target.store] = saved
-        return saved.position
+        backend = self._plugins.backend(self._store_of(target))
+        saved = save(backend, self._path(target.store), target.store, self._log, target.save_to)
+        return StoreResponse(target.store, saved.position, saved=saved)
 
-    def _wipe(self, target: StoreTarget) -> int:
+    def _wipe(self, target: StoreTarget) -> StoreResponse:
         self._manager(target).delete(target.input.store, self._directory.remove_at)
-        return 0
+        return StoreResponse(target.store, 0)
 
     def _manager(self, target: StoreTarget) -> ProcessorStateManager:
         """The state manager of the target's task, with the store registered."""
@@ -282,9 +268,6 @@ class ClientStores:
     def _task(self, target: StoreTarget) -> TaskKey:
         return TaskKey(self._location.application, target.subtopology, target.partition)
 
-    def _backend(self, target: StoreTarget) -> StoreBackend:
-        return self._plugins.backend(self._store_of(target))
-
     def _store_of(self, target: StoreTarget) -> Store:
         return (self._tables if target.partition == TABLE else self._declared)[target.input.store]
 
@@ -292,16 +275,3 @@ class ClientStores:
         if store.partition == TABLE:
             return self._directory.path / GLOBAL / store.store
         return self._directory.store_path(store)
-
-
-def _failure(error: HeadwaterError) -> StoreFailure:
-    match error:
-        case TaskCorruptedError():
-            return StoreFailure("corrupted", error.reason)
-        case TaskMigratedError():
-            return StoreFailure("migrated", error.what, "", error.expected, error.found)
-        case RangeMissingError():
-            return StoreFailure("unreadable", error.message, error.hint or "", missing=error.path)
-        case CorruptSegmentError():
-            return StoreFailure("unreadable", error.message, error.hint or "")
-    return StoreFailure("failed", error.message, error.hint or "")

@@ -13,7 +13,7 @@ from ..progress.planner import Planner
 from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrategy
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
-from ..tasks.measured import StoreSize
+from ..tasks.measured import StoreSize, Trouble
 from ..tasks.plan import TopicInput
 from ..tasks.task import Task
 from .copies import Snapshots
@@ -23,7 +23,6 @@ from .requests import (
     StateLocation,
     StateRequest,
     StateResponse,
-    StoreFailure,
     StoreResponse,
     StoreTarget,
     TableResponse,
@@ -44,10 +43,10 @@ Loaded = dict[int, dict[int, int]] | TaskCorruptedError
 class StateError(HeadwaterError):
     """A client could not work on its stores: `client`, `cause`."""
 
-    def __init__(self, client: str, failure: StoreFailure) -> None:
-        super().__init__(f"stores of {client}: {failure.message}", failure.hint or None)
+    def __init__(self, client: str, failure: Trouble) -> None:
+        super().__init__(f"stores of {client}: {failure.cause}", failure.way_out or None)
         self.client = client
-        self.cause = failure.message
+        self.cause = failure.cause
 
 
 class LinkedStores:
@@ -379,23 +378,25 @@ class LinkedStores:
         what = f"global table {response.table}, topic {topic}, cannot be loaded on {self.client}"
         return _unreadable(what, response.table, failure)
 
-    def _error(self, store: StoreId, failure: StoreFailure) -> Exception:
+    def _error(self, store: StoreId, failure: Trouble) -> Exception:
         match failure.kind:
             case "corrupted":
-                return TaskCorruptedError(failure.message, store=store.store)
+                return TaskCorruptedError(failure.cause, store=store.store, way_out=failure.way_out or None)
             case "unreadable":
                 what = f"store {store.store}, partition {store.partition}, cannot be restored on {self.client}"
                 return _unreadable(what, store.store, failure)
             case "migrated":
-                return TaskMigratedError(failure.message, failure.expected, failure.found)
+                migrated = TaskMigratedError(f"store {store}", failure.expected, failure.found)
+                migrated.message = failure.cause  # which names the path on the client
+                return migrated
         return StateError(self.client, failure)
 
 
-def _unreadable(what: str, store: str, failure: StoreFailure) -> TaskCorruptedError:
+def _unreadable(what: str, store: str, failure: Trouble) -> TaskCorruptedError:
     """The error of a store whose changelog or topic cannot be read."""
-    cause, way_out = f"{what}: {failure.message}", failure.hint or None
-    if failure.missing:
-        return RecordsMissingError(cause, failure.missing, store, way_out)
+    cause, way_out = f"{what}: {failure.cause}", failure.way_out or None
+    if failure.path:
+        return RecordsMissingError(cause, failure.path, store, way_out)
     return TaskCorruptedError(cause, store=store, way_out=way_out)
 
 

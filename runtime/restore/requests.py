@@ -15,7 +15,7 @@ from ..ir.topology import GlobalTable, Store
 from ..log.commit.records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
 from ..task_id import StoreId
-from ..tasks.measured import StoreSize
+from ..tasks.measured import StoreSize, Trouble
 from ..tasks.plan import StoreInput, TopicInput
 
 What = Literal["claim", "open", "verify", "load", "restore", "save", "close", "wipe", "clean", "release"]
@@ -32,7 +32,7 @@ WITHOUT_OPENING: Collection[What] = ("claim", "wipe", "clean", "release")
 """Requests that open no store. They may run in any process: a damaged store crashes only a process that opens it."""
 
 UNKNOWN = -1
-"""The unknown position of a store that has to be opened first."""
+"""The unknown position of a store that has to be opened, or verified, first."""
 
 TABLE = -1
 """The partition of a global table's store."""
@@ -116,21 +116,6 @@ class StateRequest:
 
 
 @dataclass(frozen=True)
-class StoreFailure:
-    """Why the work on one store, or on all stores, failed.
-
-    `kind`: `corrupted`, `migrated`, `unreadable` (the changelog; `missing`: its missing file) or `failed`.
-    """
-
-    kind: str
-    message: str
-    hint: str = ""
-    expected: int | None = None
-    found: int | None = None
-    missing: str = ""
-
-
-@dataclass(frozen=True)
 class StoreResponse:
     """The response about one partition of a store, or TABLE. `position`: up to which its changelog is applied.
 
@@ -143,7 +128,7 @@ class StoreResponse:
 
     store: StoreId
     position: int
-    failure: StoreFailure | None = None
+    failure: Trouble | None = None
     damage: str = ""
     lost: bool = False
     unusable: str = ""
@@ -164,7 +149,7 @@ class TableResponse:
 
     table: str
     positions: Mapping[int, Mapping[int, int]]
-    failure: StoreFailure | None = None
+    failure: Trouble | None = None
     damage: str = ""
 
 
@@ -180,7 +165,7 @@ class StateResponse:
     folder: str = ""
     process_id: str = ""
     stores: tuple[StoreResponse, ...] = field(default=())
-    failure: StoreFailure | None = None
+    failure: Trouble | None = None
     closed: bool = True
     unopened: tuple[StoreId, ...] = ()
     foreign_stores: Mapping[str, int] = field(default_factory=dict)

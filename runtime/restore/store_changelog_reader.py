@@ -12,14 +12,14 @@ from functools import partial
 from ...errors import HeadwaterError
 from ...plugins.errors import PluginError, error_text_with_line, wrapping_errors
 from ..log.ranges import LogRange
-from ..state.restore_listener import NoListener, RestoreListener, SuspendReason
+from ..state.restore_listener import RestoreListener, SuspendReason
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import LockError, TaskCorruptedError, TaskMigratedError
 from ..tasks.state import State, TaskType
 from ..tasks.task import Task
 from .global_tables import GlobalTables
 from .linked_stores import LinkedStores, Loaded
-from .requests import StoreTarget, TableTarget
+from .requests import UNKNOWN, StoreTarget, TableTarget
 
 # The changelogs of a StoreChangelogReader: their states, and the error if none makes progress.
 
@@ -87,9 +87,6 @@ STANDBY_REST = 0.5
 """Seconds between slices of a standby store that has caught up. A slice after every commit would cost the epochs of the
 client more: each slice is a job, and a key that changes in every epoch is written only once per slice."""
 
-_UNKNOWN = -1
-"""The position of a store that is being verified and may be wiped."""
-
 COST_OF_RANGE = 4096
 """The cost of a range, in records: its file is opened, and its path is part of the request."""
 
@@ -114,13 +111,13 @@ class StoreChangelogReader:
         self,
         stores: LinkedStores,
         submit: Submit,
-        listener: RestoreListener | None = None,
+        listener: RestoreListener,
         standby_rest: float = 0.0,
         runs: Callable[[], bool] = lambda: True,
     ) -> None:
         self._stores = stores
         self._submit = submit
-        self._listener = listener or NoListener()
+        self._listener = listener
         self._changelogs: dict[StoreId, Changelog] = {}
         self.slice: Slice | None = None
         self._in_slice: dict[StoreId, int] = {}
@@ -223,7 +220,7 @@ class StoreChangelogReader:
         self._update_states()
         if to_verify := {store: changelog for store, changelog in self._changelogs.items() if changelog.verify}:
             tasks = sorted({changelog.task.id for changelog in to_verify.values()})
-            self._start(dict.fromkeys(to_verify, _UNKNOWN), lambda: self._stores.verify(tasks))
+            self._start(dict.fromkeys(to_verify, UNKNOWN), lambda: self._stores.verify(tasks))
         elif self._loaded is None and (targets := self.tables.next_targets()):
             self._load(targets)
         elif shares := self._next_slice():
@@ -273,10 +270,10 @@ class StoreChangelogReader:
             changelog = self._changelogs.get(store)
             if changelog is None:
                 continue
-            changelog.verify = changelog.verify and before != _UNKNOWN
+            changelog.verify = changelog.verify and before != UNKNOWN
             if position >= self._targets[store]:
                 changelog.paused_until = time.monotonic() + self._standby_rest
-            if before != _UNKNOWN and position > before:
+            if before != UNKNOWN and position > before:
                 changelog.records += position - before
                 end = self._stores.end(store)
                 self._listener.batch(changelog.task.type, store, position, end, position - before)

@@ -30,6 +30,9 @@ from .requests import StoreResponse
 
 Saved = Future[StoreResponse]
 
+Submit = Callable[[Callable[[], StoreResponse]], Saved]
+"""Runs work in another thread."""
+
 MAX_STORES_PER_ROUND = 500
 """The stores checked in one round of the epoch loop, which takes about a millisecond."""
 
@@ -44,14 +47,6 @@ class SnapshotCommits(Protocol):
 
     def discard(self, path: str) -> None:
         """Remove the file of a snapshot that no commit lists. Thread-safe."""
-        ...
-
-
-class Submit(Protocol):
-    """Runs work in another thread."""
-
-    def __call__(self, work: Callable[[], StoreResponse], /) -> Saved:
-        """Start the work."""
         ...
 
 
@@ -224,14 +219,6 @@ class StoreSaver:
 _CHECKS_PER_DELAY = 10
 
 
-class SubmitCleaning(Protocol):
-    """Runs work in another thread."""
-
-    def __call__(self, work: Callable[[], Sequence[StoreId]], /) -> Future[Sequence[StoreId]]:
-        """Start the work."""
-        ...
-
-
 class StoreCleaner:
     """Deletes unused stores. Only the epoch loop's thread uses it.
 
@@ -242,7 +229,7 @@ class StoreCleaner:
         self,
         stores: LinkedStores,
         delay_s: float,
-        submit: SubmitCleaning,
+        submit: Callable[[Callable[[], Sequence[StoreId]]], Future[Sequence[StoreId]]],
         report: Callable[[Sequence[StoreId], str], None] = lambda *_: None,
         seconds: Callable[[], float] = time.monotonic,
     ) -> None:

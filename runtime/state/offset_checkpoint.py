@@ -16,6 +16,7 @@ from ..log.commit.records import CommitMark
 from ..log.durable_files import sync_directory, sync_file
 from ..log.log import Log
 from ..log.placed_log import log_of_places
+from ..task_id import UNKNOWN_OFFSET
 from .machine import started_at
 
 # Replaces small files atomically, and removes temporary files of killed processes.
@@ -58,13 +59,11 @@ def leftover_files(folder: Path, names: str) -> Iterator[Path]:
 #
 # The format is that of Kafka Streams' checkpoint files, version 0 (`OffsetCheckpoint` of Kafka Streams 4.0): lines of
 # UTF-8 with the version, the number of entries, and for each entry topic, partition and offset. An offset is the one of
-# the last applied record, or UNKNOWN. The file is replaced atomically, and synced to the disk before it is visible.
+# the last applied record, or UNKNOWN_OFFSET. The file is replaced atomically, and synced to the disk before it is
+# visible.
 
 NAME = ".checkpoint"
 """The file's name. No store may have it."""
-
-UNKNOWN = -4
-"""The offset of a store without known applied records. Kafka Streams' `OFFSET_UNKNOWN`."""
 
 _VERSION = 0
 
@@ -146,17 +145,17 @@ class OffsetCheckpoint:
 
 
 def offset_of(position: int) -> int:
-    """The offset of the last record before `position`; UNKNOWN for position 0."""
-    return position - 1 if position else UNKNOWN
+    """The offset of the last record before `position`; UNKNOWN_OFFSET for position 0."""
+    return position - 1 if position else UNKNOWN_OFFSET
 
 
 def position_of(offset: int) -> int:
     """The inverse: the position after the record at `offset`."""
-    return 0 if offset == UNKNOWN else offset + 1
+    return 0 if offset == UNKNOWN_OFFSET else offset + 1
 
 
 def _is_valid(offset: int) -> bool:
-    return offset >= 0 or offset == UNKNOWN
+    return offset >= 0 or offset == UNKNOWN_OFFSET
 
 
 # The commit mark of a store: the last commit with changes in it, in a file beside the store. The store may be used only

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from inspect import signature
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import Protocol, Self, cast, runtime_checkable
 
 from ...errors import HeadwaterError, MachineError
 from ..tasks.errors import TaskCorruptedError
@@ -20,6 +22,20 @@ class StoreUnusableError(MachineError):
 
     def __init__(self, path: Path, number: int | None, reason: str) -> None:
         super().__init__(str(path), number, f"the store cannot be used: {reason}")
+
+    @classmethod
+    def from_os_error(cls, error: OSError, directory: Path) -> Self:
+        """The error for a store in a directory."""
+        path = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else directory
+        return cls(path, error.errno, error.strerror or str(error))
+
+
+_ERRNOS = (
+    *(errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
+    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ENODEV, errno.ENXIO, errno.ESTALE),
+)
+ERRNO_BY_MESSAGE = {os.strerror(number): number for number in _ERRNOS}
+"""The system's messages about files, disks and memory. Errors of LMDB and RocksDB have these texts, not the numbers."""
 
 
 class StoreDamagedError(TaskCorruptedError):

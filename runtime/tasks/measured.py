@@ -7,7 +7,9 @@ from dataclasses import dataclass, field, replace
 from operator import add
 from typing import ClassVar, Literal, NamedTuple, Self
 
+from ...errors import HeadwaterError
 from ..log.commit.records import TaskCommit
+from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..task_id import TaskKey
 from ..timed_parts import Span
 from .errors import OldAssignmentError, RecordsMissingError, TaskCorruptedError, TaskMigratedError, WrongClientError
@@ -127,16 +129,17 @@ class Measured:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Why a task has no result in an epoch. No record is the cause.
+    """Why a task has no result in an epoch, or why a request about stores failed. No record is the cause.
 
     `kind`: `corrupted`: a store is damaged, or lacks records. `missing`: a file with records is missing: `path`.
-    `migrated`: a store is ahead of the plan. `old_assignment`: the plan was made for an older assignment.
-    `wrong_client`: the state directory belongs to another client process. `store`: the name of the store, if one is the
-    cause and known. `expected`, `found`: positions of that store, or the numbers of the plan's assignment and of the
-    client's newest one. `way_out`: what a user has to do; empty if a restore is enough.
+    `unreadable`: a changelog or a topic cannot be read; `path`: its missing file, if that is why. `migrated`: a store
+    is ahead of the plan. `old_assignment`: the plan was made for an older assignment. `wrong_client`: the state
+    directory belongs to another client process. `failed`: any other error. `store`: the name of the store, if one is
+    the cause and known. `expected`, `found`: positions of that store, or the numbers of the plan's assignment and of
+    the client's newest one. `way_out`: what a user has to do; empty if a restore is enough.
     """
 
-    kind: Literal["corrupted", "missing", "migrated", "old_assignment", "wrong_client"]
+    kind: Literal["corrupted", "missing", "unreadable", "migrated", "old_assignment", "wrong_client", "failed"]
     cause: str
     store: str = ""
     expected: int | None = None
@@ -145,8 +148,8 @@ class Trouble:
     path: str = ""
 
     @classmethod
-    def from_error(cls, error: TaskCorruptedError | TaskMigratedError) -> Self:
-        """The trouble of a task that raised `error`."""
+    def from_error(cls, error: HeadwaterError) -> Self:
+        """The trouble of work that raised `error`."""
         match error:
             case RecordsMissingError():
                 return cls("missing", error.reason, error.store or "", way_out=error.way_out or "", path=error.path)
@@ -156,8 +159,13 @@ class Trouble:
                 return cls("wrong_client", error.message)
             case OldAssignmentError():
                 return cls("old_assignment", error.message, "", error.expected, error.found)
-            case _:
+            case TaskMigratedError():
                 return cls("migrated", error.message, "", error.expected, error.found)
+            case RangeMissingError():
+                return cls("unreadable", error.message, way_out=error.hint or "", path=error.path)
+            case CorruptSegmentError():
+                return cls("unreadable", error.message, way_out=error.hint or "")
+        return cls("failed", error.message, way_out=error.hint or "")
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
 """The state machine of a task: one table of what each operation does in each state, for active and standby tasks.
 
 The table has every transition, also those that keep the state. Side effects (stores, clients) belong to the task and
-its owner. The tables and diagrams of `docs/tasks.md` are generated from it.
+its owner. The tables and diagrams of `docs/tasks.md` are made from it, see `tests/runtime/tasks/test_state.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from enum import Enum
 from typing import NoReturn
 
@@ -107,38 +107,6 @@ def after(operation: Operation, role: TaskType, state: State, task: TaskId) -> S
         return MOVES[operation][role][state]
     except KeyError:
         raise IllegalTaskStateError(task, operation.value, f"{role.value} and {state.value}") from None
-
-
-def moves(role: TaskType) -> Iterator[tuple[State, Operation, State]]:
-    """All transitions to another state for a task in `role`, in the order of the table."""
-    for operation, by_role in MOVES.items():
-        for old, new in by_role[role].items():
-            if old is not new:
-                yield old, operation, new
-
-
-def diagram(role: TaskType) -> str:
-    """The transitions of a role as a Mermaid state diagram."""
-    by_pair: dict[tuple[State, State], list[str]] = {}
-    for old, operation, new in moves(role):
-        by_pair.setdefault((old, new), []).append(operation.value)
-    arrows = [f"    {old.name} --> {new.name}: {', '.join(names)}" for (old, new), names in by_pair.items()]
-    return "\n".join(["stateDiagram-v2", "    [*] --> CREATED", *arrows])
-
-
-def table(role: TaskType) -> str:
-    """The transitions of a role as a Markdown table of next states; `-`: the same state, empty: illegal."""
-    lines = [" | ".join(["| operation", *(state.name for state in State)]) + " |", "|---" * (len(State) + 1) + "|"]
-    for operation, by_role in MOVES.items():
-        cells = [_cell(state, by_role[role].get(state)) for state in State]
-        lines.append(f"| `{operation.value}` | {' | '.join(cells)} |")
-    return "\n".join(lines)
-
-
-def _cell(old: State, new: State | None) -> str:
-    if new is None:
-        return ""
-    return "-" if new is old else new.name
 
 
 class Lifecycle:

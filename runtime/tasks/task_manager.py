@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from ...errors import HeadwaterError
-from ..task_id import LATEST_OFFSET, MAX_OFFSET_SUM, TaskId, TopicPartition
+from ..task_id import LATEST_OFFSET, MAX_OFFSET_SUM, UNKNOWN_OFFSET, TaskId, TopicPartition
 from .assigned_tasks import AssignedTasks, ChangelogReader, Commits, Failures, RemoteStores
 from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMigratedError
 from .state import State
@@ -104,9 +104,6 @@ class TaskCloser:
 
 # The offset sum of a task on a client (KIP-441).
 
-UNKNOWN_OFFSET = -4
-"""An unknown offset of a store, which counts as empty. Kafka Streams' `OFFSET_UNKNOWN`."""
-
 
 class OffsetError(HeadwaterError):
     """An invalid offset of a store: `offset`."""
@@ -119,7 +116,7 @@ class OffsetError(HeadwaterError):
 def offset_sum(offsets: Iterable[int]) -> int | None:
     """The sum of a task's offsets, at most MAX_OFFSET_SUM. LATEST_OFFSET if one of them is; None without offsets.
 
-    Raises OffsetError for any other negative number.
+    An unknown one counts as empty. Raises OffsetError for any other negative number.
     """
     all_offsets = list(offsets)
     known = [offset for offset in all_offsets if offset != UNKNOWN_OFFSET]

@@ -21,7 +21,7 @@ from ....private_files import write_text
 from ...log.durable_files import sync_directory
 from ..machine import boot_id
 from ..offset_checkpoint import write_whole
-from ..store import StoreUnusableError
+from ..store import ERRNO_BY_MESSAGE, StoreUnusableError
 
 # Reads the header of an LMDB file before the file is mapped: reading a map beyond the end of the file crashes the
 # process.
@@ -238,11 +238,6 @@ def mark_synced(directory: Path) -> None:
 # message.
 
 _ERRNO_BY_CLASS = {lmdb.DiskError: errno.ENOSPC, lmdb.MemoryError: errno.ENOMEM, lmdb.ReadonlyError: errno.EACCES}
-_ERRNOS = (
-    *(errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM),
-    *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ENODEV, errno.ENXIO, errno.ESTALE),
-)
-_ERRNO_BY_MESSAGE = {os.strerror(number): number for number in _ERRNOS}
 
 _CUT_SHORT = (
     "make room on that disk, or raise the limit of a file's size (ulimit -f), and run again; if it has space, look at "
@@ -255,7 +250,7 @@ def errno_of(error: lmdb.Error) -> int | None:
     """The errno of an LMDB error; None if it is not an error of the operating system."""
     if type(error) in _ERRNO_BY_CLASS:
         return _ERRNO_BY_CLASS[type(error)]
-    return _ERRNO_BY_MESSAGE.get(str(error).rpartition(": ")[2]) if type(error) is lmdb.Error else None
+    return ERRNO_BY_MESSAGE.get(str(error).rpartition(": ")[2]) if type(error) is lmdb.Error else None
 
 
 @contextmanager
@@ -274,8 +269,4 @@ def translated_errors(directory: Path) -> Iterator[None]:
     except OSError as error:
         if not MachineError.explains(error):
             raise
-        raise StoreUnusableError(
-            Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else directory,
-            error.errno,
-            error.strerror or str(error),
-        ) from error
+        raise StoreUnusableError.from_os_error(error, directory) from error

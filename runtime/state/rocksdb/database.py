@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import errno
-import os
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -18,7 +16,7 @@ from ....errors import HeadwaterError, MachineError
 from ....private_files import write_text
 from ...tasks.measured import StoreSize
 from ..offset_checkpoint import NAME, Changelog, CheckpointError, OffsetCheckpoint, offset_of, position_of
-from ..store import Changes, StoreUnusableError
+from ..store import ERRNO_BY_MESSAGE, Changes, StoreUnusableError
 
 # An open RocksDB database. Errors are those of `rocksdict`.
 #
@@ -200,13 +198,6 @@ def _options(settings: Settings, cache: rocks.Cache, writable: bool) -> rocks.Op
 
 _DAMAGE = ("Corruption:", "IO error: No such file or directory:", "Invalid argument:")
 _IO_ERROR = "IO error:"
-_ERRNO_BY_MESSAGE = {
-    os.strerror(number): number
-    for number in (
-        *(errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO),
-        *(errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.ENAMETOOLONG, errno.ESTALE),
-    )
-}
 
 
 class FilesDamagedError(Exception):
@@ -226,8 +217,7 @@ def translated_errors(directory: Path) -> Iterator[None]:
     except OSError as error:
         if not MachineError.explains(error):
             raise
-        place = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else directory
-        raise StoreUnusableError(place, error.errno, error.strerror or str(error)) from error
+        raise StoreUnusableError.from_os_error(error, directory) from error
     except Exception as error:
         text = str(error)
         if type(error) is not Exception:
@@ -235,7 +225,7 @@ def translated_errors(directory: Path) -> Iterator[None]:
         if text.startswith(_DAMAGE):
             raise FilesDamagedError(text.splitlines()[0]) from error
         if text.startswith(_IO_ERROR):
-            number = next((number for message, number in _ERRNO_BY_MESSAGE.items() if message in text), None)
+            number = next((number for message, number in ERRNO_BY_MESSAGE.items() if message in text), None)
             raise StoreUnusableError(directory, number, text.removeprefix(_IO_ERROR).strip()) from error
         raise
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import atexit
 import errno
 import os
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -36,7 +37,13 @@ from .database import (
     stop_threads,
     translated_errors,
 )
-from .writer import IDLE_S, INCOMPLETE, NOT_CLOSED, ReleaseListener, WriteLock, Writer, is_locked, request_release
+from .writer import INCOMPLETE, NOT_CLOSED, WriteLock, Writer, is_locked, request_release
+
+IDLE_S = 1.0
+"""A store is checkpointed when it was idle for so many seconds."""
+
+_POLL_MS = 1000 * IDLE_S
+"""The interval of checks for idle stores, in ms."""
 
 _PAUSE_S = 0.002
 """The interval of checks whether another process has released a store, in seconds."""
@@ -151,20 +158,20 @@ class Databases:
         self._run(directory, end)
 
     def request_pipes(self) -> Mapping[int, Path] | None:
-        """See `OpenStores.request_pipes`."""
+        """The stores that other processes may request, by the file descriptors of their pipes; None without stores."""
         with self._lock:
             if not self._writers and not self._readers:
                 return None
             return {writer.request_pipe: directory for directory, writer in self._writers.items()}
 
     def release(self, directory: Path) -> None:
-        """See `OpenStores.release`. A store that cannot be flushed is wiped by the process that requested it."""
+        """Close a store, so that another process can open it. If it cannot be flushed, that process wipes it."""
         with self._lock, suppress(HeadwaterError, FilesDamagedError, OSError):
             if (writer := self._writers.pop(directory, None)) is not None:
                 writer.close(checkpoint=True)
 
     def checkpoint_idle(self) -> None:
-        """See `OpenStores.checkpoint_idle`."""
+        """Checkpoint idle stores."""
         with self._lock:
             # An unreadable folder must not end the thread that serves all other stores. The next use of that store
             # raises the error.
@@ -317,6 +324,54 @@ class Databases:
     def _close_reader(self, directory: Path) -> None:
         if (reader := self._readers.pop(directory, None)) is not None:
             reader.database.close()
+
+
+class ReleaseListener:
+    """A thread that releases `stores` to other processes while any are open. `lock` protects `stores`."""
+
+    def __init__(self, stores: Databases, lock: threading.RLock) -> None:
+        self._stores = stores
+        self._lock = lock
+        self._thread: threading.Thread | None = None
+        self._wakeup = (-1, -1)
+
+    def opened(self) -> None:
+        """A store was opened. The caller has the lock."""
+        if self._thread is None:
+            self._wakeup = os.pipe()
+            self._thread = threading.Thread(target=self._run, name="headwater-rocksdb", daemon=True)
+            self._thread.start()
+        else:
+            os.write(self._wakeup[1], b"!")
+
+    def forget(self) -> None:
+        """Reset the state in a forked process, which does not have the thread."""
+        if self._thread is not None:
+            self._end()
+
+    def _end(self) -> None:
+        self._thread = None
+        for end in self._wakeup:
+            os.close(end)
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                stores = self._stores.request_pipes()
+                if stores is None:
+                    if self._thread is threading.current_thread():
+                        self._end()
+                    return
+                wakeup = self._wakeup[0]
+            poll = select.poll()
+            for file in (wakeup, *stores):
+                poll.register(file, select.POLLIN)
+            for file, _ in poll.poll(_POLL_MS):
+                if file == wakeup:
+                    os.read(wakeup, 4096)
+                elif file in stores:
+                    self._stores.release(stores[file])
+            self._stores.checkpoint_idle()
 
 
 def _wait_for_threads() -> None:

@@ -32,44 +32,6 @@ FORM = "rocksdb"
 _METADATA = "position.json"
 
 
-def save_copy(directory: Path, settings: Settings, file: Path) -> int:
-    """See `CopyingBackend.save_copy`."""
-    directory = directory.resolve()
-    folder = work_folder(directory, "copying")
-    shutil.rmtree(folder, ignore_errors=True)
-    try:
-        position, sequence = process_databases.write(directory, settings, lambda writer: writer.link(folder))
-        try:
-            write_text(folder / _METADATA, json.dumps({"position": position, "sequence": sequence}))
-            with open(file, "xb", opener=opener) as packed, tarfile.open(fileobj=packed, mode="w") as files:
-                for path in sorted(folder.iterdir()):
-                    files.add(path, path.name)
-        except OSError as error:  # of the new file, not of the store
-            raise MachineError.from_error(error, file) from error
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    return position
-
-
-def load_copy(directory: Path, settings: Settings, position: int, file: Path) -> None:
-    """See `CopyingBackend.load_copy`."""
-    directory = directory.resolve()
-    folder = work_folder(directory, "loading")
-    shutil.rmtree(folder, ignore_errors=True)
-    make_folder(folder)
-    try:
-        _unpack(file, folder)
-        copied_position, sequence = _read_metadata(folder)
-        if copied_position != position:
-            raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
-        if cause := process_databases.defect(folder, settings, sequence):
-            raise CopyDamagedError(cause)
-        process_databases.write(directory, settings, lambda writer: writer.replace(folder, position, sequence))
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-    file.unlink(missing_ok=True)
-
-
 def _unpack(file: Path, folder: Path) -> None:
     try:
         with tarfile.open(file, "r:") as files:
@@ -202,8 +164,38 @@ class RocksdbBackend:
 
     def save_copy(self, directory: Path, file: Path) -> int:
         """See `CopyingBackend.save_copy`."""
-        return save_copy(directory, self._settings, file)
+        directory = directory.resolve()
+        folder = work_folder(directory, "copying")
+        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            position, sequence = process_databases.write(directory, self._settings, lambda writer: writer.link(folder))
+            try:
+                write_text(folder / _METADATA, json.dumps({"position": position, "sequence": sequence}))
+                with open(file, "xb", opener=opener) as packed, tarfile.open(fileobj=packed, mode="w") as files:
+                    for path in sorted(folder.iterdir()):
+                        files.add(path, path.name)
+            except OSError as error:  # of the new file, not of the store
+                raise MachineError.from_error(error, file) from error
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        return position
 
     def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """See `CopyingBackend.load_copy`."""
-        load_copy(directory, self._settings, position, file)
+        directory = directory.resolve()
+        folder = work_folder(directory, "loading")
+        shutil.rmtree(folder, ignore_errors=True)
+        make_folder(folder)
+        try:
+            _unpack(file, folder)
+            copied_position, sequence = _read_metadata(folder)
+            if copied_position != position:
+                raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
+            if cause := process_databases.defect(folder, self._settings, sequence):
+                raise CopyDamagedError(cause)
+            process_databases.write(
+                directory, self._settings, lambda writer: writer.replace(folder, position, sequence)
+            )
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        file.unlink(missing_ok=True)

@@ -1,18 +1,16 @@
-"""The writer of a RocksDB database, its lock, and the thread that releases databases to other processes."""
+"""The writer of a RocksDB database, and its lock."""
 
 from __future__ import annotations
 
 import errno
 import fcntl
 import os
-import select
 import shutil
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Protocol, Self
+from typing import Self
 
 from ....errors import HeadwaterError
 from ....private_files import FILE, make_folder
@@ -244,73 +242,3 @@ class Writer:
             database.close()
             raise FilesDamagedError(INCOMPLETE)
         return database, position, True
-
-
-# The thread that releases stores of this process to other processes.
-
-IDLE_S = 1.0
-"""A store is checkpointed when it was idle for so many seconds."""
-
-
-class OpenStores(Protocol):
-    """The open stores of this process."""
-
-    def request_pipes(self) -> Mapping[int, Path] | None:
-        """The stores that other processes may request, by the file descriptors of their pipes; None without stores."""
-        ...
-
-    def release(self, directory: Path) -> None:
-        """Close a store, so that another process can open it."""
-        ...
-
-    def checkpoint_idle(self) -> None:
-        """Checkpoint idle stores."""
-        ...
-
-
-class ReleaseListener:
-    """A thread that runs while stores are open. `lock` protects `stores`."""
-
-    def __init__(self, stores: OpenStores, lock: threading.RLock) -> None:
-        self._stores = stores
-        self._lock = lock
-        self._thread: threading.Thread | None = None
-        self._wakeup = (-1, -1)
-
-    def opened(self) -> None:
-        """A store was opened. The caller has the lock."""
-        if self._thread is None:
-            self._wakeup = os.pipe()
-            self._thread = threading.Thread(target=self._run, name="headwater-rocksdb", daemon=True)
-            self._thread.start()
-        else:
-            os.write(self._wakeup[1], b"!")
-
-    def forget(self) -> None:
-        """Reset the state in a forked process, which does not have the thread."""
-        if self._thread is not None:
-            self._end()
-
-    def _end(self) -> None:
-        self._thread = None
-        for end in self._wakeup:
-            os.close(end)
-
-    def _run(self) -> None:
-        while True:
-            with self._lock:
-                stores = self._stores.request_pipes()
-                if stores is None:
-                    if self._thread is threading.current_thread():
-                        self._end()
-                    return
-                wakeup = self._wakeup[0]
-            poll = select.poll()
-            for file in (wakeup, *stores):
-                poll.register(file, select.POLLIN)
-            for file, _ in poll.poll(IDLE_S * 1000):
-                if file == wakeup:
-                    os.read(wakeup, 4096)
-                elif file in stores:
-                    self._stores.release(stores[file])
-            self._stores.checkpoint_idle()

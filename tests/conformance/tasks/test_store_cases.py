@@ -12,8 +12,8 @@ from client_tasks import T00, T01, T02, ClientTasks, Heard
 from headwater.runtime.restore.store_changelog_reader import ChangelogState, ReaderMode
 from headwater.runtime.state.directory import StateDirectory
 from headwater.runtime.state.lmdb.store import LmdbStore
-from headwater.runtime.state.offset_checkpoint import UNKNOWN, CheckpointError, OffsetCheckpoint
-from headwater.runtime.task_id import StoreId
+from headwater.runtime.state.offset_checkpoint import CheckpointError, OffsetCheckpoint
+from headwater.runtime.task_id import UNKNOWN_OFFSET, StoreId
 from headwater.runtime.tasks.errors import LockError
 from headwater.runtime.tasks.state import State
 
@@ -161,8 +161,8 @@ def test_30_checkpoint_file_has_the_position_that_was_applied_and_no_other_store
 
 def test_31_file_of_nothing_is_removed_and_negative_offsets_are_refused_and_passed_over(tmp_path: Path) -> None:
     file = OffsetCheckpoint(tmp_path / ".checkpoint")
-    file.write({("s", 0): UNKNOWN})
-    assert file.read() == {("s", 0): UNKNOWN}
+    file.write({("s", 0): UNKNOWN_OFFSET})
+    assert file.read() == {("s", 0): UNKNOWN_OFFSET}
     with pytest.raises(CheckpointError):
         file.write({("s", 0): -1})
     file.path.write_text("0\n2\ns 0 -1\ns 1 7\n")

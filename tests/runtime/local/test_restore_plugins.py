@@ -86,9 +86,9 @@ def test_listener_of_a_plugin_hears_of_each_store_as_the_page_shows_it(app, monk
 
 RAISES = """
 from headwater.plugins import hookimpl
-from headwater.runtime.state.restore_listener import NoListener
+from headwater.runtime.state.restore_listener import RestoreListener
 
-class Raises(NoListener):
+class Raises(RestoreListener):
     def batch(self, role, store, position, end, records):
         raise ValueError("the disk for notes is full")
 
@@ -108,7 +108,7 @@ def test_listener_that_raises_ends_the_run_with_one_error_that_names_it(app):
 
 
 def test_listener_that_lacks_a_method_is_refused_before_anything_is_restored(app):
-    result = app.attempt(with_plugin(app, "lacking", RAISES.replace("(NoListener)", "").replace("batch", "ended")))
+    result = app.attempt(with_plugin(app, "lacking", RAISES.replace("(RestoreListener)", "").replace("batch", "ended")))
 
     assert result.status == "failed"
     assert (

@@ -295,7 +295,7 @@ def test_one_thread_is_left_to_epochs_where_a_task_may_run(tmp_path: Path, runs:
     place = Place(tmp_path, link)
     for task in (TASK, OTHER):
         place.commit(task, *KEPT)
-    reader = StoreChangelogReader(place.client().stores, at_once, runs=lambda: runs)
+    reader = StoreChangelogReader(place.client().stores, at_once, Heard(), runs=lambda: runs)
     for task in (TASK, OTHER):
         active = StreamTask(task, ("hours",))
         reader.register(active)
@@ -310,7 +310,7 @@ def test_standby_task_that_has_come_to_the_end_rests_until_it_is_an_active_one(t
     place = Place(tmp_path, LocalLink())
     place.commit(OTHER, *KEPT)
     stores = place.client().stores
-    reader = StoreChangelogReader(stores, at_once, standby_rest=1e9)
+    reader = StoreChangelogReader(stores, at_once, Heard(), standby_rest=1e9)
     copy = StandbyTask(OTHER, ("hours",))
     reader.register(copy)
     copy.initialize_if_needed()
@@ -411,7 +411,7 @@ def test_small_store_does_not_wait_until_large_ones_are_restored(place: Place, m
 def test_task_that_is_registered_while_a_slice_works_on_it_is_locked(place: Place) -> None:
     slices = LaterSlices()
     client = place.client()
-    client.reader = StoreChangelogReader(client.stores, slices)
+    client.reader = StoreChangelogReader(client.stores, slices, Heard())
     client.task(TASK)
     client.reader.restore()
     client.reader.unregister([TASK])
@@ -426,7 +426,7 @@ def test_task_that_is_registered_while_a_slice_works_on_it_is_locked(place: Plac
 
 def test_strategy_that_makes_no_progress_is_told(place: Place) -> None:
     client = place.client()
-    client.reader = StoreChangelogReader(client.stores, lambda _: done({}))
+    client.reader = StoreChangelogReader(client.stores, lambda _: done({}), Heard())
     client.task(TASK)
     for _ in range(MAX_STALLS):
         client.reader.restore()

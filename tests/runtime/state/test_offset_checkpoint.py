@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from headwater.runtime.state.offset_checkpoint import (
-    UNKNOWN,
     CheckpointError,
     OffsetCheckpoint,
     offset_of,
     position_of,
 )
+from headwater.runtime.task_id import UNKNOWN_OFFSET
 
 
 @pytest.fixture
@@ -21,10 +21,10 @@ def checkpoint(tmp_path: Path) -> OffsetCheckpoint:
 
 
 def test_file_has_version_count_and_a_line_for_each_changelog(checkpoint: OffsetCheckpoint) -> None:
-    checkpoint.write({("t", 1): 5, ("s", 0): UNKNOWN})
+    checkpoint.write({("t", 1): 5, ("s", 0): UNKNOWN_OFFSET})
 
     assert checkpoint.path.read_bytes() == b"0\n2\ns 0 -4\nt 1 5\n"
-    assert checkpoint.read() == {("s", 0): UNKNOWN, ("t", 1): 5}
+    assert checkpoint.read() == {("s", 0): UNKNOWN_OFFSET, ("t", 1): 5}
     assert list(checkpoint.path.parent.iterdir()) == [checkpoint.path]
 
 
@@ -70,5 +70,5 @@ def test_file_that_is_not_as_it_was_written_is_refused(checkpoint: OffsetCheckpo
 
 
 def test_offset_is_that_of_the_last_record_that_was_applied() -> None:
-    assert [offset_of(position) for position in (0, 1, 8)] == [UNKNOWN, 0, 7]
+    assert [offset_of(position) for position in (0, 1, 8)] == [UNKNOWN_OFFSET, 0, 7]
     assert [position_of(offset_of(position)) for position in (0, 1, 8)] == [0, 1, 8]

@@ -162,7 +162,7 @@ class ClientTasks:
         self.directory = StateDirectory(root / "state", answer.folder, "p-t")
         self.stores = FailingStores(name, LocalLink(), location, self.planner, DECLARED.subtopologies, held)
         self.stores.closing, self.stores.closed = {}, []
-        self.reader = FailingReader(self.stores, submit)  # type: ignore[arg-type]
+        self.reader = FailingReader(self.stores, submit, Heard())  # type: ignore[arg-type]
         self.reader.opening, self.reader.restoring = {}, {}
         self.commits = Commits(self.applications)
         self.now_ms = 0

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 
@@ -8,11 +8,43 @@ import pytest
 
 from headwater.runtime.task_id import TaskId
 from headwater.runtime.tasks.errors import IllegalTaskStateError
-from headwater.runtime.tasks.state import Operation, State, TaskType, diagram, moves, table
+from headwater.runtime.tasks.state import MOVES, Operation, State, TaskType
 from headwater.runtime.tasks.task import StandbyTask, StreamTask, Task
 
 DOCS = Path(__file__).parents[3] / "docs" / "tasks.md"
 CREATED, RESTORING, RUNNING, SUSPENDED, CLOSED = State
+
+
+def moves(role: TaskType) -> Iterator[tuple[State, Operation, State]]:
+    """All transitions to another state for a task in `role`, in the order of the table."""
+    for operation, by_role in MOVES.items():
+        for old, new in by_role[role].items():
+            if old is not new:
+                yield old, operation, new
+
+
+def diagram(role: TaskType) -> str:
+    """The transitions of a role as a Mermaid state diagram."""
+    by_pair: dict[tuple[State, State], list[str]] = {}
+    for old, operation, new in moves(role):
+        by_pair.setdefault((old, new), []).append(operation.value)
+    arrows = [f"    {old.name} --> {new.name}: {', '.join(names)}" for (old, new), names in by_pair.items()]
+    return "\n".join(["stateDiagram-v2", "    [*] --> CREATED", *arrows])
+
+
+def table(role: TaskType) -> str:
+    """The transitions of a role as a Markdown table of next states; `-`: the same state, empty: illegal."""
+    lines = [" | ".join(["| operation", *(state.name for state in State)]) + " |", "|---" * (len(State) + 1) + "|"]
+    for operation, by_role in MOVES.items():
+        cells = [_cell(state, by_role[role].get(state)) for state in State]
+        lines.append(f"| `{operation.value}` | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _cell(old: State, new: State | None) -> str:
+    if new is None:
+        return ""
+    return "-" if new is old else new.name
 
 
 def test_moves_of_an_active_task_are_those_of_kafka_streams() -> None:
