@@ -107,7 +107,7 @@ class GroupMember:
     def note_sizes(self, partition: int, sizes: Mapping[str, StoreSize]) -> None:
         """Note the sizes of a task's stores after an epoch. `sizes`: store name -> size."""
         for name, size in sizes.items():
-            self.stores.record_size(StoreId(name, partition), size)
+            self.stores.sizes[StoreId(name, partition)] = size
 
     def saved(self) -> bool:
         """Start to save the next due store, unless the client restores stores. Whether none is due."""

@@ -225,7 +225,7 @@ class StatusWriter:
             yield StoreStatus(store, member.stores.position(at), self._planner.end(at), self._size(member, at))
 
     def _size(self, member: GroupMember, store: StoreId) -> StoreSize | None:
-        size = member.stores.size(store)
+        size = member.stores.sizes.get(store)
         if size is not None:
             self._sizes[member.client.name, store] = size
         return self._sizes.get((member.client.name, store))

@@ -50,7 +50,8 @@ class StateError(HeadwaterError):
 
 
 class LinkedStores:
-    """RemoteStores over a link. `positions`: of the client's stores; stores without an entry are empty.
+    """RemoteStores over a link. `positions`: of the client's stores; stores without an entry are empty. `sizes`: the
+    last known ones.
 
     It knows the position of each store, because no one else changes it. `report` is called for each store that was
     damaged, has lost its rows, has a snapshot that could not be loaded, or was wiped for the delete horizon.
@@ -80,7 +81,7 @@ class LinkedStores:
         self._parts = {part.number: part for part in parts}
         self.tables = {table.name: table for part in parts for table in part.global_tables}
         self._positions = dict(positions)
-        self._sizes: dict[StoreId, StoreSize] = {}
+        self.sizes: dict[StoreId, StoreSize] = {}
         self._report = report
         self._strategy = strategy or ChangelogRestore()
         self._snapshots = snapshots
@@ -241,7 +242,7 @@ class LinkedStores:
         self._unopened.pop(store, None)
         self._positions[store] = response.position
         if response.size is not None:
-            self._sizes[store] = response.size
+            self.sizes[store] = response.size
         snapshots = self._snapshots
         if load is not None and response.unusable and snapshots is not None and not snapshots.is_listed(load):
             # After the step was planned, a newer snapshot replaced this one. The next step uses the newer one.
@@ -254,14 +255,6 @@ class LinkedStores:
             self._wiped.discard(store)
         if response.damage or response.lost or response.unusable or response.outdated:
             self._report(response)
-
-    def size(self, store: StoreId) -> StoreSize | None:
-        """The last known size of a store, or None."""
-        return self._sizes.get(store)
-
-    def record_size(self, store: StoreId, size: StoreSize) -> None:
-        """Record the size of a store after an epoch."""
-        self._sizes[store] = size
 
     def end(self, store: StoreId) -> int:
         """The committed position of a store."""

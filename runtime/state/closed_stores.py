@@ -30,7 +30,9 @@ def write_closed_positions(
     directory: Path, positions: Mapping[StoreId, int], store_path: Callable[[StoreId], Path]
 ) -> None:
     """Write these positions to an application's directory. `store_path`: the directory of a store."""
-    entries = [[*_named(store), position, _files(store_path(store))] for store, position in positions.items()]
+    entries = [
+        [store.store, store.partition, position, _files(store_path(store))] for store, position in positions.items()
+    ]
     write_whole(directory / _NAME, json.dumps(entries))
 
 
@@ -39,23 +41,16 @@ def read_closed_positions(
 ) -> dict[StoreId, int]:
     """The positions of the stores that have not changed since they were closed."""
     try:
-        entries = {(name, partition): (at, files) for name, partition, at, files in parsed(_read(directory))}
+        closed = parsed((directory / _NAME).read_text())
+        entries = {StoreId(name, partition): (at, files) for name, partition, at, files in closed}
     except (OSError, ValueError, TypeError):
         return {}
     positions: dict[StoreId, int] = {}
     for store in stores:
-        position, files = entries.get(_named(store), (None, None))
+        position, files = entries.get(store, (None, None))
         if isinstance(position, int) and files and files == _files(store_path(store)):
             positions[store] = position
     return positions
-
-
-def _read(directory: Path) -> str:
-    return (directory / _NAME).read_text()
-
-
-def _named(store: StoreId) -> tuple[str, int]:
-    return store.store, store.partition
 
 
 def _files(store: Path) -> list[list[Any]]:

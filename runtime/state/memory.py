@@ -19,8 +19,7 @@ import psutil
 from ...errors import HeadwaterError
 from ...private_files import FOLDER, make_folder, write_text
 from ...unusable_paths import raises_machine_errors
-from .lmdb import store as copies
-from .lmdb.store import MAP_SIZE, LmdbStore
+from .lmdb.store import MAP_SIZE, LmdbBackend, LmdbStore
 from .machine import file_system, mounts
 from .store import StoreDamagedError
 
@@ -51,7 +50,7 @@ class MemoryBackend:
     UntrustedFolderError is raised. A CopyingBackend.
     """
 
-    copy_form = copies.FORM
+    copy_form = LmdbBackend.copy_form
 
     def __init__(self, path: str | None = None) -> None:
         self._root = Path(path) if path is not None else memory_folder() / f"headwater-{os.getuid()}"
@@ -88,13 +87,13 @@ class MemoryBackend:
 
     def save_copy(self, directory: Path, file: Path) -> int:
         """See `CopyingBackend.save_copy`."""
-        return copies.save_copy(self._memory_folder(directory), MAP_SIZE, file)
+        return LmdbBackend().save_copy(self._memory_folder(directory), file)
 
     def load_copy(self, directory: Path, position: int, file: Path) -> None:
         """See `CopyingBackend.load_copy`."""
         store_folder = self._memory_folder(directory)
         owner = (store_folder / _OWNER).read_text()
-        copies.load_copy(store_folder, MAP_SIZE, position, file, lambda folder: write_text(folder / _OWNER, owner))
+        LmdbBackend().load_copy(store_folder, position, file, lambda folder: write_text(folder / _OWNER, owner))
 
     def _memory_folder(self, directory: Path) -> Path:
         """The folder in memory of a directory's store. It is created if it does not exist."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from operator import add
-from typing import ClassVar, Literal, NamedTuple, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 from ...errors import HeadwaterError
 from ..log.commit.records import TaskCommit
@@ -25,8 +25,22 @@ catch up and read stores. `write`: write records and changelogs to the log.
 """
 
 
+class _Sums:
+    """Numbers that are added field by field."""
+
+    as_list: ClassVar[bool] = True
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*map(add, self.values, other.values))
+
+    @property
+    def values(self) -> tuple[Any, ...]:
+        """In the order of the fields."""
+        return tuple(vars(self).values())
+
+
 @dataclass(frozen=True)
-class Seconds:
+class Seconds(_Sums):
     """A task's time in one or several epochs, in seconds per phase: see PHASES."""
 
     read: float = 0.0
@@ -35,28 +49,18 @@ class Seconds:
     state: float = 0.0
     write: float = 0.0
 
-    as_list: ClassVar[bool] = True
-
-    def __add__(self, other: Seconds) -> Seconds:
-        return Seconds(*map(add, self.values, other.values))
-
     def rounded(self) -> Seconds:
         """Rounded to microseconds: further digits are noise and make long text."""
         return Seconds(*(round(seconds, 6) for seconds in self.values))
 
     @property
-    def values(self) -> tuple[float, ...]:
-        """In the order of PHASES."""
-        return (self.read, self.sql, self.operators, self.state, self.write)
-
-    @property
     def total(self) -> float:
         """The sum over all phases."""
-        return sum(self.values)
+        return float(sum(self.values))
 
 
 @dataclass(frozen=True)
-class Volume:
+class Volume(_Sums):
     """Records, and bytes as stored in the log. `read_bytes`: consumed. `written_*`: written to topics. `changed_*`:
     written to changelogs.
     """
@@ -66,16 +70,6 @@ class Volume:
     written_bytes: int = 0
     changed_records: int = 0
     changed_bytes: int = 0
-
-    as_list: ClassVar[bool] = True
-
-    def __add__(self, other: Volume) -> Volume:
-        return Volume(*map(add, self.values, other.values))
-
-    @property
-    def values(self) -> tuple[int, ...]:
-        """In the order of the fields."""
-        return (self.read_bytes, self.written_records, self.written_bytes, self.changed_records, self.changed_bytes)
 
 
 class StoreSize(NamedTuple):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
-from typing import NoReturn
 
 from ..task_id import TaskId
 from .errors import IllegalTaskStateError
@@ -107,25 +106,3 @@ def after(operation: Operation, role: TaskType, state: State, task: TaskId) -> S
         return MOVES[operation][role][state]
     except KeyError:
         raise IllegalTaskStateError(task, operation.value, f"{role.value} and {state.value}") from None
-
-
-class Lifecycle:
-    """The state of one task in one role. It changes as the table says only."""
-
-    def __init__(self, task: TaskId, role: TaskType) -> None:
-        self.task = task
-        self.role = role
-        self.state = State.CREATED
-
-    def move(self, operation: Operation) -> bool:
-        """Apply an operation. Returns whether the state changed. Raises IllegalTaskStateError, and keeps the state."""
-        old, self.state = self.state, after(operation, self.role, self.state, self.task)
-        return self.state is not old
-
-    def require(self, operation: Operation) -> None:
-        """Raise IllegalTaskStateError unless the operation is legal."""
-        after(operation, self.role, self.state, self.task)
-
-    def reject(self, what: str) -> NoReturn:
-        """Raise IllegalTaskStateError for an action that is not in the table."""
-        raise IllegalTaskStateError(self.task, what, f"{self.role.value} and {self.state.value}")

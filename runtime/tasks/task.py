@@ -9,8 +9,8 @@ from __future__ import annotations
 from ...errors import HeadwaterError
 from ..log.commit.records import TaskCommit
 from ..task_id import TaskId, TopicPartition
-from .errors import TaskMigratedError
-from .state import Lifecycle, Operation, State, TaskType
+from .errors import IllegalTaskStateError, TaskMigratedError
+from .state import Operation, State, TaskType, after
 
 # How long a task may fail for temporary reasons, such as a client that does not respond (KIP-572).
 
@@ -50,8 +50,8 @@ class TaskTimeout:
 class Task:
     """One task in one role on one client. Source: `AbstractTask` of Kafka Streams 4.0.
 
-    `stores`: names of its local stores. `inputs`: the partitions it reads. Every operation raises
-    IllegalTaskStateError, and changes nothing, if the table in `state.py` has no entry for it.
+    `stores`: names of its local stores. `inputs`: the partitions it reads. `state`: only operations change it. Every
+    operation raises IllegalTaskStateError, and changes nothing, if the table in `state.py` has no entry for it.
     """
 
     type: TaskType
@@ -63,57 +63,57 @@ class Task:
         self.stores = stores
         self.inputs = inputs
         self.timeout = TaskTimeout(task_id)
-        self._lifecycle = Lifecycle(task_id, self.type)
+        self.state = State.CREATED
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.id} {self.state.value})"
 
-    @property
-    def state(self) -> State:
-        """The task's state."""
-        return self._lifecycle.state
-
     def initialize_if_needed(self) -> None:
         """Take its stores, which are open, if its state is CREATED."""
-        self._lifecycle.move(Operation.INITIALIZE)
+        self._move(Operation.INITIALIZE)
 
     def complete_restoration(self) -> None:
         """Start to process: its stores are at their committed positions. Illegal for a standby task."""
-        self._lifecycle.move(Operation.COMPLETE_RESTORATION)
+        self._move(Operation.COMPLETE_RESTORATION)
 
     def suspend(self) -> None:
         """Take no part in epochs and keep the stores."""
-        self._lifecycle.move(Operation.SUSPEND)
+        self._move(Operation.SUSPEND)
 
     def resume(self) -> None:
         """Restore again, as another owner may have advanced the state meanwhile. A standby task keeps its state."""
-        self._lifecycle.move(Operation.RESUME)
+        self._move(Operation.RESUME)
 
     def prepare_commit(self) -> TaskCommit | None:
         """The result to commit, or None."""
-        self._lifecycle.require(Operation.PREPARE_COMMIT)
+        after(Operation.PREPARE_COMMIT, self.type, self.state, self.id)
         return None
 
     def post_commit(self) -> None:
         """Its result was committed."""
-        self._lifecycle.require(Operation.POST_COMMIT)
+        after(Operation.POST_COMMIT, self.type, self.state, self.id)
 
     def prepare_recycle(self) -> None:
         """End in this role and leave the stores open for the other one. Raises TaskMigratedError as `close_clean`."""
-        self._lifecycle.move(Operation.PREPARE_RECYCLE)
+        self._move(Operation.PREPARE_RECYCLE)
 
     def close_clean(self) -> None:
         """Close. Raises TaskMigratedError if a result is not committed, because it may never be."""
-        self._lifecycle.move(Operation.CLOSE_CLEAN)
+        self._move(Operation.CLOSE_CLEAN)
 
     def close_dirty(self) -> None:
         """Close, and drop what is not committed. The stores need no repair: they have committed records only."""
-        self._lifecycle.move(Operation.CLOSE_DIRTY)
+        self._move(Operation.CLOSE_DIRTY)
 
     def revive(self) -> None:
         """Become a new task: CREATED."""
-        if self._lifecycle.move(Operation.REVIVE):
+        if self._move(Operation.REVIVE):
             self.timeout.clear()
+
+    def _move(self, operation: Operation) -> bool:
+        """Apply an operation. Returns whether the state changed. Raises IllegalTaskStateError, and keeps the state."""
+        old, self.state = self.state, after(operation, self.type, self.state, self.id)
+        return self.state is not old
 
 
 class StandbyTask(Task):
@@ -163,7 +163,7 @@ class StreamTask(Task):
     def start_epoch(self, number: int) -> None:
         """A job starts to take records for the task. Raises IllegalTaskStateError unless it is `processable`."""
         if not self.processable:
-            self._lifecycle.reject("start an epoch")
+            raise IllegalTaskStateError(self.id, "start an epoch", f"{self.type.value} and {self.state.value}")
         self.epoch = number
 
     def end_epoch(self, number: int, assignment: int, commit: TaskCommit | None) -> bool:
@@ -180,7 +180,7 @@ class StreamTask(Task):
 
     def suspend(self) -> None:
         """Stop: SUSPENDED. An open epoch is dropped; a prepared one may still be committed."""
-        if self._lifecycle.move(Operation.SUSPEND):
+        if self._move(Operation.SUSPEND):
             self.epoch = None
 
     def prepare_commit(self) -> TaskCommit | None:

@@ -14,94 +14,6 @@ from .errors import IllegalTaskStateError, LockError, TaskCorruptedError, TaskMi
 from .state import State
 from .task import StandbyTask, StreamTask, Task
 
-# How the tasks of a client end: closed clean or dirty, recycled for their other role, or revived.
-#
-# The order is always the same: unregister the task from the changelog reader, change its state, close its stores.
-
-
-class TaskCloser:
-    """Closes tasks and removes them from `active` and `standby`."""
-
-    def __init__(
-        self,
-        active: AssignedTasks[StreamTask],
-        standby: AssignedTasks[StandbyTask],
-        stores: RemoteStores,
-        reader: ChangelogReader,
-    ) -> None:
-        self._active = active
-        self._standby = standby
-        self._stores = stores
-        self._reader = reader
-
-    def close(self, tasks: Sequence[Task], recycled: Collection[TaskId]) -> dict[TaskId, Exception]:
-        """Close and remove tasks. The stores of `recycled` ones stay open. Returns errors by task.
-
-        A task with uncommitted results is closed dirty. This is no error here: its cause was raised before.
-        """
-        failed: dict[TaskId, Exception] = {}
-        dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
-        uncommitted = {task.id for task in dirty}
-        clean = [task for task in tasks if task.id not in uncommitted]
-        self._reader.unregister([task.id for task in clean])
-        restoring = [task for task in clean if task.state is State.RESTORING and task.id not in recycled]
-        for task in clean:
-            if task.state is not State.SUSPENDED:
-                task.suspend()
-        if restoring:  # A stopped restore need not be flushed: the next one resumes from what is on the disk.
-            with suppress(Exception):
-                self._stores.close(restoring, clean=False)
-        stopped = {task.id for task in restoring}
-        closing = [task for task in clean if task.id not in recycled and task.id not in stopped]
-        if closing:
-            try:
-                failed.update(self._stores.close(closing, clean=True))
-            except Exception as error:  # the client cannot be reached
-                failed.update({task.id: error for task in closing})
-        for task in clean:
-            if task.id in failed:
-                dirty.append(task)
-                continue
-            if task.id in recycled:
-                task.prepare_recycle()
-            else:
-                task.close_clean()
-            self._remove(task)
-        self.close_dirty(dirty)
-        return {task_id: failed[task_id] for task_id in sorted(failed)}
-
-    def close_dirty(self, tasks: Collection[Task]) -> None:
-        """Close and remove tasks, and drop what is not committed."""
-        self._reader.unregister([task.id for task in tasks])
-        for task in tasks:
-            task.suspend()
-            task.close_dirty()
-            self._remove(task)
-        if tasks:
-            with suppress(Exception):  # There is nothing to save.
-                self._stores.close(tasks, clean=False)
-
-    def revive(self, corrupted: Iterable[Task]) -> None:
-        """Restart corrupted tasks from CREATED. Their sound stores are kept."""
-        tasks = list(corrupted)
-        if not tasks:
-            return
-        self._reader.unregister([task.id for task in tasks])
-        for task in tasks:
-            task.suspend()
-            task.close_dirty()
-            task.revive()
-        with suppress(Exception):  # The stores are verified as soon as the tasks are registered again.
-            self._stores.close(tasks, clean=False)
-        self._reader.verify_on_register([task.id for task in tasks])
-
-    def _remove(self, task: Task) -> None:
-        if isinstance(task, StreamTask):
-            self._active.remove(task)
-        elif isinstance(task, StandbyTask):
-            self._standby.remove(task)
-
-
 # The offset sum of a task on a client (KIP-441).
 
 
@@ -167,7 +79,6 @@ class TaskManager:
         self._commits = commits
         self._declared = declared
         self._now_ms = now_ms
-        self._closer = TaskCloser(self.active, self.standby, stores, reader)
 
     @property
     def all(self) -> list[Task]:
@@ -198,7 +109,7 @@ class TaskManager:
                 task.assignment = number
         closing = [task for task in self.all if not _stays(task, active, standby)]
         recycled = {task.id for task in closing if task.id in active or task.id in standby}
-        for task_id, error in self._closer.close(closing, recycled).items():
+        for task_id, error in self._close(closing, recycled).items():
             failures.add(task_id, error)
         failures.raise_worst()
         for task_id in sorted(active):
@@ -225,7 +136,7 @@ class TaskManager:
             try:
                 self._commit(participants)
             except TaskCorruptedError as error:
-                self._closer.revive(task for task in participants if task.id in error.tasks)
+                self._revive(task for task in participants if task.id in error.tasks)
             except Exception as error:  # the log may raise anything
                 first = error
         self.active.suspend([task.id for task in suspending])
@@ -239,13 +150,13 @@ class TaskManager:
         Of their stores only those are wiped that are damaged or ahead of the commits.
         """
         standbys = [task for task in self.standby if task.id in corrupted]
-        self._closer.revive(standbys)
+        self._revive(standbys)
         ids = {task.id for task in self.active if task.id in corrupted}
         try:
             self.commit([task for task in self.active.running if task.id not in ids])
         except TaskCorruptedError as error:
             ids |= {task.id for task in self.active if task.id in error.tasks}
-        self._closer.revive(task for task in self.active if task.id in ids)
+        self._revive(task for task in self.active if task.id in ids)
         return bool(ids)
 
     def handle_lost_all(self) -> None:
@@ -322,8 +233,8 @@ class TaskManager:
             except Exception as error:  # the log may raise anything
                 first, dirty = error, {task.id for task in uncommitted}
         closing = [task for task in self.all if clean and task.id not in dirty]
-        errors = self._closer.close(closing, ()).values()
-        self._closer.close_dirty(self.all)
+        errors = self._close(closing, ()).values()
+        self._close_dirty(self.all)
         first = first or next((error for error in errors if not isinstance(error, TaskMigratedError)), None)
         if first is not None:
             raise first
@@ -341,6 +252,76 @@ class TaskManager:
             task.post_commit()
             self._stores.advance(task.id, commit.applied)
         return len(prepared)
+
+    # How tasks end: closed clean or dirty, recycled for their other role, or revived. The order is always the same:
+    # unregister the task from the changelog reader, change its state, close its stores.
+
+    def _close(self, tasks: Sequence[Task], recycled: Collection[TaskId]) -> dict[TaskId, Exception]:
+        """Close and remove tasks. The stores of `recycled` ones stay open. Returns errors by task.
+
+        A task with uncommitted results is closed dirty. This is no error here: its cause was raised before.
+        """
+        failed: dict[TaskId, Exception] = {}
+        dirty: list[Task] = [task for task in tasks if isinstance(task, StreamTask) and task.commit_needed]
+        uncommitted = {task.id for task in dirty}
+        clean = [task for task in tasks if task.id not in uncommitted]
+        self._reader.unregister([task.id for task in clean])
+        restoring = [task for task in clean if task.state is State.RESTORING and task.id not in recycled]
+        for task in clean:
+            if task.state is not State.SUSPENDED:
+                task.suspend()
+        if restoring:  # A stopped restore need not be flushed: the next one resumes from what is on the disk.
+            with suppress(Exception):
+                self._stores.close(restoring, clean=False)
+        stopped = {task.id for task in restoring}
+        closing = [task for task in clean if task.id not in recycled and task.id not in stopped]
+        if closing:
+            try:
+                failed.update(self._stores.close(closing, clean=True))
+            except Exception as error:  # the client cannot be reached
+                failed.update({task.id: error for task in closing})
+        for task in clean:
+            if task.id in failed:
+                dirty.append(task)
+                continue
+            if task.id in recycled:
+                task.prepare_recycle()
+            else:
+                task.close_clean()
+            self._remove(task)
+        self._close_dirty(dirty)
+        return {task_id: failed[task_id] for task_id in sorted(failed)}
+
+    def _close_dirty(self, tasks: Collection[Task]) -> None:
+        """Close and remove tasks, and drop what is not committed."""
+        self._reader.unregister([task.id for task in tasks])
+        for task in tasks:
+            task.suspend()
+            task.close_dirty()
+            self._remove(task)
+        if tasks:
+            with suppress(Exception):  # There is nothing to save.
+                self._stores.close(tasks, clean=False)
+
+    def _revive(self, corrupted: Iterable[Task]) -> None:
+        """Restart corrupted tasks from CREATED. Their sound stores are kept."""
+        tasks = list(corrupted)
+        if not tasks:
+            return
+        self._reader.unregister([task.id for task in tasks])
+        for task in tasks:
+            task.suspend()
+            task.close_dirty()
+            task.revive()
+        with suppress(Exception):  # The stores are verified as soon as the tasks are registered again.
+            self._stores.close(tasks, clean=False)
+        self._reader.verify_on_register([task.id for task in tasks])
+
+    def _remove(self, task: Task) -> None:
+        if isinstance(task, StreamTask):
+            self.active.remove(task)
+        elif isinstance(task, StandbyTask):
+            self.standby.remove(task)
 
     def _reject_two_roles(self) -> None:
         for task in self.active:

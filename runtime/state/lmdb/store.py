@@ -71,42 +71,6 @@ def original(stored: bytes, value: bytes) -> tuple[bytes, bytes]:
 # changes on all pages writes all pages anew. The pages are read in a read transaction and written sequentially, so a
 # copy takes about as long as copying a file, and does not block writers.
 
-FORM = "lmdb"
-"""The format of lmdb's and memory's copies, see `CopyingBackend.copy_form`."""
-
-
-def save_copy(directory: Path, map_size: int, file: Path) -> int:
-    """See `CopyingBackend.save_copy`."""
-    with process_environments.use(directory.resolve(), map_size) as environment:
-        try:
-            _copy(environment, file)
-        except OSError as error:  # of the new file, not of the store
-            raise MachineError.from_error(error) from error
-    return _position(file, map_size)
-
-
-def load_copy(
-    directory: Path,
-    map_size: int,
-    position: int,
-    file: Path,
-    complete: Callable[[Path], None] = lambda _: None,
-) -> None:
-    """See `CopyingBackend.load_copy`. `complete`: adds further files to the new folder."""
-    directory = directory.resolve()
-    folder = work_folder(directory, "loading")
-    shutil.rmtree(folder, ignore_errors=True)
-    if (copied_position := _position(file, map_size)) != position:
-        raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
-    make_folder(folder)
-    try:
-        mark_unsynced(folder)  # as for each write: after a stop of the machine the changelog has all rows
-        shutil.move(file, folder / lmdb_file.NAME)
-        complete(folder)
-        process_environments.replace(folder, directory)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
 
 def _copy(environment: Environment, file: Path) -> None:
     with open(file, "xb", opener=opener) as copy:
@@ -273,7 +237,7 @@ class LmdbStore:
 class LmdbBackend:
     """A CopyingBackend with one LMDB environment per store. `map_size`: the initial size in bytes."""
 
-    copy_form = FORM
+    copy_form = "lmdb"
 
     def __init__(self, map_size: int = MAP_SIZE) -> None:
         self._map_size = map_size
@@ -288,11 +252,30 @@ class LmdbBackend:
 
     def save_copy(self, directory: Path, file: Path) -> int:
         """See `CopyingBackend.save_copy`."""
-        return save_copy(directory, self._map_size, file)
+        with process_environments.use(directory.resolve(), self._map_size) as environment:
+            try:
+                _copy(environment, file)
+            except OSError as error:  # of the new file, not of the store
+                raise MachineError.from_error(error) from error
+        return _position(file, self._map_size)
 
-    def load_copy(self, directory: Path, position: int, file: Path) -> None:
-        """See `CopyingBackend.load_copy`."""
-        load_copy(directory, self._map_size, position, file)
+    def load_copy(
+        self, directory: Path, position: int, file: Path, complete: Callable[[Path], None] = lambda _: None
+    ) -> None:
+        """See `CopyingBackend.load_copy`. `complete`: adds further files to the new folder."""
+        directory = directory.resolve()
+        folder = work_folder(directory, "loading")
+        shutil.rmtree(folder, ignore_errors=True)
+        if (copied_position := _position(file, self._map_size)) != position:
+            raise CopyDamagedError(f"it is at position {copied_position:,}, and not at {position:,}")
+        make_folder(folder)
+        try:
+            mark_unsynced(folder)  # as for each write: after a stop of the machine the changelog has all rows
+            shutil.move(file, folder / lmdb_file.NAME)
+            complete(folder)
+            process_environments.replace(folder, directory)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _get(environment: Environment, keys: Sequence[bytes], transaction: Any) -> list[bytes | None]:

@@ -26,9 +26,6 @@ from .writer import Writer
 # Files of RocksDB are immutable, so a consistent copy is a folder of links to them, which takes no time. They are
 # packed from that folder into one file, while the store continues.
 
-FORM = "rocksdb"
-"""See `CopyingBackend.copy_form`."""
-
 _METADATA = "position.json"
 
 
@@ -144,7 +141,7 @@ class RocksdbStore:
 class RocksdbBackend:
     """A CopyingBackend with one RocksDB database per store. Arguments: see `Settings`."""
 
-    copy_form = FORM
+    copy_form = "rocksdb"
 
     def __init__(
         self,

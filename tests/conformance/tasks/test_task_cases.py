@@ -23,7 +23,7 @@ def client(tmp_path: Path) -> ClientTasks:
 @pytest.mark.parametrize("state", [State.CREATED, State.RESTORING, State.RUNNING, State.CLOSED])
 def test_05_only_a_suspended_task_is_recycled(state: State) -> None:
     task = StreamTask(T00)
-    task._lifecycle.state = state
+    task.state = state
     with pytest.raises(IllegalTaskStateError, match="prepare_recycle"):
         task.prepare_recycle()
 

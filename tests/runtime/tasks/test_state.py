@@ -121,7 +121,7 @@ AFTER = {
 
 def task_in(role: TaskType, state: State) -> Task:
     task: StreamTask | StandbyTask = StreamTask(TaskId(0, 1)) if role is TaskType.ACTIVE else StandbyTask(TaskId(0, 1))
-    task._lifecycle.state = state
+    task.state = state
     return task
 
 
