@@ -102,7 +102,8 @@ def _with_methods_of(protocol: type, plugins: Registry, name: str, options: Mapp
 
 @cache
 def _methods_of(protocol: type) -> tuple[str, ...]:
-    return tuple(method for method, of in vars(protocol).items() if callable(of) and not method.startswith("_"))
+    """The public methods of a protocol, inherited ones included, sorted."""
+    return tuple(name for name in dir(protocol) if not name.startswith("_") and callable(getattr(protocol, name)))
 
 
 def _plain(options: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from headwater.runtime.log.embedded.log import EmbeddedLog
 
 class OldLog(EmbeddedLog):
     identity = None
+    read = write = None
 
 
 class OldBackend:
@@ -57,7 +58,7 @@ def test_plugin_that_lacks_a_method_is_refused_by_name_before_anything_is_done_w
     with pytest.raises(InvalidPluginError) as strategy:
         plugins.restore_strategy(PluginRef("no_strategy"))
 
-    assert log.value.message == "the log 'old_log' (lacking_methods:OldLog) has no method identity"
+    assert log.value.message == "the log 'old_log' (lacking_methods:OldLog) has no method identity, read, write"
     assert (
         backend.value.message
         == "the store backend 'old_backend' (lacking_methods:OldBackend) has no method open_to_read"
