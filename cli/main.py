@@ -74,35 +74,26 @@ def _without_last_collection() -> Iterator[None]:
 
 
 class Failure(click.ClickException):
-    """A HeadwaterError as click prints it: the message, its hint, its exit code."""
+    """An error as click prints it: the message, its hint, its exit code; for a wrong command line the usage first."""
 
-    def __init__(self, error: HeadwaterError) -> None:
-        super().__init__(error.message)
-        self.hint = error.hint
-        setattr(self, "exit_code", error.exit_code)  # noqa: B010 - of the class, as click declares it
+    def __init__(self, message: str, hint: str | None, exit_code: int, usage: str | None = None) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.usage = usage
+        setattr(self, "exit_code", exit_code)  # noqa: B010 - of the class, as click declares it
+
+    @classmethod
+    def of(cls, error: HeadwaterError) -> Failure:
+        """An error of Headwater."""
+        return cls(error.message, error.hint, error.exit_code)
 
     def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's
         """Print to stderr."""
+        if self.usage is not None:
+            click.echo(self.usage, err=True)
         print_styled(ERROR, self.message, err=True)
         if self.hint:
             print_styled(("  hint: ", "bold"), self.hint, err=True)
-
-
-class WrongUse(click.ClickException):
-    """A command line that click rejects, printed like every other error: the usage, then the problem."""
-
-    def __init__(self, error: click.UsageError) -> None:
-        super().__init__(error.format_message())
-        setattr(self, "exit_code", error.exit_code)  # noqa: B010 - of the class, as click declares it
-        self._context = error.ctx
-
-    def show(self, file: IO[Any] | None = None) -> None:  # noqa: ARG002 - click's
-        """Print to stderr."""
-        if self._context is not None:
-            click.echo(self._context.get_usage(), err=True)
-        print_styled(ERROR, self.message, err=True)
-        if self._context is not None:
-            print_styled(("  hint: ", "bold"), f"see `{self._context.command_path} --help`", err=True)
 
 
 class Commands(LeadingOptions):
@@ -151,7 +142,7 @@ class Commands(LeadingOptions):
             if isinstance(error, InvalidProjectError):
                 print_diagnostics(error.found.diagnostics, error.found.sources, error.found.root, "text")
                 raise SystemExit(error.exit_code) from error
-            raise Failure(error) from error
+            raise Failure.of(error) from error
         except KeyboardInterrupt:
             click.echo("interrupted", err=True)
             raise SystemExit(INTERRUPTED) from None
@@ -162,13 +153,15 @@ class Commands(LeadingOptions):
 
 @contextmanager
 def _usage_errors() -> Iterator[None]:
-    """Raise click's usage errors as WrongUse."""
+    """Raise click's usage errors as Failure."""
     try:
         yield
     except click.exceptions.NoArgsIsHelpError:
         raise
     except click.UsageError as error:
-        raise WrongUse(error) from error
+        context = error.ctx
+        hint, usage = (f"see `{context.command_path} --help`", context.get_usage()) if context else (None, None)
+        raise Failure(error.format_message(), hint, error.exit_code, usage) from error
 
 
 @contextmanager
@@ -180,7 +173,7 @@ def _machine_errors() -> Iterator[None]:
         if isinstance(error, OSError) and not MachineError.explains(error):
             raise
         leave_standard_output(error)
-        raise Failure(MachineError.from_error(error)) from error
+        raise Failure.of(MachineError.from_error(error)) from error
 
 
 def _plugin_commands(ctx: click.Context) -> Mapping[str, click.Command]:
@@ -191,7 +184,7 @@ def _plugin_commands(ctx: click.Context) -> Mapping[str, click.Command]:
         return PluginManager(block=ctx.params.get("without_plugins") or ()).commands
     except HeadwaterError as error:
         # Help is printed while arguments are parsed, before `invoke`.
-        raise Failure(error) from error
+        raise Failure.of(error) from error
 
 
 @click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

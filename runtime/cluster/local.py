@@ -111,7 +111,6 @@ class LocalJob:
         self._steps: tuple[Step, ...] = built(part, LocalEngine(self._worker, expressions, bool(part.processors)))
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
-        """Run one epoch, thread by thread. Raises StageFailedError, and ClientLostError after `cancel`."""
         self._refuse_cancelled(plan)
         self._plan = plan
         threads: Batches = (_thread(number) for number in range(len(plan.threads)))
@@ -119,10 +118,7 @@ class LocalJob:
         return tuple(from_json(TaskOutcome, text) for batch in done for text in batch.column(0).to_pylist())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try one task after another, up to the first failure. Writes nothing.
-
-        Raises ClientLostError after `cancel`.
-        """
+        """One task after another, up to the first failure."""
         self._refuse_cancelled(plan)
         for number, task in enumerate(tasks):
             try:
@@ -132,7 +128,7 @@ class LocalJob:
         return Trial(tuple(range(len(tasks))), None)
 
     def failing(self, plan: EpochPlan) -> tuple[Failing, ...]:
-        """The records that the first failing step names. Raises ClientLostError after `cancel`."""
+        """The records that the first failing step names."""
         try:
             self.run(replace(plan, trial=True))
         except StageFailedError as error:
@@ -148,11 +144,9 @@ class LocalJob:
         return ()
 
     def facts(self, error: Exception) -> Facts:
-        """The metadata of the failed stage."""
         return error.facts if isinstance(error, StageFailedError) else facts_of(error)
 
     def cancel(self) -> None:
-        """Start no further epoch."""
         self._cancelled = True
 
     def _refuse_cancelled(self, plan: EpochPlan) -> None:
@@ -199,11 +193,9 @@ class LocalCluster:
         return tuple(Client(name, self._threads, folder=name) for name in names if name not in self._lost)
 
     def present(self, count: int) -> tuple[Client, ...]:
-        """The clients that are not lost."""
         return self.clients(count)
 
     def lost(self, client: Client) -> bool:
-        """Whether `lose` was called for it."""
         return client.name in self._lost
 
     def silent(self, client: Client) -> float | None:  # noqa: ARG002
@@ -211,19 +203,15 @@ class LocalCluster:
         return None
 
     def owner(self) -> Owner | None:
-        """This process."""
         return Owner.from_pid(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """The state directory of the settings."""
         return Path(settings.state_dir)
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:  # noqa: ARG002
-        """The subtopology's steps in this process."""
         return LocalJob(part, client, self._expressions)
 
     def link(self, client: Client, application: str) -> StateLink:  # noqa: ARG002
-        """The link into this process."""
         return LocalLink()
 
     def ended(self, error: Exception) -> None:

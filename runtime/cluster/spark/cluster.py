@@ -146,11 +146,9 @@ class SparkCluster:
         return self._virtual
 
     def lost(self, client: Client) -> bool:
-        """Whether the client's executor has ended or is silent; never for a virtual client."""
         return self._watch is not None and self._watch.lost(client)
 
     def silent(self, client: Client) -> float | None:
-        """Seconds of silence of the client's executor, if it is lost for that."""
         return None if self._watch is None else self._watch.silent(client)
 
     def owner(self) -> Owner | None:
@@ -158,11 +156,9 @@ class SparkCluster:
         return driver_jvm(self._session) or Owner.from_pid(os.getpid())
 
     def state_dir(self, settings: Settings) -> Path | None:
-        """The directory of virtual clients' stores; None if executors have them on their machines."""
         return local_state(settings)
 
     def job(self, part: Subtopology, client: Client, application: str) -> EpochJob:
-        """The Spark job of a subtopology, placed on the client."""
         return SparkJob(self._session, part, client, application, self._in_tasks)
 
     def link(self, client: Client, application: str) -> StateLink:
@@ -170,5 +166,4 @@ class SparkCluster:
         return OnExecutor(self._session, client, application, self.lost)
 
     def ended(self, error: Exception) -> SparkEndedError | None:
-        """SparkEndedError if the JVM has ended, else None."""
         return SparkEndedError.of(error)

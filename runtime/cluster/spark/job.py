@@ -68,17 +68,11 @@ class SparkJob:
         return self._in_sql
 
     def run(self, plan: EpochPlan) -> tuple[TaskOutcome, ...]:
-        """Run one epoch. Returns the tasks' outcomes in plan order. They have no effect before the driver
-        commits them.
-        """
         self._set(plan)
         return tuple(from_json(TaskOutcome, row[0]) for row in self._marked.collect())
 
     def try_each(self, plan: EpochPlan, tasks: Sequence[TaskPlan]) -> Trial:
-        """Try tasks in parallel in one job, at most MOST_TRIED, started in their order as threads become free.
-
-        Writes nothing. The first failure ends the job, so later tasks may not have run.
-        """
+        """In one job, started in their order as threads become free."""
         if self._trial_rows is None:
             self._trial_rows = built(self._part, placed(self._session, MOST_TRIED, self._client.executor))
         threads = [(task,) for task in tasks] + [()] * (MOST_TRIED - len(tasks))
@@ -189,11 +183,9 @@ class SparkJob:
         return [(at, partial(self._drain, rows)) for at, rows in _sql_steps(self._rows)]
 
     def facts(self, error: Exception) -> Facts:
-        """The metadata in a worker's traceback, or else Spark's message."""
         return facts_of(error)
 
     def cancel(self) -> None:
-        """Cancel the running job of an epoch or a trial, because the client is gone. No other job starts afterwards."""
         self._given_up = True
         cancel(self._session, self._running)
 
