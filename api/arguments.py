@@ -12,14 +12,11 @@ _MOST_SHOWN = 60
 
 
 class ArgumentError(HeadwaterError):
-    """An invalid argument: its `name`, the `given` value, and what was `expected`."""
+    """An invalid argument."""
 
     def __init__(self, name: str, given: object, expected: str) -> None:
         kind = type(given).__name__
         super().__init__(f"{name} must be {expected}, not {shortened(repr(given), _MOST_SHOWN)} ({kind})")
-        self.name = name
-        self.given = given
-        self.expected = expected
 
 
 def check_name(name: str, given: Any) -> None:

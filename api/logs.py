@@ -26,25 +26,23 @@ from .target import TARGET, Part
 
 
 class NotInLogError(HeadwaterError):
-    """The log has no records of the topic `topic`."""
+    """The log has no records of a topic."""
 
     exit_code = 2
 
     def __init__(self, topic: str, names: Sequence[str]) -> None:
         super().__init__(f"the log has no topic {topic!r}", guess(topic, names, "`headwater log ls` lists its topics"))
-        self.topic = topic
 
 
 class NothingWrittenError(HeadwaterError):
-    """Nothing was committed yet for a topic or store of the project. `name`: its name."""
+    """Nothing was committed yet for a topic or store of the project."""
 
     def __init__(self, name: str, kind: str) -> None:
         super().__init__(f"nothing was written to the {kind} {name!r} yet", "`headwater build` seeds topics, and runs")
-        self.name = name
 
 
 class UnknownApplicationError(HeadwaterError):
-    """The log has no application of this project with this name: `application`."""
+    """The log has no application of this project with this name."""
 
     exit_code = 2
 
@@ -53,7 +51,6 @@ class UnknownApplicationError(HeadwaterError):
             f"the log has no application {application!r} of this project",
             guess(application, names, "`headwater log ls` lists its applications"),
         )
-        self.application = application
 
 
 class Logs(Part):

@@ -33,9 +33,9 @@ from .target import Part
 
 
 class UnknownRemainsError(HeadwaterError):
-    """The log has no application and no topic `name` that can be removed. `known`: the names that can be removed.
+    """The log has no application and no topic of this name that can be removed.
 
-    `declared`: names in the project.
+    `known`: the names that can be removed. `declared`: names in the project.
     """
 
     exit_code = 2
@@ -47,28 +47,22 @@ class UnknownRemainsError(HeadwaterError):
         super().__init__(
             f"the log has nothing of the name {name!r} that the project does not have", guess(name, known, listed)
         )
-        self.name = name
 
 
 class StillDeclaredError(HeadwaterError):
-    """The project still has what was to be removed: `name`. `kind`: topology or topic."""
+    """The project still has what was to be removed."""
 
     exit_code = 2
 
     def __init__(self, kind: str, name: str, place: str, hint: str) -> None:
         super().__init__(f"{kind} {name} is in the project ({place})", hint)
-        self.kind = kind
-        self.name = name
 
 
 class StillReadError(HeadwaterError):
-    """Something cannot be removed because `reader` has read `topic`. `missing`: names that must be removed with it."""
+    """Something cannot be removed because `reader` has read `topic`."""
 
-    def __init__(self, reader: str, topic: str, missing: Sequence[str], hint: str) -> None:
+    def __init__(self, reader: str, topic: str, hint: str) -> None:
         super().__init__(f"{reader} has read {topic}, whose records would be removed", hint)
-        self.reader = reader
-        self.topic = topic
-        self.missing = tuple(missing)
 
 
 class Removals(Part):
@@ -188,7 +182,7 @@ class Removals(Part):
             return
         reader, topic = next(iter(reading))
         missing = self._all_readers(log, {reader for reader, _ in reading}) - set(applications)
-        raise StillReadError(reader, topic, sorted(missing), self._way_out(sorted(missing), applications))
+        raise StillReadError(reader, topic, self._way_out(sorted(missing), applications))
 
     def _has_other_writer(self, writer: str, topic: str) -> bool:
         return topic in self._files.checked.topics and not self._writes(writer, topic)
@@ -227,14 +221,9 @@ def _place(file: str, line: int | None) -> str:
 
 
 class NoStoreToResetError(HeadwaterError):
-    """A topology has no such store that could be rebuilt: `topology`, `store`."""
+    """A topology has no such store that could be rebuilt."""
 
     exit_code = 2
-
-    def __init__(self, topology: str, store: str, what: str, hint: str) -> None:
-        super().__init__(what, hint)
-        self.topology = topology
-        self.store = store
 
 
 class StoreResets(Part):
@@ -273,7 +262,7 @@ class StoreResets(Part):
         chosen = next((topology for topology in plans.topologies() if topology.name == name), None)
         if chosen is None:
             what = f"types of some expressions in topology {name} are not known yet"
-            raise NoStoreToResetError(name, "", what, "`headwater compile` finds them with Spark")
+            raise NoStoreToResetError(what, "`headwater compile` finds them with Spark")
         return chosen
 
 
@@ -303,7 +292,7 @@ def _check(topology: Topology, others: Collection[Topology], own: LogState, name
     else:
         what = f"topology {topology.name} has no store {name!r}"
         hint = guess(name, declared, f"it has {', '.join(declared)}" if declared else "it has no stores")
-    raise NoStoreToResetError(topology.name, name, what, hint)
+    raise NoStoreToResetError(what, hint)
 
 
 def _stores(topology: Topology) -> list[str]:

@@ -125,12 +125,10 @@ def _stopping(stop: threading.Event | None) -> Iterator[threading.Event]:
 
 
 class StillRunningError(HeadwaterError):
-    """This cannot be done while the application runs: `application`. `host`: where it runs."""
+    """This cannot be done while the application runs. `host`: where it runs."""
 
     def __init__(self, application: str, host: str) -> None:
         super().__init__(f"{application} is running on {host}", "stop it first; `headwater tasks` shows it")
-        self.application = application
-        self.host = host
 
 
 def check_not_running(log: PlacedLog, application: str) -> None:

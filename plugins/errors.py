@@ -30,10 +30,10 @@ class UnknownPluginError(PluginError):
     def __init__(self, kind: str, name: str, names: Iterable[str]) -> None:
         self.kind = kind
         self.name = name
-        self.known = tuple(sorted(names))
-        self.suggestions = closest(name, self.known, most=3)
+        known = sorted(names)
+        self.suggestions = closest(name, known, most=3)
         guess = f"did you mean {' or '.join(self.suggestions)}? " if self.suggestions else ""
-        super().__init__(f"there is no {kind} {name!r}", f"{guess}known: {', '.join(self.known) or 'none'}")
+        super().__init__(f"there is no {kind} {name!r}", f"{guess}known: {', '.join(known) or 'none'}")
 
 
 class PluginConflictError(PluginError):
@@ -44,8 +44,6 @@ class PluginConflictError(PluginError):
             f"the {kind} {name!r} is registered twice: {origins[0]} and {origins[1]}",
             "rename one, or disable a plugin with -p no:<name>",
         )
-        self.kind = kind
-        self.name = name
         self.origins = origins
 
 
@@ -142,6 +140,3 @@ class PluginOptionsError(PluginError):
 
     def __init__(self, kind: str, name: str, problems: Sequence[OptionProblem]) -> None:
         super().__init__(f"bad options of {kind} {name}: {'; '.join(str(problem) for problem in problems)}")
-        self.kind = kind
-        self.name = name
-        self.problems = tuple(problems)

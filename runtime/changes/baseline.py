@@ -28,11 +28,10 @@ _THE_FILE = "give the target/manifest.json that `headwater compile` has written 
 
 
 class ManifestError(HeadwaterError):
-    """A manifest that cannot be compared: `path`."""
+    """A manifest that cannot be compared."""
 
     def __init__(self, path: Path, cause: str, hint: str | None = None) -> None:
         super().__init__(f"{path}: {cause}", hint)
-        self.path = path
 
 
 @dataclass(frozen=True)

@@ -120,12 +120,11 @@ def _gaps(topology: Topology, committed: Committed) -> dict[str, list[str]]:
 
 
 class RefreshRefusedError(HeadwaterError):
-    """A run could not start after a full refresh either: `changes` with the errors. Nothing was removed."""
+    """A run could not start after a full refresh either. `changes`: with the errors. Nothing was removed."""
 
     def __init__(self, changes: Sequence[Change]) -> None:
         names = ", ".join(sorted({change.subject.application for change in changes}))
         super().__init__(with_changes(f"nothing was removed, as {names} could not start empty", changes))
-        self.changes = tuple(changes)
 
 
 def as_if_restarted(log: PlacedLog, applications: Collection[str]) -> PlacedLog:

@@ -119,8 +119,6 @@ class IncompatibleStateError(HeadwaterError):
 
     def __init__(self, application: str, changes: Sequence[Change]) -> None:
         super().__init__(with_changes(f"{application} no longer fits its committed state", changes))
-        self.application = application
-        self.changes = tuple(changes)
 
 
 UNDO = Way("undo the change")

@@ -212,11 +212,10 @@ FORMAT = 2
 
 
 class PlanFileError(HeadwaterError):
-    """A file that is no plan of a run: `path`."""
+    """A file that is no plan of a run."""
 
     def __init__(self, path: Path, cause: str) -> None:
         super().__init__(f"{path}: {cause}", "make one with: headwater plan --out FILE")
-        self.path = path
 
 
 class PlanOutdatedError(HeadwaterError):
@@ -224,7 +223,6 @@ class PlanOutdatedError(HeadwaterError):
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         super().__init__(f"the plan is outdated: {'; '.join(reasons)}", "plan again: headwater plan --out FILE")
-        self.reasons = reasons
 
 
 @dataclass(frozen=True)

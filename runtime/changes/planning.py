@@ -357,9 +357,6 @@ class StoreNotResetError(HeadwaterError):
     def __init__(self, application: str, stores: Collection[str], changes: Sequence[Change]) -> None:
         what = f"{', '.join(stores)} of {application} cannot be rebuilt, and nothing was changed"
         super().__init__(with_changes(what, changes))
-        self.application = application
-        self.stores = tuple(stores)
-        self.changes = tuple(changes)
 
 
 @dataclass(frozen=True)
