@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..compiler.checks.plugins import InstalledPlugins
+from ..compiler.checks.plugins import PluginCatalog
 from ..compiler.diagnostics import did_you_mean
 from ..compiler.language.type_checker import Analyzer
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
@@ -57,7 +57,7 @@ class CheckedFiles:
 
         Starts Spark for new expressions.
         """
-        return self._compiled(analyzer=self._analyzer(), plugins=InstalledPlugins(self.plugins))
+        return self._compiled(analyzer=self._analyzer(), plugins=PluginCatalog(self.plugins))
 
     @cached_property
     def typed_without_spark(self) -> CheckedProject:
@@ -65,7 +65,7 @@ class CheckedFiles:
 
         It has the graphs of the topologies whose types are all known.
         """
-        return self._compiled(plugins=InstalledPlugins(self.plugins))
+        return self._compiled(plugins=PluginCatalog(self.plugins))
 
     @cached_property
     def typed_or_unknown(self) -> CheckedProject:

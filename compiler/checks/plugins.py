@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from collections.abc import Mapping as AbstractMapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from ...plugins.errors import PluginImportError
 from ...plugins.manager import PluginManager
@@ -30,32 +29,71 @@ _WORDS = {
 }
 
 
-class PluginCatalog(Protocol):
-    """The available plugins. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`."""
+class PluginCatalog:
+    """The available plugins. Kinds: `assignor`, `restore_strategy`, `store_backend`, `log`.
+
+    `manager` makes a PluginManager without the plugins passed to it. Plugins are imported by the first call of a
+    method.
+    """
+
+    def __init__(self, manager: Callable[[Collection[str]], PluginManager]) -> None:
+        self._find = manager
 
     def names(self, kind: str) -> Collection[str]:
         """The names of the plugins of a kind."""
+        return list(self._registry(kind))
 
-    def options_schema(self, kind: str, name: str) -> AbstractMapping[str, Any]:
-        """The JSON Schema of a plugin's options."""
+    def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
+        """The JSON Schema of a plugin's options. The schema of profiles covers those of the embedded log."""
+        return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
 
-    def failures(self) -> AbstractMapping[str, str]:
-        """Modules of the project that cannot be imported, with the reasons.
-
-        Unless it is empty, do not call other methods.
-        """
-
-    def missing(self, kind: str, name: str) -> AbstractMapping[str, str]:
+    def missing(self, kind: str, name: str) -> Mapping[str, str]:
         """The modules that a plugin requires and that are not installed, with the arguments of `pip install`."""
+        return self._registry(kind)[name].missing
 
     def needs_changelog(self, backend: str) -> bool:
         """Whether the stores of a backend can lose their rows with a process."""
+        return self._registry("store_backend")[backend].needs_changelog
 
     def makes(self, kind: str, name: str, method: str) -> bool:
-        """Whether objects made by a plugin have this method, as far as its class is known."""
+        """Whether a plugin's class has a method. For other factories the methods are unknown: True for backends."""
+        factory = self._registry(kind)[name].load()
+        return hasattr(factory, method) if isinstance(factory, type) else kind == "store_backend"
 
     def has_rack_solver(self) -> bool:
-        """Whether the solver for rack-aware assignors is installed."""
+        """Whether OR-Tools is installed."""
+        return has_solver()
+
+    def failures(self) -> Mapping[str, str]:
+        """The project's modules that cannot be imported, with the reasons. Unless it is empty, call no other method.
+
+        Raises PluginError for other plugins.
+        """
+        failed: dict[str, str] = {}
+        # A round excludes the modules that have failed, so one run reports all of them.
+        while True:
+            try:
+                self._find(failed)
+            except PluginImportError as error:
+                if not error.local:
+                    raise
+                failed[error.name] = error.reason
+            else:
+                return failed
+
+    @cached_property
+    def _registries(self) -> Mapping[str, Registry]:
+        manager = self._find(())
+        return {
+            "assignor": manager.assignors,
+            "restore_strategy": manager.restore_strategies,
+            "restore_listener": manager.restore_listeners,
+            "store_backend": manager.store_backends,
+            "log": manager.logs,
+        }
+
+    def _registry(self, kind: str) -> Registry:
+        return self._registries[kind]
 
 
 def check_plugins(
@@ -76,9 +114,7 @@ def check_plugins(
                 diagnostics.withdraw("HW201", [entry.key.position for entry in written.entries])
             continue
         _check_options(kind, use, catalog.options_schema(kind, name), diagnostics)
-        for module, package in catalog.missing(kind, name).items():
-            message = f"The {_WORDS[kind]} '{name}' needs the package {module}, which is not installed."
-            diagnostics.add("HW610", use.name.position, message, f"Install it: pip install '{package}'.")
+        _report_packages(kind, use, catalog.missing(kind, name), diagnostics)
     for topology in model.topologies.values():
         _check_racks(topology.assignment, catalog, diagnostics)
         saves = topology.restore is not None and _makes(catalog, "restore_strategy", topology.restore, "save")
@@ -92,25 +128,26 @@ def check_packages(
     model: ProjectModel,
     target: MappingNode | None,
     diagnostics: Diagnostics,
-    required: AbstractMapping[tuple[str, str], AbstractMapping[str, str]],
+    required: Mapping[tuple[str, str], Mapping[str, str]],
 ) -> None:
     """Report missing packages for the profile's lineage and for plugins, without imports.
 
     `required`: kind and name of a plugin -> the modules that it needs, with the arguments of `pip install`.
     """
     for kind, use in _uses(model, target):
-        _check_packages(kind, use, required.get((kind, use.name.text), {}), diagnostics)
+        packages = required.get((kind, use.name.text), {})
+        missing = {module: package for module, package in packages.items() if not is_installed(module)}
+        _report_packages(kind, use, missing, diagnostics)
     lineage = [entry for entry in target.entries if entry.name == "lineage"] if target is not None else []
     if lineage and not is_installed("openlineage"):
         message = "`lineage` needs the package openlineage-python, which is not installed."
         diagnostics.add("HW610", lineage[0].key.position, message, "Install it: pip install 'headwater[lineage]'.")
 
 
-def _check_packages(kind: str, use: PluginUse, required: AbstractMapping[str, str], diagnostics: Diagnostics) -> None:
-    for module, package in required.items():
-        if not is_installed(module):
-            message = f"The {_WORDS[kind]} '{use.name.text}' needs the package {module}, which is not installed."
-            diagnostics.add("HW610", use.name.position, message, f"Install it: pip install '{package}'.")
+def _report_packages(kind: str, use: PluginUse, missing: Mapping[str, str], diagnostics: Diagnostics) -> None:
+    for module, package in missing.items():
+        message = f"The {_WORDS[kind]} '{use.name.text}' needs the package {module}, which is not installed."
+        diagnostics.add("HW610", use.name.position, message, f"Install it: pip install '{package}'.")
 
 
 def _check_copies(backend: PluginUse, catalog: PluginCatalog, diagnostics: Diagnostics) -> None:
@@ -176,7 +213,7 @@ def _log(written: Node | None) -> PluginUse | None:
     return PluginUse(name, options if isinstance(options, MappingNode) else None)
 
 
-def _check_options(kind: str, use: PluginUse, schema: AbstractMapping[str, Any], diagnostics: Diagnostics) -> None:
+def _check_options(kind: str, use: PluginUse, schema: Mapping[str, Any], diagnostics: Diagnostics) -> None:
     from jsonschema import Draft7Validator, SchemaError
     from referencing.exceptions import Unresolvable
 
@@ -229,69 +266,3 @@ def check_functions(model: ProjectModel, root: Path, diagnostics: Diagnostics) -
             continue
         if is_defined(function, root, diagnostics):
             code_of(function, root, diagnostics)
-
-
-# Installed plugins.
-
-
-class InstalledPlugins:
-    """Implements `PluginCatalog`. Plugins are imported by the first call of a method.
-
-    `manager` makes a PluginManager without the plugins passed to it.
-    """
-
-    def __init__(self, manager: Callable[[Collection[str]], PluginManager]) -> None:
-        self._find = manager
-
-    def names(self, kind: str) -> Collection[str]:
-        """The names of the plugins of a kind."""
-        return list(self._registry(kind))
-
-    def options_schema(self, kind: str, name: str) -> Mapping[str, Any]:
-        """The JSON Schema of a plugin's options. The schema of profiles covers those of the embedded log."""
-        return {} if (kind, name) == ("log", "embedded") else self._registry(kind)[name].options_schema
-
-    def missing(self, kind: str, name: str) -> Mapping[str, str]:
-        """The modules that a plugin requires and that are not installed, with the arguments of `pip install`."""
-        return self._registry(kind)[name].missing
-
-    def needs_changelog(self, backend: str) -> bool:
-        """Whether the stores of a backend can lose their rows with a process."""
-        return self._registry("store_backend")[backend].needs_changelog
-
-    def makes(self, kind: str, name: str, method: str) -> bool:
-        """Whether a plugin's class has a method. For other factories the methods are unknown: True for backends."""
-        factory = self._registry(kind)[name].load()
-        return hasattr(factory, method) if isinstance(factory, type) else kind == "store_backend"
-
-    def has_rack_solver(self) -> bool:
-        """Whether OR-Tools is installed."""
-        return has_solver()
-
-    def failures(self) -> Mapping[str, str]:
-        """The project's modules that cannot be imported, with the reasons. Raises PluginError for other plugins."""
-        failed: dict[str, str] = {}
-        # A round excludes the modules that have failed, so one run reports all of them.
-        while True:
-            try:
-                self._find(failed)
-            except PluginImportError as error:
-                if not error.local:
-                    raise
-                failed[error.name] = error.reason
-            else:
-                return failed
-
-    @cached_property
-    def _registries(self) -> Mapping[str, Registry]:
-        manager = self._find(())
-        return {
-            "assignor": manager.assignors,
-            "restore_strategy": manager.restore_strategies,
-            "restore_listener": manager.restore_listeners,
-            "store_backend": manager.store_backends,
-            "log": manager.logs,
-        }
-
-    def _registry(self, kind: str) -> Registry:
-        return self._registries[kind]

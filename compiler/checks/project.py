@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from collections.abc import Mapping as AbstractMapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.machinery import PathFinder
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -48,63 +48,58 @@ def check_project(
     return _ProjectCheck(model, resolution, checker, functions, diagnostics, udfs).run()
 
 
+@dataclass
 class _ProjectCheck:
-    def __init__(
-        self,
-        model: ProjectModel,
-        resolution: Resolution,
-        checker: TypeChecker,
-        functions: ProjectFunctions,
-        diagnostics: Diagnostics,
-        udfs: Udfs,
-    ) -> None:
-        self._model = model
-        self._resolution = resolution
-        self._checker = checker
-        self._functions = functions
-        self._diagnostics = diagnostics
-        self._udfs = udfs
-        self._topics: dict[str, Topic] = {}
-        self._shapes: dict[str, Shape] = {}
+    model: ProjectModel
+    resolution: Resolution
+    checker: TypeChecker
+    functions: ProjectFunctions
+    diagnostics: Diagnostics
+    udfs: Udfs
+    topics: dict[str, Topic] = field(default_factory=dict)
+    shapes: dict[str, Shape] = field(default_factory=dict)
+    contexts: dict[str, TopologyContext] = field(init=False)
+
+    def __post_init__(self) -> None:
         carried = Carried()
-        self._contexts = {
+        self.contexts = {
             name: TopologyContext(
-                f"{model.name}-{name}",
+                f"{self.model.name}-{name}",
                 {*topology.tables, *topology.flows},
                 topology.stores,
                 carried,
-                self._shapes,
+                self.shapes,
                 complete=topology.lost.isdisjoint(("tables", "flows")),
             )
-            for name, topology in model.topologies.items()
+            for name, topology in self.model.topologies.items()
         }
 
     def run(self) -> Checked:
         writers = {
-            flow.to.text: f"{self._model.name}-{name}"
-            for name, topology in self._model.topologies.items()
+            flow.to.text: f"{self.model.name}-{name}"
+            for name, topology in self.model.topologies.items()
             for flow in topology.flows.values()
-            if flow.to is not None and (name, flow.name.text) not in self._resolution.invalid_sinks
+            if flow.to is not None and (name, flow.name.text) not in self.resolution.invalid_sinks
         }
-        for name, topic in self._model.topics.items():
+        for name, topic in self.model.topics.items():
             self._check_topic(topic)
-            self._topics[name] = declared_topic(topic, writers.get(name))
-            self._shapes[name] = _topic_shape(topic)
+            self.topics[name] = declared_topic(topic, writers.get(name))
+            self.shapes[name] = _topic_shape(topic)
         self._add_letters()
-        for name, flow in self._resolution.order:
+        for name, flow in self.resolution.order:
             self._check_flow(name, flow)
-        for name, topology in self._model.topologies.items():
+        for name, topology in self.model.topologies.items():
             self._check_tables(name)
-            check_starts(topology, self._resolution.names[name].sources, self._diagnostics)
-        topologies = {name: self._topology(name, context) for name, context in self._contexts.items()}
-        check_collapsed(self._model, self._resolution, topologies, self._diagnostics)
-        return Checked(topologies, self._topics)
+            check_starts(topology, self.resolution.names[name].sources, self.diagnostics)
+        topologies = {name: self._topology(name, context) for name, context in self.contexts.items()}
+        check_collapsed(self.model, self.resolution, topologies, self.diagnostics)
+        return Checked(topologies, self.topics)
 
     def _check_topic(self, topic: TopicModel) -> None:
         for column in topic.key.values():
             if column.type is not None and holds_map(column.type):
                 message = f"A key cannot contain a map; '{column.name.text}' has type {column.type}."
-                self._diagnostics.add("HW412", column.name.position, message)
+                self.diagnostics.add("HW412", column.name.position, message)
         if topic.timestamp is None:
             return
         name, column_model = topic.timestamp.text, topic.value.get(topic.timestamp.text)
@@ -112,59 +107,59 @@ class _ProjectCheck:
             return
         if column_model is None:
             message = f"The topic '{topic.name.text}' has no value column '{name}'."
-            self._diagnostics.add("HW519", topic.timestamp.position, message, did_you_mean(name, topic.value))
+            self.diagnostics.add("HW519", topic.timestamp.position, message, did_you_mean(name, topic.value))
         elif column_model.type not in (None, "timestamp", "bigint"):
             message = f"The column '{name}' has type {column_model.type}; it must be timestamp or bigint."
-            self._diagnostics.add("HW519", topic.timestamp.position, message)
+            self.diagnostics.add("HW519", topic.timestamp.position, message)
 
     def _check_tables(self, topology: str) -> None:
-        for table in self._model.topologies[topology].tables.values():
-            self._table(self._contexts[topology], table)
+        for table in self.model.topologies[topology].tables.values():
+            self._table(self.contexts[topology], table)
 
     def _check_flow(self, topology: str, name: str) -> None:
-        context = self._contexts[topology]
-        flow = self._model.topologies[topology].flows[name]
+        context = self.contexts[topology]
+        flow = self.model.topologies[topology].flows[name]
         # A flow may read a table of a topic that another flow writes, so tables are checked when their topic is known.
         self._check_tables(topology)
-        sources = self._resolution.names[topology].sources.get(name)
+        sources = self.resolution.names[topology].sources.get(name)
         shapes = (
             None if sources is None else [(source, self._source(context, kind, source)) for kind, source in sources]
         )
-        flow_context = FlowContext(context, flow.name, self._diagnostics, self._checker, self._functions, self._udfs)
-        declared = self._model.topics.get(flow.to.text) if flow.to else None
-        invalid_sink = (topology, name) in self._resolution.invalid_sinks
+        flow_context = FlowContext(context, flow.name, self.diagnostics, self.checker, self.functions, self.udfs)
+        declared = self.model.topics.get(flow.to.text) if flow.to else None
+        invalid_sink = (topology, name) in self.resolution.invalid_sinks
         checked = check_flow(flow_context, flow, shapes, declared, invalid_sink)
         context.flows[name] = checked
         if flow.to is not None and declared is None and not invalid_sink:
-            self._shapes[flow.to.text] = _stored_shape(checked.after)
+            self.shapes[flow.to.text] = _stored_shape(checked.after)
             if checked.to is not None:
-                self._topics[flow.to.text] = checked.to
+                self.topics[flow.to.text] = checked.to
                 self._add_letters()
 
     def _add_letters(self) -> None:
         """Add topics of dead letters for the topics known so far."""
-        for name, letters in self._resolution.letters.items():
-            source = self._topics.get(letters.topic)
-            if name not in self._topics and source is not None:
-                application = self._contexts[letters.topology].application
-                self._topics[name] = dead_letter_topic(name, source, application)
-                self._shapes[name] = Shape(key={}, value=dict(DEAD_LETTER_COLUMNS), partitions=source.partitions)
+        for name, letters in self.resolution.letters.items():
+            source = self.topics.get(letters.topic)
+            if name not in self.topics and source is not None:
+                application = self.contexts[letters.topology].application
+                self.topics[name] = dead_letter_topic(name, source, application)
+                self.shapes[name] = Shape(key={}, value=dict(DEAD_LETTER_COLUMNS), partitions=source.partitions)
 
     def _source(self, context: TopologyContext, kind: str, name: str) -> Shape:
-        shapes = self._shapes if kind == "topic" else context.shapes
+        shapes = self.shapes if kind == "topic" else context.shapes
         return shapes.get(name, UNKNOWN)
 
     def _table(self, context: TopologyContext, table: TableModel) -> None:
         """Check a table, if the columns of its topic are known."""
         name = table.name.text
-        shape = self._shapes.get(table.topic.text)
+        shape = self.shapes.get(table.topic.text)
         if name in context.shapes or shape is None:
-            if shape is None and table.topic.text not in self._resolution.written:
+            if shape is None and table.topic.text not in self.resolution.written:
                 context.shapes.setdefault(name, UNKNOWN)
             return
         if not shape.key and not shape.open:
             message = f"A table needs a key, and the topic '{table.topic.text}' has no key."
-            self._diagnostics.add("HW504", table.topic.position, message, "Give the topic a `key`.")
+            self.diagnostics.add("HW504", table.topic.position, message, "Give the topic a `key`.")
             context.shapes[name] = UNKNOWN
             return
         store_name = table.store.text if table.store else name
@@ -172,14 +167,14 @@ class _ProjectCheck:
         if table.store is None:
             if name in context.stores:
                 message = f"The store '{name}', named after the table, is declared, but the table does not use it."
-                self._diagnostics.add("HW309", table.name.position, message, f"Write `store: {name}`.")
+                self.diagnostics.add("HW309", table.name.position, message, f"Write `store: {name}`.")
             context.default_stores.add(name)
         elif model is not None and model.type not in (None, "key_value"):
             message = f"A table needs a key_value store; '{store_name}' is a {model.type} store."
             hint = f"Write `type: key_value` at '{store_name}', or name another store."
-            self._diagnostics.add("HW506", table.store.position, message, hint)
+            self.diagnostics.add("HW506", table.store.position, message, hint)
         if model is not None:
-            check_no_processors(model, "key_value", self._diagnostics)
+            check_no_processors(model, "key_value", self.diagnostics)
         store = declared_store(store_name, model, "key_value", shape.key, shape.value, shape.partitions)
         table_shape = Shape(
             "table",
@@ -192,19 +187,19 @@ class _ProjectCheck:
             open=shape.open,
         )
         context.shapes[name] = table_shape
-        topic = self._topics.get(table.topic.text)
+        topic = self.topics.get(table.topic.text)
         if topic is not None:
             at = table.name.position.line_text
             global_table = GlobalTable(name, topic, store) if table.is_global else None
             context.tables[name] = CheckedTable(name, topic, table_shape, store, at, global_table)
 
     def _topology(self, name: str, context: TopologyContext) -> CheckedTopology:
-        order: Sequence[str] = [flow for topology, flow in self._resolution.order if topology == name]
-        model = self._model.topologies[name]
+        order: Sequence[str] = [flow for topology, flow in self.resolution.order if topology == name]
+        model = self.model.topologies[name]
         tables = {table: context.tables[table] for table in model.tables if table in context.tables}
         flows = {flow: context.flows[flow] for flow in order if flow in context.flows}
         stores = frozenset({*model.stores, *context.default_stores})
-        return CheckedTopology(name, model.file, tuple(model.flows), tables, flows, self._topics, stores)
+        return CheckedTopology(name, model.file, tuple(model.flows), tables, flows, self.topics, stores)
 
 
 def _topic_shape(topic: TopicModel) -> Shape:

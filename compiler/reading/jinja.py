@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Mapping as AbstractMapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import is_
 from typing import Any
 
@@ -288,30 +289,28 @@ def withhold(node: Node) -> Node:
             return _broken(node) if _is_template(node) else node
 
 
+@dataclass
 class _Rendering:
     """The rendering of one tree. It limits the results of templates, so a short file cannot expand into a huge one."""
 
-    def __init__(
-        self,
-        variables: AbstractMapping[str, Any],
-        environment: AbstractMapping[str, str] | None,
-        diagnostics: Diagnostics,
-    ) -> None:
-        self._variables = variables
-        self._environment = environment
-        self._diagnostics = diagnostics
-        self._renderer: TemplateRenderer | None = None
-        self._done: dict[int, Node] = {}
-        self._nodes = 0
-        self._characters = 0
-        self._templates = 0
-        self._problems = 0
+    variables: AbstractMapping[str, Any]
+    environment: AbstractMapping[str, str] | None
+    diagnostics: Diagnostics
+    done: dict[int, Node] = field(default_factory=dict)
+    nodes: int = 0
+    characters: int = 0
+    templates: int = 0
+    problems: int = 0
+
+    @cached_property
+    def renderer(self) -> TemplateRenderer:
+        return TemplateRenderer(self.variables, self.environment)
 
     def node(self, node: Node) -> Node:
         """The rendered node. Nodes that aliases share stay shared."""
         # By identity: an alias is the same node as its anchor. Rendering it once keeps nested aliases from growing
         # exponentially.
-        done = self._done.get(id(node))
+        done = self.done.get(id(node))
         if done is None:
             match node:
                 case ScalarNode():
@@ -322,47 +321,45 @@ class _Rendering:
                 case MappingNode():
                     entries = tuple(self._entry(entry) for entry in node.entries)
                     done = node if _same(entries, node.entries) else MappingNode(entries, node.position)
-            self._done[id(node)] = done
+            self.done[id(node)] = done
         return done
 
     def _entry(self, entry: Entry) -> Entry:
         if any(tag in entry.name for tag in _TAGS):
             message = "Keys are not rendered, so this one stays as it is."
-            self._diagnostics.add("HW109", entry.key.position, message, "Write the name out.")
+            self.diagnostics.add("HW109", entry.key.position, message, "Write the name out.")
         rendered = self.node(entry.node)
         return entry if rendered is entry.node else Entry(entry.key, rendered)
 
     def _scalar(self, scalar: ScalarNode) -> Node:
         if not isinstance(scalar.value, str) or not _is_template(scalar):
             return scalar
-        self._templates += 1
-        if self._problems >= _MAX_PROBLEMS:
+        self.templates += 1
+        if self.problems >= _MAX_PROBLEMS:
             return _broken(scalar)
-        if self._renderer is None:
-            self._renderer = TemplateRenderer(self._variables, self._environment)
         try:
-            rendered = self._renderer.render(scalar.value)
+            rendered = self.renderer.render(scalar.value)
             for part in rendered.lookups:
-                if isinstance(part, Lookup) and self._environment is not None and part.name in self._environment:
-                    hidden_value(self._environment[part.name], scalar.position.line_text)
+                if isinstance(part, Lookup) and self.environment is not None and part.name in self.environment:
+                    hidden_value(self.environment[part.name], scalar.position.line_text)
             result = self._native(_traced(rendered, scalar), scalar, RenderedOrigin(scalar.origin, rendered.pieces), 0)
             if self._is_exhausted():
                 raise TemplateError("HW107", "The Jinja of this file is too large.", None, 0, len(scalar.value))
         except TemplateError as error:
-            self._problems = _MAX_PROBLEMS if self._is_exhausted() else self._problems + 1
+            self.problems = _MAX_PROBLEMS if self._is_exhausted() else self.problems + 1
             at = scalar.position_at(error.start, error.end)
-            self._diagnostics.add(error.code, at, error.message, error.hint)
+            self.diagnostics.add(error.code, at, error.message, error.hint)
             return _broken(scalar)
         return result
 
     def _is_exhausted(self) -> bool:
-        return self._templates > _MAX_TEMPLATES or self._nodes > _MAX_NODES or self._characters > _MAX_FILE_CHARACTERS
+        return self.templates > _MAX_TEMPLATES or self.nodes > _MAX_NODES or self.characters > _MAX_FILE_CHARACTERS
 
     def _native(self, value: Any, template: ScalarNode, origin: RenderedOrigin, level: int) -> Node:
         """A Python value as nodes, all at the position of the template."""
-        self._nodes += 1
+        self.nodes += 1
         at = template.position
-        if self._nodes > _MAX_NODES or level > _MAX_LEVELS:
+        if self.nodes > _MAX_NODES or level > _MAX_LEVELS:
             return _broken(template)
         match value:
             case AbstractMapping():
@@ -371,7 +368,7 @@ class _Rendering:
                 return SequenceNode(tuple(self._native(item, template, origin, level + 1) for item in value), at)
             case None | bool() | int() | float() | str():
                 text = _text(value)
-                self._characters += len(text)
+                self.characters += len(text)
                 return ScalarNode(value, text, at, origin, template.cut_by_comment)
             case _:
                 return ScalarNode(str(value), str(value), at, origin, template.cut_by_comment)
