@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Self
@@ -35,6 +36,13 @@ class Measurement:
     command: str = ""
     note: str = ""
 
+    @classmethod
+    def from_runs(cls, name: str, unit: str, runs: Mapping[str, Sequence[float]], **more: Any) -> Self:
+        """The medians of `ours` and, if there is one, of `peer`."""
+        medians = {side: rounded(statistics.median(figures)) for side, figures in runs.items()}
+        shown = {side: [rounded(figure) for figure in figures] for side, figures in runs.items()}
+        return cls(name, unit, medians["ours"], medians.get("peer"), runs=shown, **more)
+
     @property
     def met(self) -> bool | None:
         """Whether the target is reached; None where nobody knows."""
@@ -57,3 +65,8 @@ class Measurement:
         """The figure of a line."""
         values: dict[str, Any] = json.loads(line)
         return cls(**values)
+
+
+def rounded(figure: float) -> float:
+    """Three digits and a bit: more would say nothing."""
+    return float(f"{figure:.4g}")

@@ -8,7 +8,7 @@ from functools import partial
 
 from .bench import Bench
 from .measured.assignors import assignments
-from .measured.beside_spark import records_a_second, records_without_peer, seconds_an_epoch
+from .measured.beside_spark import records_a_second, seconds_an_epoch
 from .measured.driver import costs_of_a_driver
 from .measured.growth import TITLES, grown, growth
 from .measured.idle import idle_epochs
@@ -29,7 +29,7 @@ def _throughput(workload: Workload, bench: Bench) -> Iterator[Measurement]:
 
 
 def _without_peer(workload: Workload, bench: Bench) -> Iterator[Measurement]:
-    yield records_without_peer(bench, workload, workload.sized(bench.size))
+    yield records_a_second(bench, workload, workload.sized(bench.size), alone=True)
 
 
 def _growth_of(what: str, bench: Bench) -> Iterator[Measurement]:

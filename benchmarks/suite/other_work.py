@@ -26,7 +26,34 @@ Known = tuple[int, float]
 """A process: its number, and when it began."""
 
 
-class OtherWork:
+class Watch:
+    """Looks at something every so many seconds in a thread, and at the begin and end of its `with` block."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds_between = seconds
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self.look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._over.set()
+        self._thread.join()
+        self.look()
+
+    def look(self) -> None:
+        """Look once."""
+        raise NotImplementedError
+
+    def _watch(self) -> None:
+        while not self._over.wait(self._seconds_between):
+            self.look()
+
+
+class OtherWork(Watch):
     """Processor time of all processes but this one and those below it, for use in a `with` block.
 
     A process counts together with its children that have ended. So one that begins and ends between two looks is seen
@@ -34,24 +61,20 @@ class OtherWork:
     """
 
     def __init__(self) -> None:
+        super().__init__(LOOK_SECONDS)
         self.cores = 0.0
         self._seconds = 0.0
         self._ours: set[Known] = set()
         self._seen: dict[Known, float] = {}
         self._begun = time.monotonic()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __enter__(self) -> Self:
         self._seen = times_of_others(self._ours)
         self._begun = time.monotonic()
-        self._thread.start()
-        return self
+        return super().__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        self._thread.join()
-        self._look()
+        super().__exit__(kind, error, at)
         self.cores = self._seconds / max(time.monotonic() - self._begun, 1e-9)
 
     @property
@@ -59,11 +82,8 @@ class OtherWork:
         """Whether others have used more than MOST_CORES."""
         return self.cores > MOST_CORES
 
-    def _watch(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
-            self._look()
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Add up what others have done since the last look."""
         now = times_of_others(self._ours)
         # A process that has ended takes its time to its parent, which is why all differences are added up.
         self._seconds += max(0.0, sum(now.values()) - sum(self._seen.values()))

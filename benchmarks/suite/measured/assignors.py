@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from ... import assignors
 from ..bench import Bench
-from ..measurement import Measurement
+from ..measurement import Measurement, rounded
 from ..other_work import OtherWork
-from .beside_spark import rounded
 
 LARGEST = "10,000 tasks, 200 clients"
 NAMES = ("high_availability", "sticky")

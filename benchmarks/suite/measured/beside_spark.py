@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from ... import bare_loop
 from ..bench import Bench
-from ..measurement import Measurement
+from ..measurement import Measurement, rounded
 from ..other_work import OtherWork
 from ..sides.process import Side, Turn
 from ..sides.project import link_log, write_project
@@ -18,7 +19,7 @@ from ..workloads import Workload
 
 @dataclass(frozen=True)
 class Turns:
-    """The measured epochs of both sides, and how many cores other processes used meanwhile."""
+    """The measured epochs of both sides, and how many cores other processes used meanwhile. `peer`: empty if alone."""
 
     ours: Sequence[Turn]
     peer: Sequence[Turn]
@@ -47,45 +48,26 @@ def peer_side(bench: Bench, workload: Workload, size: Size, epochs: int, attempt
     return lambda: Side(bench.modules.peer, *arguments)
 
 
-def take_turns(bench: Bench, workload: Workload, size: Size) -> Turns:
-    """Warm both up, then measure. Raises SideError."""
+def take_turns(bench: Bench, workload: Workload, size: Size, alone: bool = False) -> Turns:
+    """Warm both sides up, then measure; `alone`: our side only. Raises SideError."""
     epochs = bench.warm_up + bench.measured
-    start_ours, start_peer = our_side(bench, workload, size, epochs), peer_side(bench, workload, size, epochs)
-    with start_ours() as ours, start_peer() as peer:
+    starts = [our_side(bench, workload, size, epochs), *([] if alone else [peer_side(bench, workload, size, epochs)])]
+    with ExitStack() as stack:
+        sides = [stack.enter_context(start()) for start in starts]
         for number in range(bench.warm_up):
-            ours.take(number)
-            peer.take(number)
+            for side in sides:
+                side.take(number)
         with OtherWork() as others:
-            pairs = [(ours.take(number), peer.take(number)) for number in range(bench.warm_up, epochs)]
-    return Turns([ours for ours, _ in pairs], [peer for _, peer in pairs], others)
+            rounds = [[side.take(number) for side in sides] for number in range(bench.warm_up, epochs)]
+    ours, *peer = zip(*rounds, strict=True)
+    return Turns(ours, peer[0] if peer else (), others)
 
 
-def records_a_second(bench: Bench, workload: Workload, size: Size) -> Measurement:
-    """How many records of an epoch each side takes in a second, from planning to commit."""
-    turns = take_turns(bench, workload, size)
+def records_a_second(bench: Bench, workload: Workload, size: Size, alone: bool = False) -> Measurement:
+    """How many records of an epoch each side takes in a second, from planning to commit. Raises SideError."""
+    turns = take_turns(bench, workload, size, alone)
     limit = rounded(size.records / bare_loop.seconds_an_epoch(workload.name, size, bench.measured))
     return compared(bench, workload, turns, "records/s", limit, lambda turn: size.records / turn.seconds)
-
-
-def records_without_peer(bench: Bench, workload: Workload, size: Size) -> Measurement:
-    """How many records of an epoch our side takes in a second, beside the bare loop alone. Raises SideError."""
-    epochs = bench.warm_up + bench.measured
-    with our_side(bench, workload, size, epochs)() as ours:
-        for number in range(bench.warm_up):
-            ours.take(number)
-        with OtherWork() as others:
-            turns = [ours.take(number) for number in range(bench.warm_up, epochs)]
-    runs = [rounded(size.records / turn.seconds) for turn in turns]
-    found = Measurement(
-        workload.name,
-        "records/s",
-        rounded(statistics.median(runs)),
-        runs={"ours": runs},
-        cpu={"ours": round(statistics.median(turn.cpu for turn in turns), 3)},
-        limit=rounded(size.records / bare_loop.seconds_an_epoch(workload.name, size, bench.measured)),
-        note=workload.compared,
-    )
-    return bench.judged(found, others)
 
 
 def seconds_an_epoch(bench: Bench, workload: Workload, size: Size) -> Measurement:
@@ -99,28 +81,16 @@ def compared(
     bench: Bench, workload: Workload, turns: Turns, unit: str, limit: float, figure: Callable[[Turn], float]
 ) -> Measurement:
     """The medians, and how many times as fast we are."""
-    ours, peer = [figure(each) for each in turns.ours], [figure(each) for each in turns.peer]
-    faster = statistics.median(each.seconds for each in turns.peer) / statistics.median(
-        each.seconds for each in turns.ours
-    )
-    found = Measurement(
+    sides = {"ours": turns.ours, "peer": turns.peer} if turns.peer else {"ours": turns.ours}
+    seconds = {side: statistics.median(each.seconds for each in of_side) for side, of_side in sides.items()}
+    found = Measurement.from_runs(
         workload.name,
         unit,
-        rounded(statistics.median(ours)),
-        rounded(statistics.median(peer)),
-        round(faster, 2),
-        workload.target,
-        {"ours": [rounded(each) for each in ours], "peer": [rounded(each) for each in peer]},
-        cpu={
-            side: round(statistics.median(each.cpu for each in of_side), 3)
-            for side, of_side in (("ours", turns.ours), ("peer", turns.peer))
-        },
+        {side: [figure(each) for each in of_side] for side, of_side in sides.items()},
+        ratio=round(seconds["peer"] / seconds["ours"], 2) if turns.peer else None,
+        target=workload.target if turns.peer else None,
+        cpu={side: round(statistics.median(each.cpu for each in of_side), 3) for side, of_side in sides.items()},
         limit=limit,
         note=workload.compared,
     )
     return bench.judged(found, turns.others)
-
-
-def rounded(figure: float) -> float:
-    """Three digits and a bit: more would say nothing."""
-    return float(f"{figure:.4g}")

@@ -26,9 +26,8 @@ from headwater.runtime.records.schema import CHANGELOG, changelog_topic, topic_s
 from headwater.runtime.task_id import TaskId, TaskKey
 
 from ..bench import Bench
-from ..measurement import Measurement
+from ..measurement import Measurement, rounded
 from ..other_work import OtherWork
-from .beside_spark import rounded
 
 TASKS = (100, 1_000, 10_000)
 WARM_UP = 2

@@ -12,11 +12,11 @@ from dataclasses import replace
 
 from ... import bare_loop
 from ..bench import Bench
-from ..measurement import Measurement
+from ..measurement import Measurement, rounded
 from ..sides.process import Turn
 from ..sizes import Size
 from ..workloads import WORKLOADS
-from .beside_spark import rounded, take_turns
+from .beside_spark import take_turns
 from .driver import costs_of_a_driver
 
 WARM_UP, MEASURED = 4, 3

@@ -8,10 +8,10 @@ from contextlib import ExitStack
 from dataclasses import replace
 
 from ..bench import Bench
-from ..measurement import Measurement
+from ..measurement import Measurement, rounded
 from ..other_work import OtherWork
 from ..workloads import WORKLOADS
-from .beside_spark import our_side, rounded
+from .beside_spark import our_side
 
 FEW, MANY = 4, 256
 TURNS_EACH = 3

@@ -9,8 +9,7 @@ from typing import Any
 
 from ...common import in_process
 from ..bench import Bench
-from ..measurement import Measurement
-from .beside_spark import rounded
+from ..measurement import Measurement, rounded
 
 COUNT, SIZE, MAX_BYTES = 24, 16 << 20, 64 << 20
 RUNS = 3

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import statistics
-import threading
 from collections.abc import Iterator
-from types import TracebackType
-from typing import Self
 
 import psutil
 
 from ..bench import Bench
-from ..measurement import Measurement
-from ..other_work import OtherWork
+from ..measurement import Measurement, rounded
+from ..other_work import OtherWork, Watch
 from ..workloads import WORKLOADS
-from .beside_spark import our_side, rounded
+from .beside_spark import our_side
 
 SAMPLE_SECONDS = 0.1
 MILLIONS = (8, 32)
@@ -27,30 +24,16 @@ RUNS = 3
 WANTED_TIMES = 1.15
 
 
-class Peak:
+class Peak(Watch):
     """Looks at the memory of a process and all below it, for use in a `with` block. `bytes`: the most at once."""
 
     def __init__(self, pid: int) -> None:
+        super().__init__(SAMPLE_SECONDS)
         self.bytes = 0
         self._root = psutil.Process(pid)
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._look()
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._over.set()
-        self._thread.join()
-        self._look()
-
-    def _watch(self) -> None:
-        while not self._over.wait(SAMPLE_SECONDS):
-            self._look()
-
-    def _look(self) -> None:
+    def look(self) -> None:
+        """Take the memory of now."""
         self.bytes = max(self.bytes, resident(self._root))
 
 

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ..bench import Bench
-from ..measurement import Measurement
+from ..measurement import Measurement, rounded
 from ..other_work import OtherWork
 from ..sides.process import Side
 from ..workloads import WORKLOADS
-from .beside_spark import Start, our_side, peer_side, rounded
+from .beside_spark import Start, our_side, peer_side
 
 LATER = 6
 """Epochs behind the first one. It stands beside the fastest of these: they are not warm yet."""
@@ -47,30 +47,23 @@ def first_epochs(bench: Bench) -> Iterator[Measurement]:
             bare.append(_until_ready(lambda: Side(bench.modules.bare)))
     until = statistics.median(each.until_commit for each in ours)
     of_spark = statistics.median(each.until_commit for each in peer)
-    found = Measurement(
+    found = Measurement.from_runs(
         "first_epoch",
         "s",
-        rounded(until),
-        rounded(of_spark),
-        round(of_spark / until, 2),
-        runs={
-            "ours": [rounded(each.until_commit) for each in ours],
-            "peer": [rounded(each.until_commit) for each in peer],
-        },
+        {"ours": [each.until_commit for each in ours], "peer": [each.until_commit for each in peer]},
+        ratio=round(of_spark / until, 2),
         limit=rounded(statistics.median(bare)),
         note="From the start of the process to the first commit, of a million records. The limit is a session of Spark "
         "that has run one job with two Python workers: what is above it is ours, and wanted to be under 1.5 s.",
     )
     yield bench.judged(found, others)
     times = statistics.median(each.times for each in ours)
-    found = Measurement(
+    found = Measurement.from_runs(
         "first_epoch_size",
         "times",
-        rounded(times),
-        rounded(statistics.median(each.times for each in peer)),
-        round(times, 2),
-        WANTED_TIMES,
-        {"ours": [rounded(each.times) for each in ours], "peer": [rounded(each.times) for each in peer]},
+        {"ours": [each.times for each in ours], "peer": [each.times for each in peer]},
+        ratio=round(times, 2),
+        target=WANTED_TIMES,
         at_most=True,
         note=f"The first epoch of a million records by the fastest of the {LATER} behind it. The ratio is ours.",
     )
