@@ -8,10 +8,10 @@ from typing import Self
 
 from ...runtime.engine.operators.stateless import KeyBy
 from ...runtime.engine.sql_step import SqlStep
-from ..entries import Pairs, Reader, entries, integer
+from ..entries import Reader, integer
 from ..language.expressions import Expression
 from ..reading.source import MappingNode, Node, ScalarNode
-from .base.context import FlowContext, Step, StepAction, complete, scope_of
+from .base.context import ColumnsStep, FlowContext, Step, StepAction, complete, scope_of
 from .base.operation import (
     Description,
     EitherOperation,
@@ -27,17 +27,8 @@ from .parts.projection import with_calls
 
 
 @dataclass(frozen=True)
-class KeyByStep(StepAction):
+class KeyByStep(ColumnsStep):
     """`key_by`: key columns with their expressions."""
-
-    columns: Pairs
-
-    accepts_tables = True
-
-    @classmethod
-    def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node))
-        return cls(columns) if columns else None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         """Require a stream, or a table with `aggregate` as the next step."""

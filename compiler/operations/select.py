@@ -7,45 +7,29 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from ..diagnostics import did_you_mean
-from ..entries import Pairs, Reader, entries, scalars
+from ..entries import Reader, scalars
 from ..language.expressions import Expression, column
 from ..reading.source import Node, ScalarNode
-from .base.context import FlowContext, Step, StepAction, complete, scope_of
+from .base.context import ColumnsStep, FlowContext, Step, StepAction, complete, scope_of
 from .base.site import UNKNOWN, Shape
 from .parts.projection import Projection, with_calls
 
 
 @dataclass(frozen=True)
-class SelectStep(StepAction):
+class SelectStep(ColumnsStep):
     """`select`: value columns with their expressions. They replace all value columns."""
 
-    columns: Pairs
-
-    accepts_tables = True
     passes_tombstones = True
-
-    @classmethod
-    def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node))
-        return cls(columns) if columns else None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         return _project(context, step, context.columns(self.columns, scope_of(shape)), shape, open_=False)
 
 
 @dataclass(frozen=True)
-class WithColumnsStep(StepAction):
+class WithColumnsStep(ColumnsStep):
     """`with_columns`: value columns to add or replace, with their expressions."""
 
-    columns: Pairs
-
-    accepts_tables = True
     passes_tombstones = True
-
-    @classmethod
-    def read(cls, node: Node, reader: Reader) -> Self | None:
-        columns = reader.columns(entries(node))
-        return cls(columns) if columns else None
 
     def check(self, context: FlowContext, step: Step, shape: Shape, following: Step | None) -> Shape:
         new = context.columns(self.columns, scope_of(shape))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...runtime.engine.operators.operator import Emit
-from ..operations.base.operation import EVERY_CHANGE, TableUse
+from ..operations.base.operation import EVERY_CHANGE, Operation, TableUse
 from .connections import Reading, Writing
 from .operation_graph import GraphOperation, OperationGraph
 
@@ -53,13 +53,13 @@ class Changes:
 
 def with_null_keys(wired: OperationGraph) -> OperationGraph:
     """The graph, with null keys written to repartition topics with a reader that keeps them."""
-    operations = (
-        replace(op, operation=replace(op.operation, keep_null_keys=_null_keys_matter(wired, op.operation)))
-        if isinstance(op.operation, Writing)
-        else op
-        for op in wired.operations
-    )
-    return OperationGraph(tuple(operations), wired.shapes)
+
+    def change(op: GraphOperation) -> Operation:
+        if isinstance(op.operation, Writing):
+            return replace(op.operation, keep_null_keys=_null_keys_matter(wired, op.operation))
+        return op.operation
+
+    return wired.with_operations(change)
 
 
 def _null_keys_matter(wired: OperationGraph, writing: Writing) -> bool:

@@ -14,7 +14,7 @@ from ...runtime.ir.topology import OnError, dead_letter_topic
 from ..entries import TopicModel, dead_letter_name
 from ..model.build import kept_topics
 from ..model.project import TopologyModel
-from ..operations.base.operation import Lookup
+from ..operations.base.operation import Lookup, Operation
 from .connections import Forking, Merging, Reading, Writing
 from .operation_graph import GraphOperation, OperationGraph
 
@@ -30,20 +30,14 @@ def with_error_policies(
     `topics`: the declared topics.
     """
     of_topics = _of_repartition_topics(wired, topology)
-    wired = OperationGraph(tuple(_with_policy(op, of_topics) for op in wired.operations), wired.shapes)
+    wired = wired.with_operations(lambda op: _with_policy(op.operation, of_topics))
     repartitions = [v.operation.topic for v in wired.operations if isinstance(v.operation, Reading)]
     kept = {topic.name for topic in repartitions if topic.name in of_topics and topic.on_error == "dead_letter"}
     kept |= {*kept_topics(topology, topics)}
     for op in wired.operations:
         if _own(op, topology) == "dead_letter" and not _regrouped(wired, op):
             kept |= {reading.topic.name for reading in _sources(wired, op) if reading.repartition}
-    operations = (
-        replace(op, operation=_with_letters(op.operation, topology, application))
-        if isinstance(op.operation, Reading) and op.operation.topic.name in kept
-        else op
-        for op in wired.operations
-    )
-    return OperationGraph(tuple(operations), wired.shapes)
+    return wired.with_operations(lambda op: _with_letters(op.operation, kept, topology, application))
 
 
 def step_policies(
@@ -85,17 +79,18 @@ def _of_repartition_topics(wired: OperationGraph, topology: TopologyModel) -> di
     return of_topics
 
 
-def _with_policy(op: GraphOperation, of_topics: Mapping[str, OnError]) -> GraphOperation:
-    operation = op.operation
+def _with_policy(operation: Operation, of_topics: Mapping[str, OnError]) -> Operation:
     if isinstance(operation, (Reading, Writing)) and operation.topic.name in of_topics:
-        topic = replace(operation.topic, on_error=of_topics[operation.topic.name])
-        return replace(op, operation=replace(operation, topic=topic))
-    return op
+        return replace(operation, topic=replace(operation.topic, on_error=of_topics[operation.topic.name]))
+    return operation
 
 
-def _with_letters(reading: Reading, topology: TopologyModel, application: str) -> Reading:
-    name = dead_letter_name(topology.name.text, reading.topic.name.removeprefix(f"{application}-"))
-    return replace(reading, dead_letter=dead_letter_topic(name, reading.topic, application))
+def _with_letters(operation: Operation, kept: set[str], topology: TopologyModel, application: str) -> Operation:
+    """The operation, if it reads one of the topics whose failed records are kept, with their topic."""
+    if not isinstance(operation, Reading) or operation.topic.name not in kept:
+        return operation
+    name = dead_letter_name(topology.name.text, operation.topic.name.removeprefix(f"{application}-"))
+    return replace(operation, dead_letter=dead_letter_topic(name, operation.topic, application))
 
 
 def _regrouped(wired: OperationGraph, op: GraphOperation) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -35,6 +35,10 @@ class OperationGraph:
 
     operations: tuple[GraphOperation, ...]
     shapes: Mapping[int, Shape] = field(default_factory=dict)
+
+    def with_operations(self, change: Callable[[GraphOperation], Operation]) -> OperationGraph:
+        """The graph with other operations on the same edges."""
+        return replace(self, operations=tuple(replace(op, operation=change(op)) for op in self.operations))
 
     @cached_property
     def producer(self) -> dict[int, GraphOperation]:
@@ -126,7 +130,7 @@ def with_unique_edges(wired: OperationGraph) -> OperationGraph:
                 taken |= set(others.values())
                 for renamed in (op, *_downstream(wired, op)):
                     names.setdefault(renamed.number, {}).update(others)
-    return OperationGraph(tuple(_named(op, names.get(op.number, {})) for op in wired.operations), wired.shapes)
+    return wired.with_operations(lambda op: _named(op.operation, names.get(op.number, {})))
 
 
 def _free(name: str, taken: set[str]) -> str:
@@ -146,9 +150,8 @@ def _downstream(wired: OperationGraph, op: GraphOperation) -> Iterator[GraphOper
             yield other
 
 
-def _named(op: GraphOperation, names: dict[str, str]) -> GraphOperation:
+def _named(operation: Operation, names: dict[str, str]) -> Operation:
     """The operation with other names for its outputs. Only sources and forks name their outputs."""
-    operation = op.operation
     if isinstance(operation, Reading | Forking) and not names.keys().isdisjoint(operation.into):
-        operation = replace(operation, into=tuple(names.get(name, name) for name in operation.into))
-    return replace(op, operation=operation)
+        return replace(operation, into=tuple(names.get(name, name) for name in operation.into))
+    return operation

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from ....runtime.environment import duration_text
 from ....runtime.expressions.types import holds_map
 from ....runtime.ir.topology import GlobalTable, Store, Topic
 from ...diagnostics import Diagnostics, Position
-from ...entries import Reader, StoreModel, check_no_processors, declared_store
+from ...entries import Pairs, Reader, StoreModel, check_no_processors, declared_store, entries
 from ...language.expressions import Expression, Scope
 from ...language.type_checker import TypeChecker
 from ...language.udfs import ProjectFunctions, Udfs, read, typed_expressions
@@ -448,6 +448,21 @@ class StepAction(ABC):
 
         Returns the shape after it. Errors are reported; after one, the shape may be incomplete.
         """
+
+
+@dataclass(frozen=True)
+class ColumnsStep(StepAction):
+    """A step for streams and tables, with the expressions of named columns."""
+
+    columns: Pairs
+
+    accepts_tables = True
+
+    @classmethod
+    def read(cls, node: Node, reader: Reader) -> Self | None:
+        """See `StepAction`."""
+        columns = reader.columns(entries(node))
+        return cls(columns) if columns else None
 
 
 @dataclass(frozen=True)
