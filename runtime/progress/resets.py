@@ -58,14 +58,16 @@ def refresh_fully(
             continue
         for topic, writer in reads(log, application).items():
             if writer is not None and writer in applications:
-                raise ReaderError(application, topic, writer, _missing(log, applications))
+                missing = set(readers(log, writers=applications, lenient=True)).difference(applications)
+                raise ReaderError(application, topic, writer, sorted(missing))
     with locked(state_dir, applications) as directories:
         check()
         if isinstance(log, PlacedLog):  # nobody wants what is computed again for them
             now = time.time_ns() // 1_000_000
             log.change(lambda places: places.abandoned(applications, now))
         # Before the commits: otherwise, a remaining store could be mistaken for one of the new incarnation.
-        _remove(directories)
+        for directory in directories:
+            directory.delete()
         for application in _readers_first(log, applications):
             log.drop(application)
         if isinstance(log, PlacedLog):  # only now: as long as their commits are there, so are topics that have moved
@@ -75,22 +77,27 @@ def refresh_fully(
 def forget_state(directories: Collection[StateDirectory]) -> None:
     """Remove state directories. Runs restore the stores from changelogs. Raises LockError while one is in use."""
     with _locked(directories):
-        _remove(directories)
+        for directory in directories:
+            directory.delete()
 
 
-def readers(log: Log, topics: Collection[str]) -> list[str]:
-    """The applications that have read any of these topics, directly or through others, sorted by name."""
-    every = {application: reads(log, application) for application in log.applications()}
+def readers(
+    log: Log, topics: Collection[str] = (), writers: Collection[str] = (), *, lenient: bool = False
+) -> list[str]:
+    """The applications that have read any of these topics, or from these writers, directly or through others.
+
+    Sorted by name. `lenient`: see `reads`.
+    """
+    every = {application: reads(log, application, lenient=lenient) for application in log.applications()}
     found: set[str] = set()
-    while True:
-        more = {
-            application
-            for application, read in every.items()
-            if any(topic in topics or writer in found for topic, writer in read.items())
-        }
-        if more == found:
-            return sorted(found)
-        found = more
+    while more := {
+        application
+        for application, read in every.items()
+        if application not in found
+        and any(topic in topics or writer in writers or writer in found for topic, writer in read.items())
+    }:
+        found |= more
+    return sorted(found)
 
 
 @contextmanager
@@ -118,15 +125,6 @@ def _locked(directories: Iterable[StateDirectory]) -> Iterator[None]:
         yield
 
 
-def _missing(log: Log, applications: Collection[str]) -> list[str]:
-    """All other applications that have read from `applications`, directly or through others."""
-    writers_of = {name: set(reads(log, name, lenient=True).values()) for name in log.applications()}
-    reached = set(applications)
-    while more := {name for name, writers in writers_of.items() if name not in reached and writers & reached}:
-        reached |= more
-    return sorted(reached - set(applications))
-
-
 def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
     """The applications, each after its readers.
 
@@ -138,11 +136,6 @@ def _readers_first(log: Log, applications: Collection[str]) -> Iterator[str]:
         last = next(unread, next(iter(writers)))  # in a circle all have readers, so any of them may be first
         del writers[last]
         yield last
-
-
-def _remove(directories: Collection[StateDirectory]) -> None:
-    for directory in directories:
-        directory.delete()
 
 
 # Permanent removal of applications and topics: planned first, then done.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -35,7 +36,7 @@ from ..records.window_keys import (
     times_of,
     without_window,
 )
-from ..state.catch_up import changes, slices
+from ..state.catch_up import LastChanges, read_slice, slices
 from ..state.codec import RowCodec, timestamp_of
 from ..state.directory import StateDirectory
 from ..state.offset_checkpoint import belongs_to_log
@@ -195,6 +196,8 @@ class StoreQuery:
                 lower, upper = wanted.lower(self.store), None
                 low = lower or b""
             for key, value in _merged(copy.range(lower, upper) if copy else iter(()), changed):
+                if value is None:
+                    continue
                 if self.store.is_buffer:
                     yield from waiting_rows(self.store, key, value)
                 elif key >= low and (upper is None or key < upper):
@@ -214,16 +217,16 @@ class StoreQuery:
             first = min((range_.start for range_ in rest.ranges), default=rest.position)
             if rest.applied < first and not self.store.changelog:
                 return None, {}
-            changed: dict[bytes, bytes | None] = {}
+            changed = LastChanges()
             try:
-                for step in slices(rest.store, rest.ranges, rest.applied, rest.position):
-                    for keys, values in changes(step, self.log):
-                        changed.update(zip(keys, values, strict=True))
+                for step in slices(rest, rest.applied):
+                    for records in read_slice(step, self.log):
+                        changed.add(records)
             except RangeMissingError as error:
                 if not state.was_replaced(error):
                     raise
                 continue  # of a store without a changelog: the changes have reached it since
-            return copy, changed
+            return copy, dict(zip(*changed.changes(), strict=True))
 
     def _start(self, state: LogState, partition: int) -> tuple[StateStore | None, StoreInput]:
         """The copy to read, and how it gets to the committed position."""
@@ -293,27 +296,15 @@ def _incarnation(directory: StateDirectory) -> str:
     return "" if process is None else process.incarnation
 
 
-def _merged(rows: Iterator[Encoded], changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
-    """Rows by key, with those of `changed` inserted or replaced; a value of None deletes the row."""
-    rest = sorted(changed)
-    next_changed = 0
+def _merged(rows: Iterator[Encoded], changed: Mapping[bytes, bytes | None]) -> Iterator[tuple[bytes, bytes | None]]:
+    """Rows by key, with those of `changed`, sorted too, inserted or in place of others. None: the row is deleted."""
+    rest = deque(changed.items())
     for key, value in rows:
-        while next_changed < len(rest) and rest[next_changed] < key:
-            yield from _changed_row(rest[next_changed], changed)
-            next_changed += 1
-        if next_changed < len(rest) and rest[next_changed] == key:
-            yield from _changed_row(key, changed)
-            next_changed += 1
-        else:
+        while rest and rest[0][0] < key:
+            yield rest.popleft()
+        if not rest or rest[0][0] != key:  # else the changed row comes before the next one
             yield key, value
-    for key in rest[next_changed:]:
-        yield from _changed_row(key, changed)
-
-
-def _changed_row(key: bytes, changed: Mapping[bytes, bytes | None]) -> Iterator[Encoded]:
-    value = changed[key]
-    if value is not None:
-        yield key, value
+    yield from rest
 
 
 def _wanted(store: Store, start: int | None, end: int | None, oldest: int | None) -> Wanted | None:

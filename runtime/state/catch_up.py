@@ -144,27 +144,26 @@ def catch_up(
     start = store.position if position is None else position
     if start > planned.position:
         raise TaskMigratedError(f"store {planned.store}", planned.position, start)
-    remaining = slices(planned.store, planned.ranges, start, planned.position)
+    remaining = slices(planned, start)
     while apply_slices(store, remaining, log, expire_below=expire_below):
         pass
     if expire_below is not None and next(store.range(None, expire_below), None) is not None:
         store.apply((), planned.position, planned.position, expire_below)
 
 
-def slices(
-    store: str, ranges: Iterable[LogRange], position: int, target: int, most: int = RECORDS_PER_SLICE
-) -> Iterator[Slice]:
-    """The records of `ranges` from `position` to `target`, in slices of at most `most` records.
+def slices(planned: StoreInput, position: int, most: int = RECORDS_PER_SLICE) -> Iterator[Slice]:
+    """The records from `position` to the planned position, in slices of at most `most` records.
 
-    Ranges 0-5 and 5-12, position 3, target 10 and most 4 give two slices: 3-7 (parts 3-5 and 5-7) and 7-10 (part 7-10).
+    Ranges 0-5 and 5-12, position 3, planned position 10 and most 4 give two slices: 3-7 (parts 3-5 and 5-7) and 7-10
+    (part 7-10).
 
     Raises TaskCorruptedError if records are missing.
     """
-    start, at, parts = position, position, list[Part]()
-    for log_range in sorted(ranges, key=lambda log_range: log_range.start):
+    start, at, target, parts = position, position, planned.position, list[Part]()
+    for log_range in sorted(planned.ranges, key=lambda log_range: log_range.start):
         while at < min(target, log_range.end):
             if log_range.start > at:
-                raise _missing(store, at, log_range.start)
+                raise _missing(planned.store, at, log_range.start)
             end = min(target, log_range.end, start + most)
             parts.append(Part(log_range, at, end))
             at = end
@@ -172,7 +171,7 @@ def slices(
                 yield Slice(start, at, tuple(parts))
                 start, parts = at, []
     if at < target:
-        raise _missing(store, at, target)
+        raise _missing(planned.store, at, target)
     if parts:
         yield Slice(start, at, tuple(parts))
 
@@ -194,7 +193,7 @@ def apply_slices(
         if done and next_slice.from_position != done[-1].position:
             raise TaskMigratedError("a slice of a store", next_slice.from_position, done[-1].position)
         with timed("read changelog"):
-            for records in _records(next_slice, log):
+            for records in read_slice(next_slice, log):
                 last.add(records)
         done.append(next_slice)
         if last.keys >= MAX_KEYS_PER_TRANSACTION or last.size >= MAX_BYTES_PER_TRANSACTION or not may_read():
@@ -213,15 +212,8 @@ def _not_expired(changes: Changes, below: bytes | None) -> Changes:
     return keys[first:], values[first:]
 
 
-def changes(records_slice: Slice, log: RangeReader) -> Iterator[Changes]:
-    """The records of a slice, in batches of keys and values. None: the key is deleted."""
-    for records in _records(records_slice, log):
-        # Through numpy: pyarrow's `to_pylist` is slower for bytes.
-        keys, values = (column.to_numpy(zero_copy_only=False).tolist() for column in records.columns)
-        yield keys, values
-
-
-def _records(records_slice: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
+def read_slice(records_slice: Slice, log: RangeReader) -> Iterator[pa.RecordBatch]:
+    """The records of a slice, in batches with the columns `key` and `value`. A null value deletes the key."""
     reader = log.ahead((part.within, part.start) for part in records_slice.parts)
     for part in records_slice.parts:
         for fetched in reader.read(part.within, part.start, ("key", "value")):

@@ -155,7 +155,7 @@ class ProcessorStateManager:
             if not metadata.declared.changelog and start_empty(metadata.store, planned):
                 self.lost.add(planned.store)
                 return metadata.store.position
-            remaining = slices(planned.store, planned.ranges, position, planned.position, most)
+            remaining = slices(planned, position, most)
             # Expiry as in epochs: else a standby store would keep all windows for ever.
             below = expire_below(metadata.declared, planned)
             while apply_slices(metadata.store, remaining, self._log, budget.may_read(), below):

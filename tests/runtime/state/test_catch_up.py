@@ -13,7 +13,7 @@ import pytest
 from headwater.runtime.log.embedded.log import EmbeddedLog
 from headwater.runtime.log.ranges import Columns, Fetched, LogRange
 from headwater.runtime.records.schema import CHANGELOG
-from headwater.runtime.state.catch_up import apply_slices, catch_up, changes, slices, start_empty
+from headwater.runtime.state.catch_up import apply_slices, catch_up, read_slice, slices, start_empty
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import StateStore
 from headwater.runtime.tasks.errors import TaskCorruptedError, TaskMigratedError
@@ -156,7 +156,7 @@ def test_slices_are_adjacent_and_each_is_a_step_of_its_own(
     store: LmdbStore, changelog: Changelog, most: int, position: int
 ) -> None:
     catch_up(store, changelog.planned(0, position), changelog.log)
-    steps = list(slices("s", changelog.ranges, position, 14, most))
+    steps = list(slices(changelog.planned(position, 14), position, most))
 
     for step in steps:
         assert step.from_position == store.position
@@ -174,10 +174,10 @@ def test_slices_of_a_large_range_have_its_records_once(tmp_path: Path) -> None:
     (segment,) = log.write("a", "t", "0", pa.table([keys, keys, [0] * count], schema=CHANGELOG), 0, 0)
     within = replace(segment, base_offset=0, base_position=0).range()
 
-    steps = list(slices("s", [within], first, count - 1, most))
+    steps = list(slices(StoreInput("s", first, count - 1, (within,)), first, most))
 
     assert [step.position for step in steps] == [*range(first + most, count - 1, most), count - 1]
-    found = [key for step in steps for keys_, _ in changes(step, log) for key in keys_]
+    found = [key for step in steps for records in read_slice(step, log) for key in records["key"].to_pylist()]
     assert found == keys[first : count - 1]
 
 

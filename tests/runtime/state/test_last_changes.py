@@ -19,6 +19,7 @@ from headwater.runtime.records.schema import CHANGELOG
 from headwater.runtime.state.catch_up import LastChanges, apply_slices, slices
 from headwater.runtime.state.lmdb.store import LmdbStore
 from headwater.runtime.state.store import Changes
+from headwater.runtime.tasks.plan import StoreInput
 
 Change = tuple[bytes, bytes | None]
 
@@ -60,7 +61,7 @@ def test_store_that_is_restored_in_any_steps_has_the_rows_of_all_changes_in_orde
         log, store = EmbeddedLog(Path(folder) / "log"), LmdbStore(Path(folder) / "store")
         try:
             ranges = written(log, changes, segment)
-            steps = slices("s", ranges, 0, len(changes), most)
+            steps = slices(StoreInput("s", 0, len(changes), tuple(ranges)), 0, most)
             while apply_slices(store, steps, log, lambda: chances.random() < 0.7):
                 assert dict(store.range(None, None)) == naive(changes[: store.position])
             assert store.position == len(changes)
@@ -92,7 +93,7 @@ class NotedStore(LmdbStore):
 def test_hot_changelog_costs_its_keys_not_its_records(tmp_path: Path) -> None:
     log, store = EmbeddedLog(tmp_path / "log"), NotedStore(tmp_path / "store")
     changes = [(b"%d" % (number % 10), b"%d" % number) for number in range(200_000)]
-    steps = slices("s", written(log, changes, 50_000), 0, len(changes))
+    steps = slices(StoreInput("s", 0, len(changes), tuple(written(log, changes, 50_000))), 0)
 
     assert apply_slices(store, steps, log) == 4
 
