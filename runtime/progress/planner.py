@@ -10,7 +10,7 @@ from ..log.commit.records import Beginning
 from ..log.state import LogState
 from ..records.schema import changelog_topic
 from ..task_id import StoreId, TaskId, TaskKey
-from ..tasks.plan import LaneInput, StoreInput, TaskPlan, TopicInput
+from ..tasks.plan import LaneInput, Positions, StoreInput, TaskPlan, TopicInput
 from .committed import Committed, Network, Node, unfinished
 from .named_records import check_not_repartitioned
 from .rewinding import EARLIEST, LATEST, Whence, positions_at
@@ -131,11 +131,11 @@ class Planner:
         return self._committed.own.bytes_from(topic, store.partition, store.partition, position)
 
     def globals(
-        self, tables: Sequence[GlobalTable], held: Mapping[str, Mapping[int, Mapping[int, int]]]
+        self, tables: Sequence[GlobalTable], held: Mapping[str, Positions]
     ) -> dict[str, tuple[TopicInput, ...]]:
         """The plan to bring a client's copies of global tables to the ends of their topics, for the epoch.
 
-        `held`: table -> partition -> lane -> known position of the client's copy.
+        `held`: table -> known positions of the client's copy.
         """
         return {
             table.name: tuple(

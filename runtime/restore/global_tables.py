@@ -13,16 +13,13 @@ from ..ir.topology import GlobalTable
 from ..state.restore_listener import RestoreListener
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import TaskCorruptedError
-from ..tasks.plan import LaneInput, TopicInput
+from ..tasks.plan import LaneInput, Positions, TopicInput
 from ..tasks.state import TaskType
 from .linked_stores import LinkedStores, Loaded
 from .requests import TableTarget
 
 MAX_RANGES = 1024
 """The most ranges of a partition in one request. All ranges are part of the request."""
-
-_Ends = Mapping[int, Mapping[int, int]]
-"""Partition -> lane -> position."""
 
 
 @dataclass
@@ -119,7 +116,7 @@ def _end(topic: TopicInput) -> int:
     return sum(lane.end for lane in topic.lanes)
 
 
-def _is_behind(now: _Ends, before: _Ends) -> bool:
+def _is_behind(now: Positions, before: Positions) -> bool:
     return any(
         now.get(partition, {}).get(lane, 0) < position
         for partition, lanes in before.items()

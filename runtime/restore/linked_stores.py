@@ -14,7 +14,7 @@ from ..state.restore_strategy import Apply, Load, RestoreRequest, RestoreStrateg
 from ..task_id import StoreId, TaskId
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import StoreSize, Trouble
-from ..tasks.plan import TopicInput
+from ..tasks.plan import Positions, TopicInput
 from ..tasks.task import Task
 from .copies import Snapshots
 from .links import StateLink
@@ -101,7 +101,7 @@ class LinkedStores:
         """The global tables that a task reads."""
         return self._parts[task.subtopology].global_tables
 
-    def missing_records(self, table: GlobalTable, positions: Mapping[int, Mapping[int, int]]) -> tuple[TopicInput, ...]:
+    def missing_records(self, table: GlobalTable, positions: Positions) -> tuple[TopicInput, ...]:
         """The records that a global table lacks at these positions: see `Planner.globals`."""
         return self._planner.globals([table], {table.name: positions})[table.name]
 

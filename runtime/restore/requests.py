@@ -16,7 +16,7 @@ from ..log.commit.records import StoreSnapshot
 from ..state.catch_up import RECORDS_PER_SLICE
 from ..task_id import StoreId
 from ..tasks.measured import StoreSize, Trouble
-from ..tasks.plan import StoreInput, TopicInput
+from ..tasks.plan import Positions, StoreInput, TopicInput
 
 What = Literal["claim", "open", "verify", "load", "restore", "save", "close", "wipe", "clean", "release"]
 """The kinds of requests.
@@ -142,13 +142,13 @@ class StoreResponse:
 
 @dataclass(frozen=True)
 class TableResponse:
-    """The response about a global table. `positions`: of its store in the topic: partition -> lane -> position.
+    """The response about a global table. `positions`: of its store in the topic.
 
     `damage`: why the store was wiped; empty if it was not.
     """
 
     table: str
-    positions: Mapping[int, Mapping[int, int]]
+    positions: Positions
     failure: Trouble | None = None
     damage: str = ""
 

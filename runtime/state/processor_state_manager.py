@@ -25,7 +25,7 @@ from ..records.window_keys import first_kept_key
 from ..task_id import StoreId, TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import StoreSize
-from ..tasks.plan import EpochPlan, StoreInput, TaskPlan, TopicInput
+from ..tasks.plan import EpochPlan, Positions, StoreInput, TaskPlan, TopicInput
 from ..timed_parts import timed
 from .catch_up import RECORDS_PER_SLICE, TimeBudget, apply_slices, catch_up, slices, start_empty
 from .closed_stores import check_horizon, delete_horizon
@@ -272,9 +272,6 @@ POSITIONS = b"\xff positions"
 
 GLOBAL = "global"
 """Folder of the global tables' stores in an application's state directory."""
-
-Positions = Mapping[int, Mapping[int, int]]
-"""Partition -> lane -> position."""
 
 
 class TaskStores:

@@ -20,6 +20,10 @@ _NUMBER_BITS = 40
 """The bits of a record's number within its task. A task takes fewer than 2^40 records."""
 
 
+Positions = Mapping[int, Mapping[int, int]]
+"""Positions in a topic: partition -> lane -> position."""
+
+
 @dataclass(frozen=True)
 class LaneInput:
     """Committed records of one lane that a task has not consumed yet.
