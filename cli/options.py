@@ -17,7 +17,7 @@ import click
 from ..errors import HeadwaterError
 from ..runtime.environment import PROJECT_DIR
 from ..suggestions import did_you_mean, guess
-from .printing.findings import warn_of_call
+from .printing.findings import warn_of_unread
 from .printing.terminal import print_line
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class ProjectOptions:
     def warned_project(self) -> Project:
         """The project, after warnings of options and environment variables of this call that nothing uses."""
         project = self.project()
-        warn_of_call(project)
+        warn_of_unread(project)
         return project
 
     def _directory(self) -> Path:

@@ -13,7 +13,7 @@ import click
 
 from ..given_files import InputLines
 from ..options import NoProjectError, ProjectOptions, whole_project_options
-from ..printing.findings import warn_of_call
+from ..printing.findings import warn_of_unread
 
 if TYPE_CHECKING:
     from ...plugins.registry import Registry
@@ -68,5 +68,5 @@ def _registry(options: ProjectOptions) -> Registry:
         project = options.project()
     except NoProjectError:
         return PluginManager(block=options.without_plugins).assignors
-    warn_of_call(project)
+    warn_of_unread(project)
     return project.assignors()

@@ -72,7 +72,7 @@ def command(
 
     project = options.project()
     plan = project.plan(against=against, go_on=go_on)
-    warn_of_unread(project)
+    warn_of_unread(project, in_files=True)
     if out is not None:
         write_text(out, as_json(plan))
     show(plan, project.root, style)

@@ -80,18 +80,14 @@ def _print(applications: Sequence[ApplicationTasks], style: str, verbose: bool, 
             click.echo()
         first, *more = headline(application)
         print_styled(*([WARNING] if application.stale else []), first)
-        if application.status is not None and application.status.error is not None:
-            error, hint = failure(application.status)
+        for error, hint in failure(application):
             print_styled(ERROR, error)
             print_styled(("  hint: ", "bold"), hint)
-        for line in more:
+        for line in filter(None, (*more, recomputed(application), paused(application))):
             print_styled(line)
-        for line in filter(None, (recomputed(application), paused(application))):
-            print_styled(line)
-        rows = [row for row, _ in task_rows(application)]
-        if rows:
-            header = _header(application)
-            tables.show(header, rows, right=[n for n in _RIGHT if n < len(header)])
+        header, right = _header(application)
+        if rows := [row for row, _ in task_rows(application)]:
+            tables.show(header, rows, right)
         for line in reasons(application):
             print_styled(line)
         if verbose and application.status is not None:
@@ -140,12 +136,8 @@ class Screen:
         hidden = 0
         for application in self._applications:
             first, *more = headline(application)
-            cause = (
-                []
-                if application.status is None or application.status.error is None
-                else failure(application.status)[:1]
-            )
-            lines = "\n".join(filter(None, (first, *cause, *more, recomputed(application), paused(application))))
+            causes = [error for error, _ in failure(application)]
+            lines = "\n".join(filter(None, (first, *causes, *more, recomputed(application), paused(application))))
             head = Text(lines, style="bold yellow" if application.stale else "bold")
             idle = Text("\n".join(reasons(application)), style="yellow")
             lines_left -= (
@@ -177,9 +169,7 @@ class Screen:
                 for client, task in _tasks(application)
             ]
             return (*TASK_HEADER, "stores"), TASK_RIGHT, counts
-        header = _header(application)
-        right = [n for n in _RIGHT if n < len(header)]
-        return header, right, [cells for cells, _ in sorted(task_rows(application), key=lambda row: row[1])]
+        return *_header(application), [cells for cells, _ in sorted(task_rows(application), key=lambda row: row[1])]
 
 
 def _tasks(application: ApplicationTasks) -> Iterator[tuple[str, TaskStatus]]:
@@ -188,11 +178,13 @@ def _tasks(application: ApplicationTasks) -> Iterator[tuple[str, TaskStatus]]:
         yield from ((client.name, task) for task in client.tasks)
 
 
-def failure(status: RunStatus) -> tuple[str, str]:
-    """Why a run has ended, in one line, and how to continue."""
-    error, *_ = (status.error or "").splitlines() or [""]
-    hint = status.hint or "`headwater run` resumes from the last commit"
-    return error, f"{hint}; target/run_results.json has all results of the run"
+def failure(application: ApplicationTasks) -> Iterator[tuple[str, str]]:
+    """The error with which a run has ended, in one line, and how to continue; nothing without an error."""
+    status = application.status
+    if status is not None and status.error is not None:
+        error, *_ = status.error.splitlines() or [""]
+        hint = status.hint or "`headwater run` resumes from the last commit"
+        yield error, f"{hint}; target/run_results.json has all results of the run"
 
 
 def headline(application: ApplicationTasks) -> list[str]:
@@ -263,18 +255,21 @@ def reasons(application: ApplicationTasks) -> list[str]:
 
 def task_rows(application: ApplicationTasks) -> Iterator[tuple[list[str], int]]:
     """The cells of each task, and of each client without tasks. The number sorts rows that need attention first."""
-    status = application.status
-    for client in () if status is None else status.clients:
+    status, columns = application.status, len(_header(application)[0])
+    if status is None:
+        return
+    state_of = _last_state if _is_over(application) else _state
+    for client in status.clients:
         name = f"{client.name} on {client.host}" if client.host else client.name
         if not client.tasks:
-            yield [name, "", "", "no tasks", "", "", "", ""][: len(_header(application))], 2
+            yield [name, "", "", "no tasks", "", "", "", ""][:columns], 2
         for task in client.tasks:
             stores = " ".join(store.name for store in task.stores)
-            state = _last_state(task, application) if _is_over(application) else _state(task, application)
-            cells = [name, task.id, task.role, state, stores, f"{task.lag:,}", _rate(task), _time(task.since)]
-            yield cells[: len(_header(application))], _order(task, status is not None and status.stop(task) is not None)
-    if status is not None and not status.clients and status.ended is None:
-        yield ["no client", "", "", "", "", "", "", ""][: len(_header(application))], 0
+            state, rate = state_of(task, status), f"{task.rate:,.0f}/s"
+            cells = [name, task.id, task.role, state, stores, f"{task.lag:,}", rate, _time(task.since)]
+            yield cells[:columns], _order(task, status)
+    if not status.clients and status.ended is None:
+        yield ["no client", "", "", "", "", "", "", ""][:columns], 0
 
 
 def _is_over(application: ApplicationTasks) -> bool:
@@ -282,22 +277,24 @@ def _is_over(application: ApplicationTasks) -> bool:
     return application.condition in ("ended", "gone")
 
 
-def _header(application: ApplicationTasks) -> Sequence[str]:
-    return HEADER[:_COLUMNS_OF_ENDED_RUN] if _is_over(application) else HEADER
+def _header(application: ApplicationTasks) -> tuple[Sequence[str], Sequence[int]]:
+    """The titles of the columns, and which of them are aligned to the right."""
+    header = HEADER[:_COLUMNS_OF_ENDED_RUN] if _is_over(application) else HEADER
+    return header, [n for n in _RIGHT if n < len(header)]
 
 
-def _order(task: TaskStatus, stopped: bool) -> int:
-    if task.state != "running" or stopped:
+def _order(task: TaskStatus, status: RunStatus) -> int:
+    if task.state != "running" or status.stop(task) is not None:
         return 0
     return 1 if task.role == "active" else 2
 
 
-def _state(task: TaskStatus, application: ApplicationTasks) -> str:
+def _state(task: TaskStatus, status: RunStatus) -> str:
     from ...runtime.driver.restoring import span
 
-    if application.status is not None and application.status.stop(task) is not None:
+    if status.stop(task) is not None:
         return "stopped"
-    if application.status is not None and application.status.waits_for(task):
+    if status.waits_for(task):
         return "waiting"
     if task.state != "restoring":
         return task.state
@@ -306,17 +303,12 @@ def _state(task: TaskStatus, application: ApplicationTasks) -> str:
     return f"{task.state} {100 * task.restored:.0f} %{ends}"
 
 
-def _last_state(task: TaskStatus, application: ApplicationTasks) -> str:
+def _last_state(task: TaskStatus, status: RunStatus) -> str:
     """The state of a task when its run ended."""
-    if task.role == "active" and application.status is not None and task.id in application.status.failed_tasks:
+    if task.role == "active" and task.id in status.failed_tasks:
         return "failed"
     restored = f" {100 * task.restored:.0f} %" if task.state == "restoring" else ""
-    waited = application.status is not None and application.status.waits_for(task)
-    return f"was {'waiting' if waited else task.state}{restored}"
-
-
-def _rate(task: TaskStatus) -> str:
-    return f"{task.rate:,.0f}/s"
+    return f"was {'waiting' if status.waits_for(task) else task.state}{restored}"
 
 
 def _time(ms: int) -> str:

@@ -49,7 +49,7 @@ def command(
                 project_.diagnostics, project_.sources, project_.root, style if style in ("json", "github") else "text"
             )
             raise SystemExit(1) from error
-        warn_of_unread(project)
+        warn_of_unread(project, in_files=True)
         _show(results, style, base)
         for file in results.updated:
             print_line(f"{os.path.normpath(os.path.join(base, file))} has been updated", err=True)

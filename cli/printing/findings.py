@@ -20,12 +20,12 @@ _UNREAD = ("HW035", "HW037", "HW038", "HW040")
 
 
 def warn(project: Project) -> None:
-    """Warn on stderr of problems that do not stop a command: errors in other files, and those of `warn_of_call`.
+    """Warn on stderr of problems that do not stop a command: errors in other files, and those of `warn_of_unread`.
 
     For commands that do not print all diagnostics. They call it after their work, which has parsed the project by then.
     """
     parsed = project.parse()
-    warn_of_call(project)
+    warn_of_unread(project)
     if not parsed.ok:
         count = len(parsed.errors)
         where = os.path.normpath(os.path.join(os.path.relpath(parsed.root), str(parsed.errors[0].position)))
@@ -33,17 +33,11 @@ def warn(project: Project) -> None:
         print_styled(WARNING, f"the project has {errors}: see `headwater parse`", err=True)
 
 
-def warn_of_call(project: Project) -> None:
-    """Warn on stderr of options and environment variables of this call that nothing uses."""
-    _warn_of_unread(project, in_files=False)
+def warn_of_unread(project: Project, *, in_files: bool = False) -> None:
+    """Warn on stderr of options and environment variables of this call that nothing uses.
 
-
-def warn_of_unread(project: Project) -> None:
-    """Warn on stderr of everything unused, files of the project too. For commands that use the whole project."""
-    _warn_of_unread(project, in_files=True)
-
-
-def _warn_of_unread(project: Project, *, in_files: bool) -> None:
+    `in_files`: and of what nothing uses in the project's files, for commands that use the whole project.
+    """
     parsed = project.parse()
     if not parsed.target_ok:  # then the command ends with all diagnostics
         return

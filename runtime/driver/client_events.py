@@ -15,7 +15,7 @@ from .events import Event
 
 
 @dataclass(frozen=True)
-class TasksPlaced(Event):
+class TasksPlaced(Event, terminal="after_start"):
     """An assignor has assigned the tasks. For the fields see `Assigned`. `clients`: their number."""
 
     assignor: str
@@ -25,8 +25,6 @@ class TasksPlaced(Event):
     moves: tuple[Move, ...] = ()
     unassigned: tuple[TaskId, ...] = ()
     followup_deadline: int | None = None
-
-    on_terminal = "after_start"
 
     @property
     def said(self) -> str:
@@ -50,15 +48,13 @@ def _moved(move: Move) -> str:
 
 
 @dataclass(frozen=True)
-class AssignmentFailed(Event):
+class AssignmentFailed(Event, level="warning", terminal="after_start"):
     """An assignment is invalid, so tasks stay on their clients. `entries`: the invalid parts."""
 
     assignor: str
     message: str
     entries: tuple[str, ...] = ()
 
-    usual_level = "warning"
-    on_terminal = "after_start"
     note = "assignor failed"
 
     @property
@@ -70,7 +66,7 @@ class AssignmentFailed(Event):
 
 
 @dataclass(frozen=True)
-class ClientLost(Event):
+class ClientLost(Event, level="warning", terminal="after_start"):
     """A client is lost while the application runs. Its tasks move to others.
 
     `silent`: seconds without a sign of life, if that is why it counts as lost; it may come back.
@@ -78,9 +74,6 @@ class ClientLost(Event):
 
     client: str
     silent: float | None = None
-
-    usual_level = "warning"
-    on_terminal = "after_start"
 
     @property
     def said(self) -> str:
@@ -93,12 +86,10 @@ class ClientLost(Event):
 
 
 @dataclass(frozen=True)
-class ClientJoined(Event):
+class ClientJoined(Event, terminal="after_start"):
     """A client has joined while the application runs, and gets tasks."""
 
     client: str
-
-    on_terminal = "after_start"
 
     @property
     def said(self) -> str:
@@ -110,14 +101,11 @@ class ClientJoined(Event):
 
 
 @dataclass(frozen=True)
-class ClientRefused(Event):
+class ClientRefused(Event, level="warning", terminal="after_start"):
     """A client that cannot join: `cause`. The application runs without it."""
 
     client: str
     cause: str
-
-    usual_level = "warning"
-    on_terminal = "after_start"
 
     @property
     def said(self) -> str:
@@ -170,13 +158,10 @@ class StoreRestored(StoreEvent):
 
 
 @dataclass(frozen=True)
-class StoreDamaged(StoreEvent):
+class StoreDamaged(StoreEvent, level="warning", terminal="always"):
     """A client's copy of a store was damaged and is wiped. It is restored from its changelog, if it has one."""
 
     cause: str
-
-    usual_level = "warning"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -184,16 +169,13 @@ class StoreDamaged(StoreEvent):
 
 
 @dataclass(frozen=True)
-class StoreOutdated(StoreEvent):
+class StoreOutdated(StoreEvent, level="warning", terminal="always"):
     """A client's copy of a store was wiped and is restored from the first position: it was at `position` of its
     changelog, which has dropped deletions before `horizon`. So the copy may have had deleted rows.
     """
 
     position: int
     horizon: int
-
-    usual_level = "warning"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -204,11 +186,8 @@ class StoreOutdated(StoreEvent):
 
 
 @dataclass(frozen=True)
-class StoreLost(StoreEvent):
+class StoreLost(StoreEvent, level="error", terminal="always"):
     """A store has lost its committed rows and starts empty: it has no changelog, and no client has a copy."""
-
-    usual_level = "error"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -219,13 +198,10 @@ class StoreLost(StoreEvent):
 
 
 @dataclass(frozen=True)
-class SnapshotUnusable(StoreEvent):
+class SnapshotUnusable(StoreEvent, level="warning", terminal="always"):
     """The snapshot of a store cannot be loaded: `cause`. A restore uses an older one, or the whole changelog."""
 
     cause: str
-
-    usual_level = "warning"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -233,13 +209,10 @@ class SnapshotUnusable(StoreEvent):
 
 
 @dataclass(frozen=True)
-class SnapshotNotSaved(StoreEvent):
+class SnapshotNotSaved(StoreEvent, level="warning", terminal="always"):
     """A snapshot of a store could not be saved: `cause`. It is tried again when the next one is due."""
 
     cause: str
-
-    usual_level = "warning"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -250,7 +223,7 @@ class SnapshotNotSaved(StoreEvent):
 
 
 @dataclass(frozen=True)
-class ForeignStoresWiped(Event):
+class ForeignStoresWiped(Event, level="warning", terminal="always"):
     """Stores of a client contained commits that the log does not have, and are wiped.
 
     The log may be a copy with which another run has continued, for example. Stores with a changelog are restored from
@@ -259,9 +232,6 @@ class ForeignStoresWiped(Event):
 
     client: str
     stores: Mapping[str, int]
-
-    usual_level = "warning"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -302,7 +272,7 @@ _LEFT = {
 
 
 @dataclass(frozen=True)
-class UpkeepFailed(Event):
+class UpkeepFailed(Event, level="warning", terminal="always", needs_run=False):
     """Upkeep of the log failed: `cause`. `work`: `fold` old commits, `remove` unused files, or `clean`: merge, compact
     or expire segments.
 
@@ -312,17 +282,13 @@ class UpkeepFailed(Event):
     work: Literal["fold", "remove", "clean"]
     cause: str
 
-    usual_level = "warning"
-    on_terminal = "always"
-    needs_run = False
-
     @property
     def said(self) -> str:
         return f"{_LEFT[self.work]}: {self.cause}"
 
 
 @dataclass(frozen=True)
-class LogCleaned(Event):
+class LogCleaned(Event, needs_run=False):
     """Segments of the log were merged, compacted or expired: `before` segments have become `after`. `seconds`:
     duration, in parallel to epochs.
     """
@@ -331,15 +297,13 @@ class LogCleaned(Event):
     after: int
     seconds: float
 
-    needs_run = False
-
     @property
     def said(self) -> str:
         return f"log cleaned, {counted(self.before, 'segment')} became {self.after:,} ({self.seconds:.1f} s)"
 
 
 @dataclass(frozen=True)
-class RecordsHeldBack(Event):
+class RecordsHeldBack(Event, level="warning", terminal="always", needs_run=False):
     """`records` of a topic would be expired or compacted by now, but `reader` has not consumed them and does not run.
 
     `since`: its last commit, ms since 1970; None: it has none. One event per topic and reader.
@@ -349,10 +313,6 @@ class RecordsHeldBack(Event):
     reader: str
     records: int
     since: int | None
-
-    usual_level = "warning"
-    on_terminal = "always"
-    needs_run = False
 
     @property
     def said(self) -> str:

@@ -36,17 +36,22 @@ RUNNING = "running"
 class Event(ABC):
     """Something that has happened to an application.
 
-    `usual_level`: of most events of the class. `logged`: whether logs have a line of it; a status is a table of
-    numbers, once a second, and traces are in a file. `needs_run`: whether the application runs; external topics are
-    named like an application, but do not.
+    A class names its `level` if that is not `info`, and its place on a `terminal`. `logged`: whether logs have a line
+    of it; a status is a table of numbers, once a second, and traces are in a file. `needs_run`: whether the application
+    runs; external topics are named like an application, but do not.
     """
 
     application: str
 
-    usual_level: ClassVar[Level] = "info"
-    logged: ClassVar[bool] = True
-    on_terminal: ClassVar[OnTerminal] = "never"
-    needs_run: ClassVar[bool] = True
+    usual_level: ClassVar[Level]
+    on_terminal: ClassVar[OnTerminal]
+    logged: ClassVar[bool]
+    needs_run: ClassVar[bool]
+
+    def __init_subclass__(
+        cls, level: Level = "info", terminal: OnTerminal = "never", logged: bool = True, needs_run: bool = True
+    ) -> None:
+        cls.usual_level, cls.on_terminal, cls.logged, cls.needs_run = level, terminal, logged, needs_run
 
     @property
     @abstractmethod
@@ -123,12 +128,11 @@ class ApplicationStarted(Event):
 
 
 @dataclass(frozen=True)
-class ApplicationPaused(Event):
+class ApplicationPaused(Event, terminal="always"):
     """The application was paused at `since`, ms since 1970: no epoch and no slice of a restore starts."""
 
     since: int
 
-    on_terminal = "always"
     note = "paused"
 
     @property
@@ -137,10 +141,9 @@ class ApplicationPaused(Event):
 
 
 @dataclass(frozen=True)
-class ApplicationResumed(Event):
+class ApplicationResumed(Event, terminal="always"):
     """The pause has ended."""
 
-    on_terminal = "always"
     note = RUNNING
     said = "resumed"
 
@@ -182,13 +185,10 @@ class ApplicationStopped(Event):
 
 
 @dataclass(frozen=True)
-class ClusterEnded(Event):
+class ClusterEnded(Event, level="warning", terminal="always"):
     """The cluster was ended while the run was stopping: `cause`. Open epochs are not committed."""
 
     cause: str
-
-    usual_level = "warning"
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -199,7 +199,7 @@ class ClusterEnded(Event):
 
 
 @dataclass(frozen=True)
-class TopicRepartitioned(Event):
+class TopicRepartitioned(Event, terminal="always", needs_run=False):
     """An external topic was repartitioned: its `records` from `was` into `partitions` partitions, by `key` instead of
     `old_key`. `application`: of the external topics. `seconds`: duration.
     """
@@ -211,9 +211,6 @@ class TopicRepartitioned(Event):
     old_key: str
     key: str
     seconds: float
-
-    on_terminal = "always"
-    needs_run = False
 
     @property
     def subject(self) -> str:
@@ -228,14 +225,13 @@ class TopicRepartitioned(Event):
 
 
 @dataclass(frozen=True)
-class RecomputationBegun(Event):
+class RecomputationBegun(Event, terminal="always"):
     """A rebuild of the application's result starts or resumes. `records`: topic -> records that it reads again, of
     topics that are not rebuilt themselves.
     """
 
     records: Mapping[str, int]
 
-    on_terminal = "always"
     note = "rebuilding"
 
     @property
@@ -246,10 +242,9 @@ class RecomputationBegun(Event):
 
 
 @dataclass(frozen=True)
-class ResultSwitched(Event):
+class ResultSwitched(Event, terminal="always"):
     """The rebuild has caught up and has replaced the old result."""
 
-    on_terminal = "always"
     note = "switched"
     said = "switched to the rebuilt result; the old one is dropped"
 
@@ -259,13 +254,11 @@ UNFINISHED = "its rebuild is not complete, and the old result stays"
 
 
 @dataclass(frozen=True)
-class RecomputationUnfinished(Event):
+class RecomputationUnfinished(Event, level="warning", terminal="always"):
     """This run cannot finish the rebuild: `cause`. The old result stays."""
 
     cause: str
 
-    usual_level = "warning"
-    on_terminal = "always"
     note = "not rebuilt"
 
     @property
@@ -277,14 +270,24 @@ class RecomputationUnfinished(Event):
 
 
 @dataclass(frozen=True)
-class EpochCommitted(Event):
+class SubtopologyEvent(Event):
+    """An event of tasks of one subtopology."""
+
+    subtopology: str
+
+    @property
+    def subject(self) -> str:
+        return f"{self.application}/{self.subtopology}"
+
+
+@dataclass(frozen=True)
+class EpochCommitted(SubtopologyEvent):
     """The tasks of one subtopology on one client have committed an epoch.
 
     `records`: consumed. `bytes`: of these in memory; the setting `max_bytes` limits them. `lag`: unread records of the
     source topics of these tasks. `seconds`: from the plan to the commit. `dropped`: `<step>:<reason>` -> records.
     """
 
-    subtopology: str
     client: str
     commit: int
     records: int
@@ -296,10 +299,6 @@ class EpochCommitted(Event):
     note = RUNNING
 
     @property
-    def subject(self) -> str:
-        return f"{self.application}/{self.subtopology}"
-
-    @property
     def said(self) -> str:
         rate = self.records / self.seconds if self.seconds else 0.0
         dropped = f", {sum(self.dropped.values()):,} dropped" if self.dropped else ""
@@ -307,12 +306,10 @@ class EpochCommitted(Event):
 
 
 @dataclass(frozen=True)
-class EpochTraced(Event):
+class EpochTraced(Event, logged=False):
     """The trace of a finished epoch, committed or not. Only in a run with a trace."""
 
     trace: EpochTrace
-
-    logged = False
 
     @property
     def subject(self) -> str:
@@ -324,12 +321,10 @@ class EpochTraced(Event):
 
 
 @dataclass(frozen=True)
-class StatusTaken(Event):
+class StatusTaken(Event, logged=False):
     """The status of the run, about once a second and at its end."""
 
     status: RunStatus
-
-    logged = False
 
     @property
     def said(self) -> str:
@@ -339,12 +334,10 @@ class StatusTaken(Event):
 
 
 @dataclass(frozen=True)
-class NothingToRead(Event):
+class NothingToRead(Event, level="warning"):
     """External topics that have never had a record."""
 
     topics: tuple[str, ...]
-
-    usual_level = "warning"
 
     @property
     def said(self) -> str:
@@ -383,7 +376,7 @@ class Waiting(Event):
 
 
 @dataclass(frozen=True)
-class TasksWait(Event):
+class TasksWait(Event, level="warning", terminal="always"):
     """Tasks wait though they have unread records, for a cause that only a user can end: a stopped task, or an
     application that does not run or is paused. One event per cause, and another one with all tasks when more of them
     wait for it.
@@ -392,22 +385,17 @@ class TasksWait(Event):
     tasks: tuple[TaskId, ...]
     waits_for: WaitsFor
 
-    usual_level = "warning"
-    on_terminal = "always"
-
     @property
     def said(self) -> str:
         return self.waits_for.sentence(self.tasks, self.application)
 
 
 @dataclass(frozen=True)
-class WaitEnded(Event):
+class WaitEnded(Event, terminal="always"):
     """The cause for which these tasks have waited is over."""
 
     tasks: tuple[TaskId, ...]
     waits_for: WaitsFor
-
-    on_terminal = "always"
 
     @property
     def said(self) -> str:
@@ -415,23 +403,16 @@ class WaitEnded(Event):
 
 
 @dataclass(frozen=True)
-class TaskFailed(Event):
+class TaskFailed(SubtopologyEvent, level="error", terminal="always"):
     """A task has stopped: a step could not process one of its records, or its stores cannot be restored. `hint`: the
     way out, None if unknown.
     """
 
-    subtopology: str
     partition: int
     message: str
     hint: str | None = None
 
-    usual_level = "error"
-    on_terminal = "always"
     note = RUNNING
-
-    @property
-    def subject(self) -> str:
-        return f"{self.application}/{self.subtopology}"
 
     @property
     def said(self) -> str:
@@ -440,20 +421,12 @@ class TaskFailed(Event):
 
 
 @dataclass(frozen=True)
-class TaskBeginsAgain(Event):
+class TaskBeginsAgain(SubtopologyEvent, level="warning", terminal="always"):
     """An epoch of a task failed because of its stores: `cause`. They are checked, and restored if they are damaged."""
 
-    subtopology: str
     partition: int
     client: str
     cause: str
-
-    usual_level = "warning"
-    on_terminal = "always"
-
-    @property
-    def subject(self) -> str:
-        return f"{self.application}/{self.subtopology}"
 
     @property
     def said(self) -> str:
@@ -464,7 +437,7 @@ class TaskBeginsAgain(Event):
 
 
 @dataclass(frozen=True)
-class LineageNotSent(Event):
+class LineageNotSent(Event, level="warning", terminal="always"):
     """OpenLineage's server or file (`target`) has not accepted an event: `cause`. One event per run, which
     continues.
     """
@@ -472,8 +445,6 @@ class LineageNotSent(Event):
     target: str
     cause: str
 
-    usual_level = "warning"
-    on_terminal = "always"
     subject = ""
 
     @property
@@ -482,14 +453,12 @@ class LineageNotSent(Event):
 
 
 @dataclass(frozen=True)
-class TraceNotWritten(Event):
+class TraceNotWritten(Event, level="warning", terminal="always"):
     """The file of the run's trace (`path`) cannot be written any more: `cause`. One event per run, which continues."""
 
     path: str
     cause: str
 
-    usual_level = "warning"
-    on_terminal = "always"
     subject = ""
 
     @property

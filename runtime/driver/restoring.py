@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ...readable_text import counted
 from ..state.restore_listener import SuspendReason
 from ..task_id import StoreId
 from ..tasks.state import TaskType
@@ -89,7 +90,7 @@ class Restoring:
         if not stores:
             return ""
         done, end = sum(store.position for store in stores), sum(store.end for store in stores)
-        return f"restoring {self._counted()}: {done:,} of {end:,} records{pace(*stores)}"
+        return f"restoring {counted(len(self._stores), 'store')}: {done:,} of {end:,} records{pace(*stores)}"
 
     def short(self) -> str:
         """`restoring 3 stores: 30 %`; empty without stores."""
@@ -97,10 +98,7 @@ class Restoring:
         if not stores:
             return ""
         done, end = sum(store.position for store in stores), sum(store.end for store in stores)
-        return f"restoring {self._counted()}: {100 * done // max(1, end)} %"
-
-    def _counted(self) -> str:
-        return "1 store" if len(self._stores) == 1 else f"{len(self._stores):,} stores"
+        return f"restoring {counted(len(self._stores), 'store')}: {100 * done // max(1, end)} %"
 
 
 def pace(*stores: RestoringStore) -> str:

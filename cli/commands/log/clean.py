@@ -10,7 +10,7 @@ import click
 from ....readable_text import counted, json_text
 from ...options import ProjectOptions, format_option, whole_project_options
 from ...printing import tables
-from ...printing.findings import warn_of_call
+from ...printing.findings import warn_of_unread
 from ...printing.tables import size_text
 from ...printing.terminal import ERROR, WARNING, print_line, print_styled
 
@@ -33,7 +33,7 @@ def command(options: ProjectOptions, applications: Sequence[str], style: str) ->
     """
     project = options.project()
     cleaned = project.clean_log(applications)
-    warn_of_call(project)
+    warn_of_unread(project)
     if style == "json":
         click.echo(json_text({"applications": [_json(application) for application in cleaned]}, indent=2))
     elif not cleaned:

@@ -9,7 +9,7 @@ import pytest
 from local_application import Stopping
 from recomputed_project import MAX, Definition, RecomputedProject
 
-from headwater.runtime.driver.repartitioning import changes_at_start
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.places import Places
 

@@ -27,8 +27,8 @@ from headwater.runtime.driver.events import (
 )
 from headwater.runtime.driver.loop import RunContext
 from headwater.runtime.driver.rebuild import Passes, Rebuild
-from headwater.runtime.driver.repartitioning import changes_at_start
 from headwater.runtime.driver.results import ApplicationResult
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.ir.topology import Settings, Topology
 
 CHANGED = replace(Definition(), aggregates=(*Definition().aggregates, MAX))

@@ -15,7 +15,7 @@ from test_rebalance import Story
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.client_events import StoreRestored
 from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched
-from headwater.runtime.driver.repartitioning import changes_at_start
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.placed_log import PLACES
 from headwater.runtime.log.places import Places

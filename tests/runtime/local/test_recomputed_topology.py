@@ -28,7 +28,7 @@ from headwater.runtime.driver.events import (
     RecomputationBegun,
     ResultSwitched,
 )
-from headwater.runtime.driver.repartitioning import changes_at_start
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.ir.topology import PluginRef
 from headwater.runtime.ir.windows import Window
 from headwater.runtime.log.inspection.verification import Verification

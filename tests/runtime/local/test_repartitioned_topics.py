@@ -17,7 +17,7 @@ from waiting import wait_until
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import EpochCommitted, RecomputationBegun, ResultSwitched, TopicRepartitioned
-from headwater.runtime.driver.repartitioning import changes_at_start
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.ingest.repartition import repartition
 from headwater.runtime.ingest.retry import LettersOutdatedError, retry
 from headwater.runtime.ir.topology import Topology, dead_letter_topic

@@ -12,7 +12,7 @@ from moved_project import MovedProject
 from summing import PARTITIONS
 
 from headwater.runtime.changes.model import Verdict
-from headwater.runtime.driver.repartitioning import changes_at_start
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.progress.rewinding import Whence, plan_rewind, rewind
 
 FIRST, MORE = range(20), range(20, 30)

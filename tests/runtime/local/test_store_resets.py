@@ -13,7 +13,7 @@ from test_rebalance import Story
 
 from headwater.runtime.changes.model import Verdict
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, RecomputationBegun
-from headwater.runtime.driver.repartitioning import changes_at_start
+from headwater.runtime.driver.runs import changes_at_start
 from headwater.runtime.log.state import LogState
 from headwater.runtime.log.state_parts.parts import Snapshot
 from headwater.runtime.progress.resets import CommittedMeanwhileError, cancel_reset, refresh_fully, request_reset
