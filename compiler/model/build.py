@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast
 
@@ -345,19 +345,17 @@ def letters_of(model: ProjectModel) -> dict[str, Letters]:
 
 def kept_topics(topology: TopologyModel, topics: Mapping[str, TopicModel]) -> tuple[str, ...]:
     """The topics with dead letters in a topology, by `on_error` of the topic, or of a flow that its records reach."""
-    upstream = {name: _upstream_topics(topology, name) for name in topology.flows}
     tables = [table.topic.text for table in topology.tables.values() if not table.is_global]
-    read = dict.fromkeys([*tables, *(topic for flow_topics in upstream.values() for topic in flow_topics)])
-    by_flows = {
-        topic for name, flow in topology.flows.items() if flow.on_error == "dead_letter" for topic in upstream[name]
-    }
+    read = dict.fromkeys([*tables, *_upstream_topics(topology, topology.flows)])
+    dead_letters = [name for name, flow in topology.flows.items() if flow.on_error == "dead_letter"]
+    by_flows = {*_upstream_topics(topology, dead_letters)} if dead_letters else set()
     return tuple(
         name for name in read if name in by_flows or (name in topics and topics[name].on_error == "dead_letter")
     )
 
 
-def _upstream_topics(topology: TopologyModel, name: str) -> list[str]:
-    """The topics upstream of a flow, through tables and other flows of the topology."""
+def _upstream_topics(topology: TopologyModel, flows: Iterable[str]) -> list[str]:
+    """The topics upstream of flows, through tables and other flows of the topology."""
     made = {
         branch.text: flow
         for flow, entry in topology.flows.items()
@@ -366,16 +364,19 @@ def _upstream_topics(topology: TopologyModel, name: str) -> list[str]:
     }
     upstream: dict[str, None] = {}
     joined = joined_tables(topology)
-    seen, todo = {name}, [name]
-    while todo:
-        reading = todo.pop()
-        for source in (*topology.flows[reading].reads, *joined.get(reading, ())):
-            flow = made.get(source.text, source.text)
-            if source.text in topology.tables:
-                upstream[topology.tables[source.text].topic.text] = None
-            elif flow not in topology.flows:
-                upstream[source.text] = None
-            elif flow not in seen:
-                seen.add(flow)
-                todo.append(flow)
+    seen: set[str] = set()
+    for name in flows:
+        todo = [] if name in seen else [name]
+        seen.add(name)
+        while todo:
+            reading = todo.pop()
+            for source in (*topology.flows[reading].reads, *joined.get(reading, ())):
+                flow = made.get(source.text, source.text)
+                if source.text in topology.tables:
+                    upstream[topology.tables[source.text].topic.text] = None
+                elif flow not in topology.flows:
+                    upstream[source.text] = None
+                elif flow not in seen:
+                    seen.add(flow)
+                    todo.append(flow)
     return list(upstream)

@@ -52,6 +52,7 @@ class _Wiring:
         self._left_rows: dict[str, int] = {}
         """Flow -> its rows in a join by a foreign key, before the responses come back."""
         self._topic_readers = self._readers_of_topics()
+        self._flows_of = self._flows_by_what_they_read()
         self._related = RelatedTables(topology)
 
     def run(self) -> OperationGraph:
@@ -76,6 +77,19 @@ class _Wiring:
                 if stream.name in self._topology.topics and not self._is_mine(stream.name):
                     readers.setdefault(stream.name, []).append((stream.reader, False))
         return readers
+
+    def _flows_by_what_they_read(self) -> dict[str, list[CheckedFlow]]:
+        """Flow, table or topic -> the flows that read it or look up its rows, in the order of the file."""
+        found: dict[str, list[CheckedFlow]] = {}
+        for name in self._topology.declared:
+            flow = self._topology.flows[name]
+            operations = [placed.operation for placed in flow.operations]
+            read = [*flow.sources, *(stream.name for stream in second_streams(flow))]
+            read += [each.looks_at() for each in operations if isinstance(each, Lookup)]
+            read += [each.of for each in operations[:1] if isinstance(each, Repartition) and each.of]
+            for each in dict.fromkeys(read):
+                found.setdefault(each, []).append(flow)
+        return found
 
     def _is_mine(self, name: str) -> bool:
         return name in self._topology.tables or name in self._topology.flows
@@ -226,14 +240,15 @@ class _Wiring:
 
     def _finish(self, name: str, edge: int, at: str, to: Topic | None = None, to_at: str = "") -> None:
         """Connect the end of a flow or table to its readers and its sink."""
-        lookups = [lookup for flow in self._topology.flows.values() for _, lookup in _lookups(flow, name)]
+        flows = self._flows_of.get(name, ())
+        lookups = [lookup for flow in flows for _, lookup in _lookups(flow, name)]
         joined = any(not lookup.triggered for lookup in lookups) or name in self._related.names
         shape = self._shapes[edge]
         # A join looks up rows by key, so the table needs a store, as in Kafka Streams.
         if lookups and shape.store is None:
             edge = self._materialized(self._free(name), edge, at, name)
             shape = self._shapes[edge]
-        sharing = [reader for flow in self._flows() for reader in _sharing(flow, name)]
+        sharing = [reader for flow in flows for reader in _sharing(flow, name)]
         names = list(self._readers_of(name))
         own = [name] if joined else []
         own += [f"{name}.to" if own else name] if to is not None else []
@@ -258,16 +273,13 @@ class _Wiring:
 
     def _readers_of(self, name: str) -> Iterator[str]:
         """The edges of the readers of a flow or table, in the order of the file."""
-        for flow in self._flows():
+        for flow in self._flows_of.get(name, ()):
             if name in flow.sources and _shares(flow, name) is None:
                 yield _edge_name(flow, name)
             yield from (_side_name(flow, placed) for placed, lookup in _lookups(flow, name) if lookup.triggered)
             for stream in second_streams(flow):
                 if stream.name == name and stream.shared is None:
                     yield stream.reader
-
-    def _flows(self) -> Iterator[CheckedFlow]:
-        return (self._topology.flows[name] for name in self._topology.declared)
 
     def _free(self, name: str) -> str:
         """The name of the store of a flow's result. A step of the flow may have a store with the flow's name."""
