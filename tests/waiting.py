@@ -13,6 +13,9 @@ Fact = TypeVar("Fact")
 
 _PAUSE_SECONDS = 0.005
 
+_PAUSES = 4
+"""How many times as long as a look itself takes: what is waited for needs the processor more than who waits."""
+
 
 def wait_until(fact: Callable[[], Fact], possible: Callable[[], bool] = lambda: True, why: object = "") -> Fact:
     """Ask for `fact` until it is true, and give it.
@@ -21,8 +24,9 @@ def wait_until(fact: Callable[[], Fact], possible: Callable[[], bool] = lambda: 
     text or something whose text is to be made then).
     """
     while True:
+        begun = time.thread_time()
         hope = possible()  # first: what ends meanwhile may have made it true before
         if found := fact():
             return found
         assert hope, str(why() if callable(why) else why) or "what the test waits for cannot come any more"
-        time.sleep(_PAUSE_SECONDS)
+        time.sleep(max(_PAUSE_SECONDS, _PAUSES * (time.thread_time() - begun)))
