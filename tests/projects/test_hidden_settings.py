@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,11 @@ TRIED = (
     ("79379113", PLAIN),
     ("79379113", NUMBER),
 )
+SOME = (0, 1, 3)
+"""Steps to those that `make test` tries at a place: no two of the next seven places have the same three, and each pair
+of values occurs at one of them. `make soak` tries all of them at each place.
+"""
+
 SHOWN = ("hushmark", "48712391", "48,712,391", "48_712_391", "79379113", "79,379,113", "79_379_113")
 
 COMMANDS = (
@@ -67,13 +74,30 @@ def _run(command: str, root: Path, marked: str) -> str:
     return result.output + "".join(traceback.format_exception(unexplained) if unexplained else ())
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: ".".join(map(str, place)))
-def test_value_of_the_environment_is_in_no_message_and_in_no_file(place: Place, tmp_path: Path) -> None:
+def _tries() -> Iterator[Any]:
+    """Each place with the values that are tried there."""
+    for number, place in enumerate(PLACES):
+        name = ".".join(map(str, place))
+        yield pytest.param(place, tuple(TRIED[(number + step) % len(TRIED)] for step in SOME), id=name)
+        yield pytest.param(place, TRIED, id=f"{name}-all", marks=pytest.mark.soak)
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A new project, to be copied."""
+    root = tmp_path_factory.mktemp("new") / "shop"
+    CliRunner().invoke(main, ["init", "shop", "--project-dir", str(root)])
+    return root
+
+
+@pytest.mark.parametrize(("place", "tried"), [*_tries()])
+def test_value_of_the_environment_is_in_no_message_and_in_no_file(
+    place: Place, tried: tuple[tuple[str, str], ...], shop: Path, tmp_path: Path
+) -> None:
     leaks = []
-    for number, (marked, form) in enumerate(TRIED):
+    for number, (marked, form) in enumerate(tried):
         root = tmp_path / str(number) / "shop"
-        root.parent.mkdir()
-        CliRunner().invoke(main, ["init", "shop", "--project-dir", str(root)])
+        shutil.copytree(shop, root)
         target = _merged(_target(place, root), with_value(place, form))
         (root / "profiles.yml").write_text(yaml.safe_dump({"shop": {"target": "local", "targets": {"local": target}}}))
         printed = {command: _run(command, root, marked) for command in COMMANDS}
@@ -107,9 +131,8 @@ def headwater_register_logs(register):
 """
 
 
-def test_traceback_of_an_error_that_nobody_explains_has_no_value_of_the_environment(tmp_path: Path) -> None:
-    root = tmp_path / "shop"
-    CliRunner().invoke(main, ["init", "shop", "--project-dir", str(root)])
+def test_traceback_of_an_error_that_nobody_explains_has_no_value_of_the_environment(shop: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(shop, tmp_path / "shop"))
     (root / "plugins").mkdir()
     (root / "plugins" / "faulty.py").write_text(FAULTY)
     (root / "headwater.yml").write_text((root / "headwater.yml").read_text() + "plugins: [plugins.faulty]\n")
