@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import pytest
 from conformance.by_record.groups import Regrouped
 from conformance.by_record.joins import HOWS, How, Joined, Kept
 from conformance.by_record.nodes import Node, Record, Rows, Suppressed, Written
-from conformance.by_record.scenarios import MOST_GENERAL, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
+from conformance.by_record.scenarios import KINDS, UNTIL, WAITS, Built, Scenario, Sizes, aggregate
 from conformance.by_record.test_windows import InBothWays
 from conformance.driving import WHOLE
 
@@ -162,10 +162,24 @@ def given(seed: str, records: int) -> dict[str, list[Record]]:
     return made
 
 
-@pytest.mark.parametrize("kind", MOST_GENERAL)
-def test_joined_tables_with_windows_are_tables_as_all_others(tmp_path: Path, kind: str) -> None:
+EPOCHS = ((5, 1), (21, 7), (80, WHOLE))
+"""Records of each topic, and most of them in an epoch."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "epochs"),
+    [
+        ("hopping", EPOCHS[1:]),
+        ("session", (EPOCHS[2],)),
+        ("sliding", (EPOCHS[0], EPOCHS[2])),
+        *(pytest.param(kind, EPOCHS, marks=pytest.mark.soak) for kind in KINDS),
+    ],
+)
+def test_joined_tables_with_windows_are_tables_as_all_others(
+    tmp_path: Path, kind: str, epochs: Sequence[tuple[int, int]]
+) -> None:
     both, made = InBothWays(tmp_path, scenario(kind)), 0
-    for number, most in ((8, 1), (28, 7), (80, WHOLE)):
+    for number, most in epochs:
         records = given(f"{kind} {most}", number)
         found, expected = both.by_runtime([records], most), both.by_record([records])
         for topic, each in expected[0].items():
