@@ -16,7 +16,7 @@ from headwater.runtime.ir.topology import Settings
 from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state import LogState
 
-ORDERED = 16
+ORDERED = 8
 """Orders of one customer."""
 
 NAMES = 6
@@ -25,7 +25,7 @@ NAMES = 6
 EPOCH = 4
 """Records of an epoch."""
 
-TOGETHER = 8
+TOGETHER = 4
 """Answers of a file."""
 
 

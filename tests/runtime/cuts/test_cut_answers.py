@@ -12,16 +12,18 @@ ANSWERS = "log/segments/test-app/app-answers"
 WRITTEN, MERGED = f"{ANSWERS}/*-g*-e*-right*-a*.seg", f"{ANSWERS}/*-g*-m*.seg"
 
 CUTS = (
-    (f"open {WRITTEN}", 2, "before"),
+    pytest.param(f"open {WRITTEN}", 2, "before", marks=pytest.mark.soak),
     (f"open {WRITTEN}", 2, "after"),
-    (f"open {WRITTEN}", 8, "after"),
-    (f"fsync {WRITTEN}", 4, "after"),
+    pytest.param(f"open {WRITTEN}", 8, "after", marks=pytest.mark.soak),
+    pytest.param(f"fsync {WRITTEN}", 4, "after", marks=pytest.mark.soak),
     (f"fsync {ANSWERS}", 1, "after"),
     ("link log/commits/test-app/*.json", 2, "after"),
-    (f"fsync {MERGED}", 1, "after"),
+    pytest.param(f"fsync {MERGED}", 1, "after", marks=pytest.mark.soak),
     (f"unlink {WRITTEN}", 2, "after"),
 )
-"""The first epoch of answers, in order: its eight files, on the disk, committed, merged, and purged."""
+"""The first epoch of answers, in order: its eight files, on the disk, committed, merged, and purged. `make test` has
+one of each but the merge, which all topics have alike (`test_cuts.py`).
+"""
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ def fitting(orders: list[dict[str, Any]], defined: Defined) -> list[dict[str, An
 
 @pytest.mark.parametrize(
     ("changes", "seed"),
-    [(5, 1), *(pytest.param(30, seed, marks=pytest.mark.soak) for seed in range(2, 6))],
+    [(3, 1), *(pytest.param(30, seed, marks=pytest.mark.soak) for seed in range(2, 6))],
 )
 def test_changes_in_a_row_with_kills_between_give_what_a_fresh_project_gives(
     changes: int, seed: int, program: Program, tmp_path: Path
