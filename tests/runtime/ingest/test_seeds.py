@@ -522,13 +522,18 @@ def test_cell_of_megabytes_is_read_and_told_of_in_short(plant, project, airlines
         plant(flights, SeedSpec("b.csv"))
 
 
+@pytest.mark.parametrize("block", [1 << 14, pytest.param(csv_rows._CSV_BLOCK, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     "row",
     ["UA,{}", 'UA,"{}"', '"UA","{}"', "{}"],
     ids=["bare", "quoted", "all quoted", "json"],
 )
-def test_cell_that_is_longer_than_what_is_parsed_at_once_is_read(plant, project, airlines, read, row):
-    long = "é\nz" * 9_000_000 if '"' in row else "éz" * 17_000_000  # longer than two blocks
+def test_cell_that_is_longer_than_what_is_parsed_at_once_is_read(
+    plant, project, airlines, read, row, block, monkeypatch
+):
+    monkeypatch.setattr(csv_rows, "_CSV_BLOCK", block)
+    part = "é\nz" if '"' in row else "éz"
+    long = part * (5 * block // 2 // len(part.encode()))  # longer than two blocks
     path = project / ("a.jsonl" if row == "{}" else "a.csv")
     if row == "{}":
         path.write_text(json.dumps({"carrier": "UA", "name": long}))

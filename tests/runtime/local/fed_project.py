@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -104,6 +105,10 @@ class FedProject:
     def __post_init__(self) -> None:
         self.path.mkdir(exist_ok=True)
         self.app = LocalApplication(self.path, [])
+
+    def copy(self, path: Path) -> FedProject:
+        """The same one in another folder."""
+        return FedProject(Path(shutil.copytree(self.path, path)), self.shape, [*self.fed])
 
     @property
     def log(self) -> PlacedLog:

@@ -49,9 +49,10 @@ def summed_by_text():
     return part("sums", PARTITIONS, ((nodes, {}, {}),)), summed(by_text, "sums_by_text")
 
 
-def fed(app: LocalApplication) -> LocalApplication:
+def fed(app: LocalApplication, records: int = RECORDS) -> LocalApplication:
+    """With so many records of each key."""
     for partition in range(PARTITIONS):
-        app.append(WORDS, [((f"k{partition}",), (x,), x) for x in range(RECORDS)], partition)
+        app.append(WORDS, [((f"k{partition}",), (x,), x) for x in range(records)], partition)
     return app
 
 

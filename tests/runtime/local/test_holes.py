@@ -52,8 +52,8 @@ def apps(application):
 def test_joins_aggregates_and_reads_give_the_same_with_holes(apps):
     dense, sparse = apps(summed(), named())
     for app in (dense, sparse):
-        fed(app).run(max_records=7)
-        fed(app, RECORDS).run(max_records=13, clients=2)
+        fed(app).run(max_records=13)
+        fed(app, RECORDS).run(max_records=27, clients=2)
     assert found(sparse, SUMS, NAMED) == found(dense, SUMS, NAMED)
     assert sparse.dropped == dense.dropped != {}
     assert (holes(dense, APPLICATION, SUMS.name), holes(sparse, APPLICATION, SUMS.name) > RECORDS) == (0, True)
@@ -95,10 +95,10 @@ def test_positions_without_records_are_passed_and_committed(application):
 def test_stores_are_restored_from_a_compacted_changelog(apps):
     dense, sparse = apps(summed())
     for app in (dense, sparse):
-        fed(app).run(max_records=3)
+        fed(app).run(max_records=8)
     for _ in range(2):  # the second time, most ranges have no records
-        fed(sparse, RECORDS).run(max_records=3)
-        fed(dense, RECORDS).run(max_records=3)
+        fed(sparse, RECORDS).run(max_records=8)
+        fed(dense, RECORDS).run(max_records=8)
         topic = changelog_topic(APPLICATION, TOTALS.name)
         assert sparse.log.compact(APPLICATION, topic, PARTITIONS, ["key"]) > 0
         expected = rows_of(dense, TOTALS, "sums")
@@ -115,9 +115,9 @@ def test_stores_are_restored_from_a_compacted_changelog(apps):
 
 def test_copy_that_is_behind_goes_on_from_its_position(application):
     app = fed(application(summed(), log="sparse"))
-    app.run(max_records=5)
+    app.run(max_records=16)
     fed(app, RECORDS)
-    app.attempt(app.settings(max_records=5, state="elsewhere"))  # the copies below `state` stay behind
+    app.attempt(app.settings(max_records=16, state="elsewhere"))  # the copies below `state` stay behind
     app.log.compact(APPLICATION, changelog_topic(APPLICATION, TOTALS.name), PARTITIONS, ["key"])
     expected = rows_of(app, TOTALS, "sums", "elsewhere")
     assert rows_of(app, TOTALS, "sums") == rows_of(app, TOTALS, "sums", None) == expected

@@ -90,12 +90,12 @@ def both(application: Make, *parts: object, log: str = "embedded") -> tuple[Loca
 @pytest.mark.parametrize("log", ["sparse", pytest.param("embedded", marks=pytest.mark.soak)])
 def test_what_comes_of_a_cleaned_log_is_what_comes_of_one_that_keeps_everything(application: Make, log: str) -> None:
     kept, cleaned = both(application, summed(), named(), log=log)
-    for turn in range(3):
+    for turn in range(2):
         for app in (kept, cleaned):
             app.dropped.clear()
             for _ in range(3):
                 fed(app, turn * RECORDS)
-            app.run(max_records=7, clients=1 + turn)
+            app.run(max_records=12, clients=1 + 2 * turn)
         # Outputs are streams: every record of them stays.
         assert sorted(found(cleaned, NAMED)) == sorted(found(kept, NAMED))
         assert cleaned.dropped == kept.dropped != {}
@@ -105,7 +105,7 @@ def test_what_comes_of_a_cleaned_log_is_what_comes_of_one_that_keeps_everything(
             assert rows_of(cleaned, store, name, None) == expected
         cities = [list(map(repr, GlobalQuery(PLACES, SEEDS, app.log).rows())) for app in (kept, cleaned)]
         assert cities[0] == cities[1] != []
-        if turn == 1:
+        if turn == 0:
             rmtree(cleaned.path / "state")
     for store in (TOTALS, KNOWN):
         topic = changelog_topic(APPLICATION, store.name)
@@ -115,7 +115,7 @@ def test_what_comes_of_a_cleaned_log_is_what_comes_of_one_that_keeps_everything(
         ends = LogState.load(cleaned.log.commits(APPLICATION))
         assert sum(span for _, span in less) == sum(ends.lane_ends(topic, n)[n] for n in range(2))
     assert len(segments(cleaned, "words", SEEDS)) < len(segments(kept, "words", SEEDS))
-    assert sum(rows for rows, _ in segments(cleaned, "words", SEEDS)) == 3 * 3 * RECORDS * 2
+    assert sum(rows for rows, _ in segments(cleaned, "words", SEEDS)) == 2 * 3 * RECORDS * 2
 
 
 HOURS = Store("hours", 2, "k string", "n bigint", "window", Window(10, 10, 0), aggregates=(Agg("n", "count"),))
@@ -132,7 +132,7 @@ def test_rows_of_windows_that_have_expired_go_from_the_changelog_and_the_others_
     kept, cleaned = both(application, counted())
     for app in (kept, cleaned):
         for first in range(0, 400, RECORDS):
-            fed(app, first).run(max_records=9)
+            fed(app, first).run(max_records=20)
     expected = rows_of(kept, HOURS, "counts")
     assert rows_of(cleaned, HOURS, "counts") == rows_of(cleaned, HOURS, "counts", None) == expected != []
     rmtree(cleaned.path / "state")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import uuid
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -19,21 +20,23 @@ from headwater.runtime.log.inspection.verification import Verification
 from headwater.runtime.log.state_parts import folded as folding
 
 
-@pytest.fixture
-def original(application, monkeypatch: pytest.MonkeyPatch) -> LocalApplication:
+@pytest.fixture(scope="module")
+def original(tmp_path_factory: pytest.TempPathFactory) -> LocalApplication:
     """An application on an embedded log with all that a log may have: merged and purged segments, snapshots of commits
-    and of stores, removed commits.
+    and of stores, removed commits. No test changes it.
     """
-    monkeypatch.setattr(purging, "PURGE_SECONDS", 0.0)
-    monkeypatch.setattr(folding, "SNAPSHOT_EVERY", 10)
-    app = fed(application(*summed_by_text(), clean=True))
-    app.run(max_records=3)
+    app = fed(LocalApplication(tmp_path_factory.mktemp("original"), summed_by_text(), clean=True))
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(purging, "PURGE_SECONDS", 0.0)
+        patched.setattr(folding, "SNAPSHOT_EVERY", 5)
+        app.run(max_records=8)
+    commits = {path.suffix: int(path.stem) for path in sorted((app.path / "log" / "commits" / "test-app").iterdir())}
+    assert commits[".snapshot"] >= 5
     return app
 
 
-def moved(app: LocalApplication, name: str, uri: str, **options: str) -> LocalApplication:
-    """The same application on another log, and with stores of its own."""
-    path = app.path / name
+def moved(app: LocalApplication, path: Path, uri: str, **options: str) -> LocalApplication:
+    """The same application on another log, and with stores of its own below a folder."""
     path.mkdir()
     return LocalApplication(path, app.parts, PluginRef("object_store", {"uri": uri, **options}), clean=True)
 
@@ -61,27 +64,29 @@ def upload(folder: Path, server: S3Server, prefix: str) -> None:
 
 
 def test_copy_of_a_log_is_gone_on_with_as_an_object_store_in_its_folder_and_in_a_bucket(
-    original: LocalApplication, s3: S3Server
+    original: LocalApplication, s3: S3Server, tmp_path: Path
 ) -> None:
-    copy = original.path / "copy"
+    copy = tmp_path / "copy"
     copy_log(original.log, copy)
 
-    in_folder = moved(original, "in-folder", copy.as_uri())
+    in_folder = moved(original, tmp_path / "in-folder", copy.as_uri())
     assert in_folder.read(SUMS) == original.read(SUMS)
     assert in_folder.log.identity() == original.log.identity()
     goes_on(in_folder, 1)
 
     uri = s3.uri(uuid.uuid4().hex)
     upload(copy, s3, urlsplit(uri).path.strip("/"))
-    in_bucket = moved(original, "in-bucket", uri, **s3.options)
+    in_bucket = moved(original, tmp_path / "in-bucket", uri, **s3.options)
     assert in_bucket.read(SUMS) == in_folder.read(SUMS)
     goes_on(in_bucket, 2)
 
 
-def test_state_of_an_embedded_log_goes_on_with_its_copy_in_a_bucket(original: LocalApplication, s3: S3Server) -> None:
-    copy, uri = original.path / "copy", s3.uri(uuid.uuid4().hex)
+def test_state_of_an_embedded_log_goes_on_with_its_copy_in_a_bucket(
+    original: LocalApplication, s3: S3Server, tmp_path: Path
+) -> None:
+    copy, uri = tmp_path / "copy", s3.uri(uuid.uuid4().hex)
     copy_log(original.log, copy)
     upload(copy, s3, urlsplit(uri).path.strip("/"))
-    in_bucket = moved(original, "in-bucket", uri, **s3.options)
-    (original.path / "state").rename(in_bucket.path / "state")
+    in_bucket = moved(original, tmp_path / "in-bucket", uri, **s3.options)
+    shutil.copytree(original.path / "state", in_bucket.path / "state")
     goes_on(in_bucket, 1)

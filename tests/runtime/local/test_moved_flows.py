@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,19 @@ FIRST, MORE, LAST = range(20), range(20, 40), range(40, 50)
 MOVED = {"one": ("sums",), "two": ("late", "copies"), "reader": ("again",)}
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a project that has run, and that has got more records since."""
+    made = MovedProject(tmp_path_factory.mktemp("begun") / "project")
+    made.append(FIRST)
+    made.went_well()
+    made.append(MORE)
+    return made.path
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> MovedProject:
-    begun = MovedProject(tmp_path / "project")
-    begun.append(FIRST)
-    begun.went_well()
-    begun.append(MORE)
-    return begun
+def project(begun: Path, tmp_path: Path) -> MovedProject:
+    return MovedProject(Path(shutil.copytree(begun, tmp_path / "project")))
 
 
 def fresh(project: MovedProject, records: range = range(40)) -> Mapping[str, Any]:

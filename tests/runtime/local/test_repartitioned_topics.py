@@ -33,14 +33,20 @@ NAMES = [(f"k{n % 9}", None if n % 8 == 7 else f"name {n}", 95 + 5 * n) for n in
 MORE = [(f"k{n}", n, 400 + n) for n in range(12)]
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> FedProject:
+    """A project that has run, and that has got more records since."""
+    made = FedProject(tmp_path_factory.mktemp("begun") / "project")
+    made.append("words", FIRST)
+    made.append("names", NAMES)
+    made.went_well()
+    made.append("words", LATE)
+    return made
+
+
 @pytest.fixture
-def project(tmp_path: Path) -> FedProject:
-    begun = FedProject(tmp_path / "project")
-    begun.append("words", FIRST)
-    begun.append("names", NAMES)
-    begun.went_well()
-    begun.append("words", LATE)
-    return begun
+def project(begun: FedProject, tmp_path: Path) -> FedProject:
+    return begun.copy(tmp_path / "project")
 
 
 def topologies(project: FedProject, *names: str) -> list[Topology]:
