@@ -53,7 +53,6 @@ class Runs:
         self._number = 0
         self.begun = work / "begun"
         self.ask("begin", self.begun)
-        self.ask("run", self.new())  # which loads what runs need
         undisturbed = [self.new(), self.new()]
         # What happens in both: threads beside the loop do some things at some times only.
         counts = [Counter[str](self.ask("run", path)["calls"]) for path in undisturbed]

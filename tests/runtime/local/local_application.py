@@ -234,7 +234,7 @@ class LocalApplication:
             max_records=max_records,
             plugins=plugins,
             clean=self.clean,
-            clean_interval_ms=0,
+            clean_interval_ms=10,
             delete_retention_ms=0,
         )
 
