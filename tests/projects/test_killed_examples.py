@@ -23,7 +23,7 @@ CALLS = (80, 450)
 """Calls of the system, on files of the project, from a start to the kill."""
 
 
-@pytest.mark.parametrize(("kills", "part"), [(5, 3), pytest.param(50, 1, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(("kills", "part"), [(3, 6), pytest.param(50, 1, marks=pytest.mark.soak)])
 @pytest.mark.parametrize(
     ("name", "size", "data", "check"),
     [

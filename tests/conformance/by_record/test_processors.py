@@ -23,8 +23,23 @@ Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
 SEEDS = (32, 37, 41, 54, 58)
 """Of small topologies, in which all kinds of steps are."""
 
+EPOCHS = (1, 7, WHOLE)
+"""How many records an epoch may have."""
+
+BYTES = (1, 100, 700)
+"""How many bytes of records an epoch may have."""
+
 SHARING = (9, 28, 57)
 """Of small ones whose processors have the same stores, with steps between them."""
+
+
+def in_turn(seeds: Sequence[int], limits: Sequence[int]) -> list[Any]:
+    """Each seed with each limit of epochs. `make test` has one limit of a seed, in turn, and `make soak` the others."""
+    return [
+        pytest.param(seed, limit, marks=[pytest.mark.soak] if (turn + number) % len(limits) else [])
+        for turn, seed in enumerate(seeds)
+        for number, limit in enumerate(limits)
+    ]
 
 
 def write(root: Path, drawn: Drawn, partitions: int) -> Compiled:
@@ -88,33 +103,31 @@ def found(
         return written, +driven.dropped
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_records_are_those_of_one_record_after_another_in_any_epochs(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "max_records"), in_turn(SEEDS, EPOCHS))
+def test_records_are_those_of_one_record_after_another_in_any_epochs(
+    tmp_path: Path, seed: int, max_records: int
+) -> None:
     drawn, given = Drawn(seed), records(seed)
     compiled = write(tmp_path, drawn, 1)
-    wanted = expected(drawn, given)
-    for max_records in (1, 7, WHOLE):
-        assert found(compiled, [*drawn.outputs], [given], max_records) == wanted, max_records
+    assert found(compiled, [*drawn.outputs], [given], max_records) == expected(drawn, given)
 
 
-@pytest.mark.parametrize("seed", SEEDS[:3])
-def test_records_are_those_of_one_record_after_another_wherever_bytes_end_epochs(tmp_path: Path, seed: int) -> None:
+@pytest.mark.parametrize(("seed", "max_bytes"), in_turn(SEEDS[:3], BYTES))
+def test_records_are_those_of_one_record_after_another_wherever_bytes_end_epochs(
+    tmp_path: Path, seed: int, max_bytes: int
+) -> None:
     drawn, given = Drawn(seed), records(seed)
     compiled = write(tmp_path, drawn, 1)
-    wanted = expected(drawn, given)
-    for max_bytes in (1, 100, 700):
-        assert found(compiled, [*drawn.outputs], [given], WHOLE, max_bytes) == wanted, max_bytes
+    assert found(compiled, [*drawn.outputs], [given], WHOLE, max_bytes) == expected(drawn, given)
 
 
-@pytest.mark.parametrize("seed", SHARING)
+@pytest.mark.parametrize(("seed", "max_records"), in_turn(SHARING, EPOCHS))
 def test_processors_of_one_store_with_steps_between_are_those_of_one_record_after_another(
-    tmp_path: Path, seed: int
+    tmp_path: Path, seed: int, max_records: int
 ) -> None:
     drawn, given = Drawn(seed, shared=True), records(seed, 20)
     compiled = write(tmp_path, drawn, 1)
-    wanted = expected(drawn, given)
-    for max_records in (1, 7, WHOLE):
-        assert found(compiled, [*drawn.outputs], [given], max_records) == wanted, max_records
+    assert found(compiled, [*drawn.outputs], [given], max_records) == expected(drawn, given)
 
 
 @pytest.mark.parametrize("seed", SEEDS[:3])

@@ -63,8 +63,15 @@ def ends(app: LocalApplication) -> list[int]:
     return [state.lane_ends(TOPIC, partition)[partition] for partition in range(PARTITIONS)]
 
 
-@pytest.mark.parametrize("restore", ["changelog", "snapshot"])
-@pytest.mark.parametrize("backend", ["lmdb", "rocksdb"])
+@pytest.mark.parametrize(
+    ("backend", "restore"),
+    [
+        ("lmdb", "snapshot"),
+        ("rocksdb", "changelog"),
+        pytest.param("lmdb", "changelog", marks=pytest.mark.soak),
+        pytest.param("rocksdb", "snapshot", marks=pytest.mark.soak),
+    ],
+)
 def test_store_that_comes_back_after_deletions_were_dropped_is_restored_from_nothing_and_told(
     application: Make, backend: str, restore: str
 ) -> None:
