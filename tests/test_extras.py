@@ -6,7 +6,10 @@ import json
 import re
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
@@ -44,24 +47,50 @@ def place_by_racks(shop: Path, assignor: str = "") -> None:
     path.write_text(path.read_text() + RACKS.format(assignor=assignor))
 
 
-def without_extras(*arguments: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    """The command in a process that cannot import what is installed with the extras."""
-    code = (
-        "import sys; sys.modules.update(dict.fromkeys(['obstore', 'openlineage', 'ortools', 'rocksdict'])); "
-        "from headwater.cli.main import main; main()"
-    )
-    command = [sys.executable, "-c", code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
+WITHOUT_EXTRAS = """
+import json, os, sys
+sys.modules.update(dict.fromkeys(["obstore", "openlineage", "ortools", "rocksdict"]))
+from click.testing import CliRunner
+from headwater.cli.main import main
+
+for line in sys.stdin:
+    arguments, given = json.loads(line)
+    if not os.fork():
+        done = CliRunner().invoke(main, arguments, input=given)
+        print(json.dumps([done.exit_code, done.stdout, done.stderr]), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+"""A process that cannot import what is installed with the extras. It does each command in a process of its own."""
+
+Without = Callable[..., Any]
 
 
-def test_project_without_racks_is_compiled_and_simulated(shop: Path) -> None:
+@pytest.fixture(scope="module")
+def without_extras() -> Iterator[Without]:
+    """A function that does a command without the extras, and gives its exit code and what it prints."""
+    program = [sys.executable, "-c", WITHOUT_EXTRAS]
+    with subprocess.Popen(program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked, answers = process.stdin, process.stdout
+
+        def done(*arguments: str, stdin: str = "") -> Any:
+            print(json.dumps([arguments, stdin]), file=asked, flush=True)
+            code, stdout, stderr = json.loads(answers.readline())
+            return SimpleNamespace(returncode=code, stdout=stdout, stderr=stderr)
+
+        yield done
+
+
+def test_project_without_racks_is_compiled_and_simulated(shop: Path, without_extras: Without) -> None:
     done = without_extras("simulate", "--project-dir", str(shop), "--events", "kill c2; add 1", "--racks", "a,b")
 
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("sales: 4 tasks, assignor high_availability,")
 
 
-def test_strategy_that_needs_the_solver_is_an_error_with_its_place(shop: Path) -> None:
+def test_strategy_that_needs_the_solver_is_an_error_with_its_place(shop: Path, without_extras: Without) -> None:
     place_by_racks(shop)
 
     done = without_extras("compile", "--project-dir", str(shop))
@@ -73,7 +102,7 @@ def test_strategy_that_needs_the_solver_is_an_error_with_its_place(shop: Path) -
     assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
 
 
-def test_store_in_rocksdb_is_an_error_with_its_place_and_what_to_install(shop: Path) -> None:
+def test_store_in_rocksdb_is_an_error_with_its_place_and_what_to_install(shop: Path, without_extras: Without) -> None:
     path = shop / "topologies" / "sales.yml"
     path.write_text(path.read_text().replace("    type: window\n", "    type: window\n    backend: rocksdb\n"))
 
@@ -85,7 +114,9 @@ def test_store_in_rocksdb_is_an_error_with_its_place_and_what_to_install(shop: P
     assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
 
 
-def test_log_in_an_object_store_is_an_error_with_its_place_and_what_to_install(shop: Path) -> None:
+def test_log_in_an_object_store_is_an_error_with_its_place_and_what_to_install(
+    shop: Path, without_extras: Without
+) -> None:
     path = shop / "profiles.yml"
     written = "type: object_store\n        uri: s3://bucket/shop\n"
     path.write_text(re.sub(r"type: embedded\n +path: .*\n", written, path.read_text()))
@@ -100,7 +131,9 @@ def test_log_in_an_object_store_is_an_error_with_its_place_and_what_to_install(s
     assert "HW610" not in CliRunner().invoke(main, ["compile", "--project-dir", str(shop)]).stderr
 
 
-def test_lineage_without_its_package_is_an_error_with_its_place_before_anything_is_seeded(shop: Path) -> None:
+def test_lineage_without_its_package_is_an_error_with_its_place_before_anything_is_seeded(
+    shop: Path, without_extras: Without
+) -> None:
     path = shop / "profiles.yml"
     path.write_text(re.sub(r"( +)log:\n", r"\1lineage: {file: events.jsonl}\n\1log:\n", path.read_text(), count=1))
 
@@ -118,7 +151,7 @@ def test_lineage_without_its_package_is_an_error_with_its_place_before_anything_
 
 
 @pytest.mark.parametrize("assignor", ["balanced", "sticky"])
-def test_assignor_that_solves_nothing_may_have_a_strategy(shop: Path, assignor: str) -> None:
+def test_assignor_that_solves_nothing_may_have_a_strategy(shop: Path, without_extras: Without, assignor: str) -> None:
     place_by_racks(shop, f"assignor: {assignor}\n  ")
 
     done = without_extras("simulate", "--project-dir", str(shop), "--racks", "a,b")
@@ -126,7 +159,7 @@ def test_assignor_that_solves_nothing_may_have_a_strategy(shop: Path, assignor: 
     assert done.returncode == 0, done.stderr
 
 
-def test_case_that_needs_the_solver_is_answered_with_what_to_install() -> None:
+def test_case_that_needs_the_solver_is_answered_with_what_to_install(without_extras: Without) -> None:
     done = without_extras("assign", stdin=json.dumps(CASE))
     answer = json.loads(done.stdout)
 
@@ -136,7 +169,9 @@ def test_case_that_needs_the_solver_is_answered_with_what_to_install() -> None:
     assert json.loads(CliRunner().invoke(main, ["assign"], input=json.dumps(CASE)).stdout)["error"] is None
 
 
-def test_run_that_is_to_tell_openlineage_says_what_to_install_before_spark_starts(shop: Path) -> None:
+def test_run_that_is_to_tell_openlineage_says_what_to_install_before_spark_starts(
+    shop: Path, without_extras: Without
+) -> None:
     path = shop / "profiles.yml"
     path.write_text(path.read_text().replace("      log:\n", "      lineage: {file: lineage.jsonl}\n      log:\n"))
 

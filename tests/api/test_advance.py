@@ -329,7 +329,7 @@ def test_row_that_had_waited_in_a_join_is_not_said_to_be_the_fault_of_the_record
     assert "without this record, they would fail with the next one" in said
 
 
-@ENGINES
+@TASKS_FIRST
 def test_row_that_had_waited_in_a_join_stops_its_task_where_records_whose_own_rows_fail_are_left_out(
     project: Path, engine: ExpressionEngine
 ) -> None:

@@ -250,7 +250,7 @@ def test_visit_comes_once_it_has_ended(project: Path) -> None:
     assert sorted(bounds) == [(90, 90), (91, 91)]
 
 
-@pytest.mark.parametrize("engine", ["task", pytest.param("spark", marks=pytest.mark.spark)])
+@pytest.mark.parametrize("engine", ["task", pytest.param("spark", marks=[pytest.mark.spark, pytest.mark.soak])])
 def test_processors_share_a_store_record_by_record(project: Path, engine: ExpressionEngine) -> None:
     limits = {"key": {"device": "a"}, "value": {"most": 20}, "timestamp": 10}
     degrees = [(5, 99), (20, 21), (30, 20), (40, None), (50, 22), (60, 23), (80, 50)]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from projects.flights_run import EVERYTHING, copy_of_flights
+from sampled import sampled
 
 from headwater import Project
 from headwater.runtime.changes.plan import Plan
@@ -71,7 +72,7 @@ CHANGES: dict[str, tuple[list[Edit], str, list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", CHANGES)
+@pytest.mark.parametrize("name", sampled(CHANGES, 3))
 def test_change_of_the_example_is_planned_without_spark(flights: Path, deployed: Path, name: str) -> None:
     edits, verdict, kinds = CHANGES[name]
     for each in edits:

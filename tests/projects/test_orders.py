@@ -28,7 +28,7 @@ AT_ONCE, FEW = 10**8, 53
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("ORDERS", "500")
+    monkeypatch.setenv("ORDERS", "250")
     return copied("orders", tmp_path)
 
 

@@ -121,7 +121,7 @@ KINDS_IN_EPOCHS = [
     for kind in KINDS
     for each in EPOCHS
 ]
-"""`make test` has one of these for each kind of window but tumbling ones, which are hopping ones that do not overlap."""
+"""`make test` has one for each kind of window but tumbling ones, which are hopping ones that do not overlap."""
 
 
 def last_rows(driven: Driven, topic: str) -> dict[Any, Any]:

@@ -16,6 +16,7 @@ from conformance.by_record.functions import FUNCTIONS
 from conformance.by_record.nodes import Collapsed, Key, Node, Record
 from conformance.by_record.scenarios import KINDS, Scenario, Sizes, scenarios
 from conformance.driving import WHOLE, Compiled, Driven
+from sampled import sampled
 
 Batches = Sequence[Mapping[str, Sequence[Record]]]
 Found = tuple[Mapping[str, Sequence[Record]], Mapping[str, int]]
@@ -25,6 +26,9 @@ SIZES = Sizes()
 SCENARIOS = scenarios(SIZES) | by_functions()
 NO_GRACE = Sizes(6, 6, 0)
 WITHOUT_GRACE = scenarios(NO_GRACE)
+ENDINGS = [name.removeprefix("tumbling") for name in SCENARIOS if name.startswith("tumbling")]
+OF_EACH_KIND = [f"{kind}{ending}" for ending in ENDINGS for kind in KINDS]
+"""Scenarios of windows, with the kind as the inner loop."""
 
 
 class InBothWays:
@@ -104,12 +108,7 @@ def batches_of(name: str, records: Sequence[Record], size: int) -> Batches:
     return [{topics[number % len(topics)]: part} for number, part in enumerate(parts)]
 
 
-def in_turn(names: Sequence[str]) -> list[Any]:
-    """Every third of these is for `make test`, so that each ending comes with one kind of window; `soak` has all."""
-    return [pytest.param(name, marks=[pytest.mark.soak] if n % 3 else []) for n, name in enumerate(names)]
-
-
-@pytest.mark.parametrize("name", in_turn([*SCENARIOS]))
+@pytest.mark.parametrize("name", sampled(dict.fromkeys([*OF_EACH_KIND, *SCENARIOS]), 3))
 def test_records_are_those_of_one_record_after_another_in_any_epochs(tmp_path: Path, name: str) -> None:
     scenario, made = InBothWays(tmp_path, SCENARIOS[name]), 0
     for seed, (records, start, batch, max_records) in enumerate([(24, 0, 24, 3), (90, 900, 45, WHOLE)]):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from itertools import cycle
 
 import pytest
 from cut_runs import Runs, runs_of
+from system_calls import AFTER, BEFORE
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +37,8 @@ def assert_done_again(runs: Runs, cut: tuple[str, int, str]) -> None:
 def test_reset_that_is_killed_between_its_steps_can_be_done_again(runs: Runs) -> None:
     steps = [name for name in runs.calls if name.startswith(("rename ", "unlink log/applications/"))]
     assert len(steps) == 6  # of each of the two: its name, its commits, its segments
-    for name in steps:
-        for side in ("before", "after"):
-            assert_done_again(runs, (name, 1, side))
+    for name, side in zip(steps, cycle((BEFORE, AFTER)), strict=False):
+        assert_done_again(runs, (name, 1, side))
 
 
 @pytest.mark.soak

@@ -97,23 +97,36 @@ def test_log_and_state_that_may_not_be_written_are_read_and_queried(shop: Projec
     for path in (*before, *folders):
         path.chmod(path.stat().st_mode & 0o555)
     try:
-        assert lines(shop, "read", "sold_pieces", "--limit", "2") == 2
-        assert lines(shop, "query", "lasting") == len(PRODUCTS)
-        assert lines(shop, "query", "forgetful") == len(PRODUCTS)
+        read, lasting, forgetful = printed(shop, "read sold_pieces --limit 2", "query lasting", "query forgetful")
     finally:
         for path in (*before, *folders):
             path.chmod(path.stat().st_mode | 0o200)
+    assert (read, lasting, forgetful) == (2, len(PRODUCTS), len(PRODUCTS))
     assert {path: path.read_bytes() for path in shop.root.rglob("*") if path.is_file()} == before
 
 
-def lines(shop: Project, command: str, *arguments: str) -> int:
-    """How many lines of JSON a command prints for a user who has no rights but those of the files."""
-    program = [sys.executable, "-m", "headwater.cli.main", command, "--project-dir", str(shop.root)]
+COMMANDS = """
+import sys
+from click.testing import CliRunner
+from headwater.cli.main import main
+
+for command in sys.argv[2:]:
+    done = CliRunner().invoke(main, [*command.split(), "--project-dir", sys.argv[1], "--format", "json"])
+    assert done.exit_code == 0, done.output
+    print(sum(line.startswith("{") for line in done.stdout.splitlines()))
+"""
+
+
+def printed(shop: Project, *commands: str) -> list[int]:
+    """How many lines of JSON each command prints for a user who has no rights but those of the files."""
     done = subprocess.run(
-        [*program, *arguments, "--format", "json"], capture_output=True, text=True, preexec_fn=without_roots_rights
+        [sys.executable, "-c", COMMANDS, str(shop.root), *commands],
+        capture_output=True,
+        text=True,
+        preexec_fn=without_roots_rights,
     )
     assert done.returncode == 0, done.stderr
-    return sum(line.startswith("{") for line in done.stdout.splitlines())
+    return [int(line) for line in done.stdout.splitlines()]
 
 
 def without_roots_rights() -> None:

@@ -20,4 +20,4 @@ def test_texts_of_more_than_any_array_holds_are_taken_within_the_memory_of_epoch
 
 
 def test_each_record_that_is_larger_than_an_epoch_is_taken(tmp_path: Path) -> None:
-    assert run(tmp_path, "changed", 6, 1 << 20, 1000)["longest"] == [["0", 3, 1 << 20], ["1", 3, 1 << 20]]
+    assert run(tmp_path, "changed", 4, 1 << 16, 1000)["longest"] == [["0", 2, 1 << 16], ["1", 2, 1 << 16]]
