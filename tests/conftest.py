@@ -8,7 +8,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -20,6 +20,8 @@ from headwater.hidden_values import forget_hidden_values
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
     from s3_server import S3Server
+
+    from headwater.runtime.driver.cluster import Cluster
 
 MEMORY = Path("/dev/shm")
 """The file system in memory that Linux has."""
@@ -75,6 +77,27 @@ def spark_session() -> Iterator[SparkSession]:
     session = start_session({"master": "local[2]"}, "headwater-tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def local(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """In place of a session, for projects whose expressions tasks compute: they run on clients in this process.
+
+    For what a run gives and raises whatever it runs on. Needs no Java.
+    """
+    from headwater.api import runs
+    from headwater.runtime.cluster.local import LocalCluster
+    from headwater.runtime.cluster.spark.cluster import SparkCluster
+    from headwater.runtime.cluster.spark.on_demand import SparkOnDemand
+
+    session, ask = object(), SparkOnDemand.session
+
+    def cluster(given: Any, *arguments: Any, **options: Any) -> Cluster:
+        return LocalCluster() if given is session else SparkCluster(given, *arguments, **options)
+
+    monkeypatch.setattr(SparkOnDemand, "session", lambda self: session if self._given is session else ask(self))
+    monkeypatch.setattr(runs, "SparkCluster", cluster)
+    return session
 
 
 @pytest.fixture(autouse=True)

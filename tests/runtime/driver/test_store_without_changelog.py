@@ -11,20 +11,17 @@ from typing import Any
 
 import pytest
 from folders import SUMS_AND_COUNTS, orders, target, write_project
-from pyspark.sql import SparkSession
 
 from headwater import Project
-
-pytestmark = pytest.mark.spark
 
 PRODUCTS = ["ax", "bow", "cup"]
 
 
 @pytest.fixture
-def shop(tmp_path: Path, spark_session: SparkSession) -> Project:
+def shop(tmp_path: Path, local: Any) -> Project:
     files = {"topics/orders.yml": {"topics": orders(partitions=2)}, "topologies/sales.yml": SUMS_AND_COUNTS}
     write_project(tmp_path, "shop", {"local": target(max_records=7)}, files)
-    return Project.load(tmp_path, session=spark_session)
+    return Project.load(tmp_path, session=local)
 
 
 def order(shop: Project, rounds: int) -> None:
