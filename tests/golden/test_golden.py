@@ -237,7 +237,7 @@ def compile_in_a_process(project: Path, hash_seed: str) -> dict[str, str]:
     return files_of(project / "target")
 
 
-@pytest.mark.parametrize("case", ["flights", "scaffold"])
+@pytest.mark.parametrize("case", ["flights", pytest.param("scaffold", marks=pytest.mark.soak)])
 def test_two_compilations_without_java_are_equal_to_the_byte(case: str, compiled: Callable[[str], Path]) -> None:
     project = compiled(case).parent
 

@@ -113,7 +113,7 @@ def given(seed: str, records: int, start: int = 0) -> dict[str, list[Record]]:
     return made
 
 
-EPOCHS = ((12, 1), (40, 7), (80, WHOLE))
+EPOCHS = ((28, 1), (40, 7), (80, WHOLE))
 """How many records there are, and how many an epoch may have."""
 
 KINDS_IN_EPOCHS = [
@@ -172,4 +172,4 @@ def test_windows_joined_by_a_foreign_key_are_those_of_one_record_after_another(
             model.take(batch)
             driven.together({topic: in_record_form(records) for topic, records in batch.items()})
             assert_equal(driven, model)
-    assert min(each.expired for each in model.joins.values()) >= records // 10
+    assert min(each.expired for each in model.joins.values()) > 0

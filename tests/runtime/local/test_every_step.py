@@ -23,7 +23,7 @@ from headwater.runtime.ir.topology import Assignment, PluginRef
 from headwater.runtime.log.state import LogState
 from headwater.runtime.task_id import StoreId
 
-MOMENTS = 40
+MOMENTS, MORE = 32, 6
 STORES, PARTITIONS = 16, 2
 CHANGELOG = PluginRef("changelog")
 SNAPSHOT = PluginRef("snapshot", {"every_epochs": 2})
@@ -56,6 +56,12 @@ def expected(fed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
     return quiet(fed, tmp_path_factory.mktemp("quiet"))
 
 
+@pytest.fixture(scope="module")
+def expected_of_more(fed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
+    """The same with more moments, for which there is a run of their own."""
+    return quiet(fed, tmp_path_factory.mktemp("quiet"), MORE)
+
+
 @pytest.fixture
 def path(fed: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(fed, tmp_path, dirs_exist_ok=True))
@@ -81,23 +87,21 @@ def test_copies_of_all_kinds_of_stores_hold_what_their_owners_hold(path: Path, e
             assert every_step.results(path) == expected
 
 
-def test_tasks_of_a_lost_client_go_on_with_the_copies_of_another_one(
-    path: Path, fed: Path, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_tasks_of_a_lost_client_go_on_with_the_copies_of_another_one(path: Path, expected_of_more: Any) -> None:
     app = every_step.application(path, assignment=sticky(1), restore=CHANGELOG)
     app.run(max_records=20, clients=2)  # at its end the copies have all that their owners have
-    every_step.feed(path, 6, MOMENTS)
+    every_step.feed(path, MORE, MOMENTS)
     cluster = LocalCluster()
     story = Story(lambda commits: cluster.lose("client-2") if commits == 1 else None)
     result = app.attempt(app.settings(max_records=8, clients=2), cluster, story)
     assert (result.status, result.error) == ("caught_up", None)
     assert len(story.of(ClientLost)) == 1
     assert {event.store for event in story.of(StoreRestoring) if event.position == 0} == set()
-    assert every_step.results(path) == quiet(fed, tmp_path_factory.mktemp("quiet"), 6)
+    assert every_step.results(path) == expected_of_more
 
 
 def test_stores_of_all_kinds_are_restored_from_snapshots(
-    path: Path, fed: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    path: Path, expected_of_more: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     app = every_step.application(path, restore=SNAPSHOT)
     app.run(max_records=8)
@@ -107,12 +111,12 @@ def test_stores_of_all_kinds_are_restored_from_snapshots(
     assert {each.name for each in visit.stores} - {each.store for each in saved.listed} == set()
     newest = {saved.of(StoreId(each.store, each.partition))[0].path for each in saved.listed}
 
-    every_step.feed(path, 6, MOMENTS)
+    every_step.feed(path, MORE, MOMENTS)
     requests = Requests(monkeypatch)
     app.run(max_records=8)
 
     assert set(requests.loads) == newest
-    assert every_step.results(path) == quiet(fed, tmp_path_factory.mktemp("quiet"), 6)
+    assert every_step.results(path) == expected_of_more
 
 
 @pytest.mark.usefixtures("short_slices")
