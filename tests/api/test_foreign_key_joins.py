@@ -61,7 +61,7 @@ def test_results_are_those_of_pandas_after_each_batch_of_changes():
     last = {topic: {} for topic in MADE}
     orders, bosses = {}, {}
     with TopologyTestDriver(PROJECT, "site") as driver:
-        for _ in range(6):
+        for _ in range(4):
             for topic, (key, keys, make) in MADE.items():
                 changes = [(rng.choice(list(keys)), make(rng) if rng.random() < 0.8 else None) for _ in range(8)]
                 last[topic] |= changes

@@ -113,7 +113,7 @@ def given(seed: str, records: int, start: int = 0) -> dict[str, list[Record]]:
     return made
 
 
-EPOCHS = ((28, 1), (40, 7), (80, WHOLE))
+EPOCHS = ((40, 7), (28, 1), (80, WHOLE))
 """How many records there are, and how many an epoch may have."""
 
 KINDS_IN_EPOCHS = [

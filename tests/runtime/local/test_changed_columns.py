@@ -84,7 +84,7 @@ def in_columns(given: Sequence[Row], *columns: str) -> list[Row]:
     return [{**row, "value": {name: row["value"].get(name) for name in columns}} for row in given]
 
 
-@pytest.mark.parametrize("log", ["embedded", "sparse"])
+@pytest.mark.parametrize("log", ["sparse", pytest.param("embedded", marks=pytest.mark.soak)])
 @pytest.mark.usefixtures("eager")
 def test_fed_topic_with_added_dropped_and_widened_columns_is_read_as_if_it_had_been_so_from_the_start(
     application: Make, log: str

@@ -171,10 +171,10 @@ def test_record_that_fails_at_a_later_step_is_left_out_before_a_later_record_tha
 def test_task_that_fails_stops_alone_and_the_rerun_goes_on_after_the_fix(tmp_path) -> None:
     app = LocalApplication(tmp_path, [summed()])
     app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([1, MOST, 2])])
-    app.append(WORDS, [(("b",), (1,), n) for n in range(50)], 1)
+    app.append(WORDS, [(("b",), (1,), n) for n in range(20)], 1)
     result = app.attempt(app.settings(max_records=2))
     assert result.status == "failed"
-    assert sums(app)[-1] == ("b", 50, 50)
+    assert sums(app)[-1] == ("b", 20, 20)
     assert "record words[0]@1" in (result.error or "")
 
     fixed = LocalApplication(tmp_path, [summed("skip")])
@@ -226,7 +226,7 @@ COUNTS = Topic("counts", 1, "k string", "n bigint", windowed=True, writer=APPLIC
 def test_who_reads_what_a_stopped_task_writes_waits_so_that_its_records_are_not_late_after_the_fix(tmp_path) -> None:
     app = LocalApplication(tmp_path, summed_in_windows())
     app.append(WORDS, [(("a",), (x,), time) for x, time in [(1, 0), (MOST, 1), (2, 2), (3, 12)]])
-    app.append(WORDS, [(("b",), (1,), time) for time in range(0, 1000, 5)], 1)
+    app.append(WORDS, [(("b",), (1,), time) for time in range(0, 1000, 20)], 1)
     told = Told()
     stopped = app.attempt(observer=told)
     assert (stopped.status, stopped.waits_for) == ("failed", (APPLICATION,))
@@ -279,8 +279,8 @@ class StopsBehind:
 def test_lasting_run_goes_on_with_the_tasks_that_have_not_stopped(tmp_path) -> None:
     app = LocalApplication(tmp_path, [summed()])
     app.append(WORDS, [(("a",), (x,), n) for n, x in enumerate([MOST, 1])])
-    app.append(WORDS, [(("b",), (1,), n) for n in range(50)], 1)
-    observer = StopsBehind(50)
+    app.append(WORDS, [(("b",), (1,), n) for n in range(20)], 1)
+    observer = StopsBehind(20)
     (result,) = run_topologies(
         [app.topology],
         app.settings(max_records=3),
@@ -290,7 +290,7 @@ def test_lasting_run_goes_on_with_the_tasks_that_have_not_stopped(tmp_path) -> N
         stop=observer.stop,
     ).applications
     assert result.status == "failed"
-    assert sums(app)[-1] == ("b", 50, 50)
+    assert sums(app)[-1] == ("b", 20, 20)
 
 
 CODE = PythonCode(
