@@ -23,21 +23,19 @@ from .printing.terminal import print_line
 class InputPath(click.Path):
     """A file that a command reads as a whole."""
 
+    written = False
+
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path. A socket or an endless device is a usage error."""
+        """The path. A socket, a disk or an endless device to read from is a usage error."""
         path = super().convert(value, param, ctx)
-        _check(self, path, param, ctx, "until somebody writes to it and closes it")
+        _check(self, path, param, ctx, self.written)
         return path
 
 
-class OutputPath(click.Path):
+class OutputPath(InputPath):
     """A file that a command writes."""
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path. A socket or a disk is a usage error."""
-        path = super().convert(value, param, ctx)
-        _check(self, path, param, ctx, "until somebody reads from it", written=True)
-        return path
+    written = True
 
 
 class InputLines(click.File):
@@ -53,7 +51,7 @@ class InputLines(click.File):
         if value == "-" and sys.stdin.isatty():
             print_line("reading standard input, a terminal, until Ctrl-D", err=True)
         elif value != "-" and isinstance(value, str | os.PathLike):
-            _check(self, value, param, ctx, "until somebody writes to it and closes it")
+            _check(self, value, param, ctx)
         return super().convert(value, param, ctx)
 
 
@@ -62,7 +60,6 @@ def _check(
     path: str | bytes | os.PathLike[str],
     param: click.Parameter | None,
     ctx: click.Context | None,
-    until: str,
     written: bool = False,
 ) -> None:
     try:
@@ -70,6 +67,7 @@ def _check(
     except (OSError, ValueError):  # opening it reports why
         return
     if stat.S_ISFIFO(mode):
+        until = "until somebody reads from it" if written else "until somebody writes to it and closes it"
         print_line(f"waiting for {os.fsdecode(path)}, {file_kind(mode)}, {until}", err=True)
     elif stat.S_ISSOCK(mode) or stat.S_ISBLK(mode) or (stat.S_ISCHR(mode) and not (written or _ends(path))):
         kind.fail(f"{os.fsdecode(path)} is {file_kind(mode)}: name a file", param, ctx)

@@ -209,7 +209,7 @@ def as_junit(results: CaseResults, base: str) -> str:
     return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def details(case: CaseResult, width: int | None = None) -> str:
+def details(case: CaseResult) -> str:
     """Everything that is wrong with a case, as plain text."""
     if case.error is not None:
         hint = f"hint: {visible(case.hint)}\n" if case.hint else ""
@@ -217,7 +217,7 @@ def details(case: CaseResult, width: int | None = None) -> str:
     lines = []
     for difference in case.differences:
         lines.append(f"{heading(difference)}  ({difference.file}:{difference.line})")
-        lines += [line.plain for line in table(difference, width)]
+        lines += [line.plain for line in table(difference, None)]
         if difference.hint:
             lines.append(f"hint: {difference.hint}")
     return "\n".join(lines) + "\n"

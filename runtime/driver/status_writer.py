@@ -46,7 +46,7 @@ class StatusWriter:
     """Writes statuses of an application from its claim on; before, the log has the status of the previous run.
 
     Used from the loop's thread. The observer gets every status, too. A status that cannot be written is dropped: the
-    next commit reports what is wrong with the disk. `seconds`: a monotonic clock.
+    next commit reports what is wrong with the disk.
     """
 
     def __init__(
@@ -55,7 +55,6 @@ class StatusWriter:
         counters: Counters,
         waits: Waits,
         observer: Observer,
-        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._topology = app.topology
         self._application = app.name
@@ -68,7 +67,6 @@ class StatusWriter:
         self._counters = counters
         self._waits = waits
         self._observer = observer
-        self._seconds = seconds
         self._host, self._owner = this_process()
         self._started = _now()
         self._due = self._due_in_log = float("-inf")
@@ -92,9 +90,9 @@ class StatusWriter:
         """
         if self._last is not None and paused != self._last.paused:
             self.write(rebalancing, paused)
-        elif self._seconds() >= self._due:
+        elif time.monotonic() >= self._due:
             status = self._taken(rebalancing, paused)
-            if self._seconds() >= self._due_in_log:
+            if time.monotonic() >= self._due_in_log:
                 self._write(status)
 
     def write(self, rebalancing: bool = False, paused: bool = False) -> None:
@@ -131,16 +129,16 @@ class StatusWriter:
                 self._write(self._last)
 
     def _taken(self, rebalancing: bool, paused: bool) -> RunStatus:
-        begun = self._seconds()
+        begun = time.monotonic()
         status = replace(self._status(rebalancing, begun), paused=paused)
-        every = max(EVERY_SECONDS, WITH_TEXT * (self._seconds() - begun) / MOST_SHARE)
+        every = max(EVERY_SECONDS, WITH_TEXT * (time.monotonic() - begun) / MOST_SHARE)
         self._due = begun + every
         self._last = replace(status, every=round(max(every, self._every_in_log) * 1000))
         self._observer.on(StatusTaken(self._application, self._last))
         return self._last
 
     def _write(self, status: RunStatus) -> None:
-        self._due_in_log = self._seconds() + self._every_in_log
+        self._due_in_log = time.monotonic() + self._every_in_log
         with suppress(OSError, MachineError, LogError):
             self._committed.log.write_status(self._application, status.to_text())
 

@@ -117,16 +117,13 @@ class Pause:
     """The pause of an application (KIP-834): it starts no epoch and no slice of a restore, and keeps its claim.
 
     It is kept in the log, because another process asks for it, often on another machine. So it outlasts the driver.
-    Used from the loop's thread. `seconds`: a monotonic clock.
+    Used from the loop's thread.
     """
 
-    def __init__(
-        self, log: Log, application: str, observer: Observer, seconds: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, log: Log, application: str, observer: Observer) -> None:
         self._log = log
         self._application = application
         self._observer = observer
-        self._seconds = seconds
         self._every = max(EVERY_SECONDS, log.look_seconds())
         self._due = float("-inf")
         self.since: int | None = None
@@ -136,8 +133,8 @@ class Pause:
 
         Raises LogError.
         """
-        if self._seconds() >= self._due:
-            self._due = self._seconds() + self._every
+        if time.monotonic() >= self._due:
+            self._due = time.monotonic() + self._every
             before, self.since = self.since, self._log.paused_since(self._application)
             if before is None and self.since is not None:
                 self._observer.on(ApplicationPaused(self._application, self.since))
@@ -162,7 +159,7 @@ class RepartitionPurge:
 
     Source: `TaskManager.maybePurgeCommittedRecords` of Kafka Streams, with its `repartition.purge.interval.ms`. There
     every client deletes the records that its tasks have committed. Here the driver knows the positions of all tasks, so
-    it is one commit. `seconds`: a monotonic clock.
+    it is one commit.
     """
 
     def __init__(
@@ -170,12 +167,10 @@ class RepartitionPurge:
         topology: Topology,
         committed: Committed,
         commits: EpochCommits,
-        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._committed = committed
         self._commits = commits
-        self._seconds = seconds
-        self._due = seconds() + PURGE_SECONDS
+        self._due = time.monotonic() + PURGE_SECONDS
         self._seen = 0
         written = {name for part in topology.subtopologies for name in part.repartition_topics}
         self._readers = [
@@ -187,9 +182,9 @@ class RepartitionPurge:
 
     def advance(self) -> None:
         """Commit a purge, if it is due and there are consumed records. Raises FencedError."""
-        if not self._readers or self._seconds() < self._due:
+        if not self._readers or time.monotonic() < self._due:
             return
-        self._due = self._seconds() + PURGE_SECONDS
+        self._due = time.monotonic() + PURGE_SECONDS
         if self._seen == self._committed.own.number:
             return
         self._seen = self._committed.own.number

@@ -157,7 +157,7 @@ class CleaningReports:
 class LogCleaning(AbstractContextManager["LogCleaning"]):
     """Cleans the topics of a running application. Used from the loop's thread as a context, whose end ends its rounds.
 
-    `topologies`: of the run. `seconds`: a monotonic clock.
+    `topologies`: of the run.
     """
 
     def __init__(
@@ -165,13 +165,11 @@ class LogCleaning(AbstractContextManager["LogCleaning"]):
         app: ClaimedApplication,
         observer: Observer,
         topologies: Sequence[Topology] = (),
-        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings = app.settings
         self._log = log = app.committed.log
         self._state = app.committed.own
         self._commits = app.commits
-        self._seconds = seconds
         policies = policies_of(app.topology, settings.delete_retention_ms)
         self._cleaner = Cleaner(log, policies, LIMITS, topologies)
         self._reports = CleaningReports(app.name, (app.topology, *topologies), log, observer)
@@ -179,14 +177,14 @@ class LogCleaning(AbstractContextManager["LogCleaning"]):
         self._ending = threading.Event()
         self._working: Future[Cleaned] | None = None
         self._begun = 0.0
-        self._due = seconds() + settings.clean_interval_ms / 1000
+        self._due = time.monotonic() + settings.clean_interval_ms / 1000
 
     def advance(self) -> None:
         """Commit a finished round, or start the next one if it is due. Raises FencedError."""
         if self._working is not None:
             if self._working.done():
                 self._commit()
-        elif self._settings.clean and self._seconds() >= self._due:
+        elif self._settings.clean and time.monotonic() >= self._due:
             self._begin()
 
     def finish(self, stop: threading.Event) -> None:
@@ -213,23 +211,23 @@ class LogCleaning(AbstractContextManager["LogCleaning"]):
                     self._log.remove(path)
 
     def _begin(self) -> None:
-        self._begun = self._seconds()
+        self._begun = time.monotonic()
         self._working = self._pool.submit(self._cleaner.round, self._state, lambda: not self._ending.is_set())
 
     def _commit(self) -> None:
         """Commit a finished round. Raises FencedError."""
         working, self._working = self._working, None
         assert working is not None
-        self._due = self._seconds() + self._settings.clean_interval_ms / 1000
+        self._due = time.monotonic() + self._settings.clean_interval_ms / 1000
         try:
             cleaned = working.result()
         except Exception as error:  # of any kind: epochs do not depend on it
             self._reports.failed(error)
             return
         committed = commit_cleaned(cleaned, self._log, self._state, self._commits.rewrite)
-        self._reports.done(cleaned, len(committed), self._seconds() - self._begun)
+        self._reports.done(cleaned, len(committed), time.monotonic() - self._begun)
         if cleaned.more and committed:
-            self._due = self._seconds()
+            self._due = time.monotonic()
 
 
 class ExternalTopicsCleaning:

@@ -28,20 +28,13 @@ class OtherRuns:
     """The state of other applications' runs, from their statuses in the log. Used from the loop's thread.
 
     `starts`: whether the run of this process is about to claim an application. `generation`: the last committed
-    generation of an application; -1: it was never claimed. `seconds`: a monotonic clock.
+    generation of an application; -1: it was never claimed.
     """
 
-    def __init__(
-        self,
-        log: Log,
-        starts: Callable[[str], bool],
-        generation: Callable[[str], int],
-        seconds: Callable[[], float] = time.monotonic,
-    ) -> None:
+    def __init__(self, log: Log, starts: Callable[[str], bool], generation: Callable[[str], int]) -> None:
         self._generation = generation
         self._log = log
         self._starts = starts
-        self._seconds = seconds
         self._every = max(EVERY_SECONDS, log.look_seconds())
         self._known: dict[str, tuple[float, RunStatus | None]] = {}
 
@@ -88,11 +81,11 @@ class OtherRuns:
 
     def _status(self, application: str) -> RunStatus | None:
         at, status = self._known.get(application, (float("-inf"), None))
-        if self._seconds() - at >= self._every:
+        if time.monotonic() - at >= self._every:
             with suppress(HeadwaterError, OSError):  # of a newer version, or it cannot be read just now
                 text = self._log.read_status(application)
                 status = None if text is None else RunStatus.from_text(application, text)
-            self._known[application] = self._seconds(), status
+            self._known[application] = time.monotonic(), status
         return status
 
 
@@ -103,32 +96,6 @@ def _active(status: RunStatus, task: TaskKey) -> TaskStatus | None:
         (candidate for candidate in tasks if (candidate.role, candidate.subtopology, candidate.partition) == wanted),
         None,
     )
-
-
-class WaitReports:
-    """Reports waiting tasks to the observer, once per lasting cause. Used from the loop's thread only.
-
-    `still`: whether a cause persists, also while no task waits for it.
-    """
-
-    def __init__(self, application: str, observer: Observer, still: Callable[[WaitsFor], bool]) -> None:
-        self._application = application
-        self._observer = observer
-        self._still = still
-        self._reported: dict[WaitsFor, set[TaskId]] = {}
-
-    def report(self, causes: Mapping[WaitsFor, Collection[TaskId]]) -> None:
-        """Report what has changed since the last call: new causes, more tasks of a cause, causes that are over."""
-        for cause, waiting in list(self._reported.items()):
-            # A task may consume some records before it waits for the same task again.
-            if cause not in causes and not self._still(cause):
-                del self._reported[cause]
-                self._observer.on(WaitEnded(self._application, tuple(sorted(waiting)), cause))
-        for cause, tasks in causes.items():
-            reported = self._reported.setdefault(cause, set())
-            if not reported.issuperset(tasks):
-                reported.update(tasks)
-                self._observer.on(TasksWait(self._application, tuple(sorted(reported)), cause))
 
 
 Lane = tuple[str, int]
@@ -159,7 +126,8 @@ class Waits:
         self._planner = planner
         self._failed = failed
         self._others = OtherRuns(committed.log, starts, self._generation)
-        self._reports = WaitReports(topology.application, observer, self._still)
+        self._observer = observer
+        self._reported: dict[WaitsFor, set[TaskId]] = {}
         self._held: dict[TaskKey, tuple[Lane, ...]] = {}
 
     def took(self, outcomes: Iterable[TaskOutcome]) -> None:
@@ -188,11 +156,24 @@ class Waits:
             if state is State.RUNNING and key not in self._failed.tasks:
                 for cause in self._held_back(key, look):
                     waiting.setdefault(cause, []).append(task)
-        self._reports.report({cause: tasks for cause, tasks in waiting.items() if cause.reason in LASTING})
+        self._report({cause: tasks for cause, tasks in waiting.items() if cause.reason in LASTING})
         return {cause: waiting[cause] for cause in sorted(waiting, key=lambda cause: cause.order)}
 
+    def _report(self, causes: Mapping[WaitsFor, Collection[TaskId]]) -> None:
+        """Report what has changed: new lasting causes, more tasks of a cause, causes that are over."""
+        for cause, waiting in list(self._reported.items()):
+            # A task may consume some records before it waits for the same task again.
+            if cause not in causes and not self._still(cause):
+                del self._reported[cause]
+                self._observer.on(WaitEnded(self._application, tuple(sorted(waiting)), cause))
+        for cause, tasks in causes.items():
+            reported = self._reported.setdefault(cause, set())
+            if not reported.issuperset(tasks):
+                reported.update(tasks)
+                self._observer.on(TasksWait(self._application, tuple(sorted(reported)), cause))
+
     def _still(self, cause: WaitsFor) -> bool:
-        """Whether a lasting cause persists."""
+        """Whether a lasting cause persists, also while no task waits for it."""
         if cause.topic is not None:
             return self._committed.network().writer(cause.topic) is None
         if cause.subtopology is None or cause.partition is None:

@@ -134,7 +134,7 @@ RUNNING_SECONDS = 60.0
 class LineageObserver:
     """Reports applications to OpenLineage. Thread-safe: each application runs in a thread of its own.
 
-    `seconds`: a monotonic clock. `until_caught_up`: an interrupted application then has not completed.
+    `until_caught_up`: an interrupted application then has not completed.
     """
 
     def __init__(
@@ -142,12 +142,10 @@ class LineageObserver:
         runs: Mapping[str, LineageOfRun],
         sender: Sender,
         until_caught_up: bool,
-        seconds: Callable[[], float] = time.monotonic,
     ) -> None:
         self._runs = runs
         self._sender = sender
         self._until_caught_up = until_caught_up
-        self._seconds = seconds
         self._reported: dict[str, float] = {}
 
     def on(self, event: Event) -> None:
@@ -157,13 +155,13 @@ class LineageObserver:
                 self._report(event.application, "START")
             case events.StatusTaken():
                 since = self._reported.get(event.application)
-                if since is not None and event.status.ended is None and self._seconds() - since >= RUNNING_SECONDS:
+                if since is not None and event.status.ended is None and time.monotonic() - since >= RUNNING_SECONDS:
                     self._report(event.application, "RUNNING")
             case events.ApplicationStopped() if event.reason != "not_started":
                 self._report(event.application, self._end(event.reason), event.error)
 
     def _report(self, application: str, state: State, error: str | None = None) -> None:
-        self._reported[application] = self._seconds()
+        self._reported[application] = time.monotonic()
         self._sender.send(self._runs[application].event(state, error))
 
     def _end(self, reason: str) -> State:

@@ -327,8 +327,6 @@ def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Rejected
                 yield replace(rejected, offset=start, end=end)
 
 
-__all__ = ["Rejected", "SparkAnalyzer"]
-
 _TOO_COMPLEX = "FAILED_TO_PARSE_TOO_COMPLEX"
 _MISMATCH = "DATATYPE_MISMATCH"
 
@@ -342,11 +340,6 @@ class SparkAnalyzer:
     def __init__(self, spark: Mapping[str, Any]) -> None:
         self._settings = spark
         self._session: SparkSession | None = None
-
-    @property
-    def session(self) -> SparkSession | None:
-        """The session, if one was needed."""
-        return self._session
 
     def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Rejected]:
         """The types of (expression, columns as DDL) as DDL, or their mistakes. Expressions may contain aggregates."""
