@@ -151,13 +151,13 @@ def test_writer_that_went_on_after_its_newest_commit_was_lost_is_refused(kept: A
     assert lost(kept, DAYS) == ["clean: read from commits of p-cleaning up to 2, and another commit has its place now"]
 
 
-def test_commits_of_a_source_that_were_folded_count_as_there(kept: Applications) -> None:
-    kept.feed("raw", 3)
-    kept.start(CLEANING)
-    read_all(kept, CLEANING, "cleaning", {"raw": {0: 3}})
-    kept.feed("raw", *[1] * 250)
-    assert kept.log.commits("p-seed").read(1) is None
-    assert lost(kept, CLEANING) == []
+def test_commits_of_a_source_that_were_folded_count_as_there(applications: Applications) -> None:
+    applications.feed("raw", 3)
+    applications.start(CLEANING)
+    read_all(applications, CLEANING, "cleaning", {"raw": {0: 3}})
+    applications.feed("raw", *[1] * 250)
+    assert applications.log.commits("p-seed").read(1) is None
+    assert lost(applications, CLEANING) == []
 
 
 def test_application_of_a_version_that_did_not_note_commits_goes_on(kept: Applications, tmp_path: Path) -> None:
@@ -170,13 +170,13 @@ def test_application_of_a_version_that_did_not_note_commits_goes_on(kept: Applic
     assert lost(kept, CLEANING) == []
 
 
-def test_noted_commits_of_sources_are_kept_in_snapshots(kept: Applications) -> None:
-    kept.feed("raw", 3)
-    kept.start(CLEANING)
-    read_all(kept, CLEANING, "cleaning", {"raw": {0: 3}})
+def test_noted_commits_of_sources_are_kept_in_snapshots(applications: Applications) -> None:
+    applications.feed("raw", 3)
+    applications.start(CLEANING)
+    read_all(applications, CLEANING, "cleaning", {"raw": {0: 3}})
     for _ in range(250):
-        kept.commit("cleaning", "clean", 0, {"raw": {0: 3}})
-    state = LogState.load(kept.log.commits("p-cleaning"))
-    assert kept.log.commits("p-cleaning").read(2) is None
-    assert state.sources == Committed(kept.log, CLEANING).sources()
+        applications.commit("cleaning", "clean", 0, {"raw": {0: 3}})
+    state = LogState.load(applications.log.commits("p-cleaning"))
+    assert applications.log.commits("p-cleaning").read(2) is None
+    assert state.sources == Committed(applications.log, CLEANING).sources()
     assert list(state.sources) == ["p-seed"]
