@@ -75,18 +75,6 @@ class StartChanges:
         return not stopped and application not in self.recomputed
 
 
-@dataclass(frozen=True)
-class _Run:
-    """The arguments of `start_changes`."""
-
-    log: PlacedLog
-    topologies: Sequence[Topology]
-    committed: Mapping[str, Committed]
-    owned: Collection[str] | None
-    others: Collection[str]
-    go_on: bool
-
-
 def start_changes(
     log: PlacedLog,
     topologies: Sequence[Topology],
@@ -104,14 +92,13 @@ def start_changes(
     changes that may apply from the next record on need no rebuild. `staying`: topic -> error for which it could not be
     repartitioned. Raises LogError.
     """
-    run = _Run(log, topologies, committed, owned, others, go_on)
     possible = possible_repartitions(topologies, committed)
     against = {name: tuple(obstacles(log, topologies, move, owned, others)) for name, move in possible.items()}
     against |= {name: (stays(name, topologies[0], why),) for name, why in (staying or {}).items() if name in possible}
     stuck: dict[str, str] = {}
     while True:
         chosen = {name: move for name, move in possible.items() if name not in stuck and not against[name]}
-        start = _ChangesOfRun(run, chosen).start_changes()
+        start = _ChangesOfRun(log, topologies, committed, owned, others, go_on, chosen).start_changes()
         more = _stuck(topologies, start.changes, chosen)
         if not more:
             break
@@ -139,58 +126,67 @@ def _stuck(
     return stuck
 
 
+@dataclass
 class _ChangesOfRun:
-    """The changes of a run if some topics (`repartitions`) are repartitioned first."""
+    """The changes of a run in which these external topics are repartitioned. Other fields: see `start_changes`."""
 
-    def __init__(self, run: _Run, repartitions: Mapping[str, Repartition]) -> None:
-        self._run = run
-        self._repartitions = repartitions
-        changes_by_name = {
-            topology.application: changes_of(topology, run.committed[topology.application], run.owned)
-            for topology in run.topologies
-            if topology.application in run.committed
+    log: PlacedLog
+    topologies: Sequence[Topology]
+    committed: Mapping[str, Committed]
+    owned: Collection[str] | None
+    others: Collection[str]
+    go_on: bool
+    repartitions: Mapping[str, Repartition]
+    changes: dict[str, tuple[Change, ...]] = field(init=False)
+    changed: set[str] = field(init=False)
+    moves: Moves = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.changes = {
+            topology.application: changes_of(topology, self.committed[topology.application], self.owned)
+            for topology in self.topologies
+            if topology.application in self.committed
         }
-        for name, changes in changes_by_name.items():
-            if not run.committed[name].own.tasks.consumed:  # it has no result to rebuild
-                changes_by_name[name] = tuple(repartitioned(changes, repartitions))
-        self._changes = changes_by_name
-        self._changed = {name for name, changes in changes_by_name.items() if any(map(self._asks_for_it, changes))}
-        self._moves = moves_of(run.log, run.topologies, run.committed, changes_by_name, run.owned, run.others)
+        for name, changes in self.changes.items():
+            if not self.committed[name].own.tasks.consumed:  # it has no result to rebuild
+                self.changes[name] = tuple(repartitioned(changes, self.repartitions))
+        self.changed = {name for name, changes in self.changes.items() if any(map(self._asks_for_it, changes))}
+        self.moves = moves_of(self.log, self.topologies, self.committed, self.changes, self.owned, self.others)
 
     def start_changes(self) -> StartChanges:
         """All changes with the verdicts of the run."""
-        run, found = self._run, self._changes
+        found = self.changes
         before = {
-            name: {*filter(None, read_by(run.log, name, state.own).values())} for name, state in run.committed.items()
+            name: {*filter(None, read_by(self.log, name, state.own).values())} for name, state in self.committed.items()
         }
-        for group in together(run.topologies, self._changed, self._moves, before):
+        for group in together(self.topologies, self.changed, self.moves, before):
             self._change_group(group)
         recomputed = tuple(
             topology.application
-            for topology in run.topologies
+            for topology in self.topologies
             if any(change.kind == RECOMPUTED for change in found.get(topology.application, ()))
         )
-        if run.go_on:
+        if self.go_on:
             found = {name: own if name in recomputed else continuing(own) for name, own in found.items()}
-        found = {name: tuple(with_waiting(own, self._moves)) for name, own in found.items()}
-        for first, *readers in (with_readers(run.topologies, name) for name in found):
+        found = {name: tuple(with_waiting(own, self.moves)) for name, own in found.items()}
+        for first, *readers in (with_readers(self.topologies, name) for name in found):
             own = found[first.application]
-            found[first.application] = with_ways_that_help(run.log, [first, *readers], own, run.owned)
-        moves = self._moves.within(recomputed)
-        with_moved = with_moved_flows(found, run.topologies, run.committed, moves)
-        return StartChanges(with_moved, recomputed, moves, self._repartitions)
+            found[first.application] = with_ways_that_help(self.log, [first, *readers], own, self.owned)
+        moves = self.moves.within(recomputed)
+        with_moved = with_moved_flows(found, self.topologies, self.committed, moves)
+        return StartChanges(with_moved, recomputed, moves, self.repartitions)
 
     def _change_group(self, group: Sequence[Topology]) -> None:
         """Replace the changes of topologies that are rebuilt together by those with the verdicts of the run."""
-        run, changes = self._run, self._changes
+        changes = self.changes
         names = [topology.application for topology in group]
-        if any(name not in run.committed or any(map(self._is_never, changes[name])) for name in names):
+        if any(name not in self.committed or any(map(self._is_never, changes[name])) for name in names):
             return
-        moves = self._moves.within(names)
+        moves = self.moves.within(names)
         errors = self._errors_from_nothing(group, moves)
-        stopped = [change for change in self._still_read(group, moves) if change.subject.application not in run.others]
-        lacking = [change for one in group for change in incomplete(one, run.committed[one.application], names, moves)]
-        changed = self._changed.intersection(names)
+        stopped = [change for change in self._still_read(group, moves) if change.subject.application not in self.others]
+        lacking = [change for one in group for change in incomplete(one, self.committed[one.application], names, moves)]
+        changed = self.changed.intersection(names)
         asked = [change for name in changed for change in changes[name] if self._asks_for_it(change)]
         if stopped or errors or lacking:
             for name in changed:
@@ -201,8 +197,8 @@ class _ChangesOfRun:
         onward = all(may_continue(changes[name]) for name in changed)
         for topology in group:
             name = topology.application
-            evolving = (as_rebuilt(change, written) for change in repartitioned(changes[name], self._repartitions))
-            first = from_the_first(topology, run.committed[name])
+            evolving = (as_rebuilt(change, written) for change in repartitioned(changes[name], self.repartitions))
+            first = from_the_first(topology, self.committed[name])
             again = (read for read in first if topic_writer(topology, read.topic) not in names)
             # A topic that moves has two writers, which would have to restart together.
             alone = not moves.handed() and any(change.kind != RESET for change in asked)
@@ -215,7 +211,7 @@ class _ChangesOfRun:
         """The changes of an application that needs a rebuild and cannot have one. `errors`: errors of a start from
         nothing. `stopped`: readers that prevent it. `lacking`: topics with lost records.
         """
-        own = self._changes[name]
+        own = self.changes[name]
         more = [change for change in errors if change not in own]
         if all(change in errors for change in own if self._asks_for_it(change)):
             return with_real_ways((*own, *more))  # no other change needs a rebuild
@@ -224,24 +220,23 @@ class _ChangesOfRun:
 
     def _asks_for_it(self, change: Change) -> bool:
         """Whether a change needs a rebuild."""
-        asked = change.verdict is Verdict.ERROR and not (self._run.go_on and change.onward)
+        asked = change.verdict is Verdict.ERROR and not (self.go_on and change.onward)
         return asked and not self._is_never(change)
 
     def _is_never(self, change: Change) -> bool:
         """Whether a rebuild does not help: it is a change of the log, or the topology has to catch up first."""
-        return change.kind in _NEVER or (self._run.go_on and CATCH_UP in change.ways)
+        return change.kind in _NEVER or (self.go_on and CATCH_UP in change.ways)
 
     def _errors_from_nothing(self, group: Sequence[Topology], moves: Moves) -> dict[str, list[Change]]:
         """Application -> errors that would stop it even if it started from nothing, in new places of the log."""
-        run = self._run
-        now, state = run.log.places(), run.committed[group[0].application]
+        now, state = self.log.places(), self.committed[group[0].application]
         places = now.recomputing(contents_of(group, now, state.states[state.seeds]), 0)
         results = {topology.application: places.recomputed[topology.application].place for topology in group}
-        beside = run.log.beside(results, moves.handed())
+        beside = self.log.beside(results, moves.handed())
         errors: dict[str, list[Change]] = {}
         for topology in group:
-            changes = changes_of(topology, Committed(beside, topology), run.owned)
-            for change in repartitioned(changes, self._repartitions):
+            changes = changes_of(topology, Committed(beside, topology), self.owned)
+            for change in repartitioned(changes, self.repartitions):
                 if change.verdict is Verdict.ERROR:
                     errors.setdefault(topology.application, []).append(change)
         return errors
@@ -250,6 +245,6 @@ class _ChangesOfRun:
         """Applications that have read from these topologies, or a topic that these take over, and are not rebuilt."""
         selected = " ".join(f"{topology.name}+" for topology in group)
         for other, topic in readers_left(
-            self._run.log, {topology.application for topology in group}, moves, group[0].project
+            self.log, {topology.application for topology in group}, moves, group[0].project
         ):
-            yield still_read(other, topic, selected, self._run.owned)
+            yield still_read(other, topic, selected, self.owned)
