@@ -252,7 +252,9 @@ SUBMIT = str(Path(pyspark.__file__).parent / "bin" / "spark-submit")
 
 @pytest.mark.spark
 @pytest.mark.parametrize(
-    ("program", "engine"), [([sys.executable], "task"), ([SUBMIT], "spark")], ids=["python", "spark-submit"]
+    ("program", "engine"),
+    [pytest.param([sys.executable], "task", marks=pytest.mark.soak), ([SUBMIT], "spark")],
+    ids=["python", "spark-submit"],
 )
 def test_runner_is_a_program_of_its_own(
     program: Sequence[str], engine: str, shop: Path, spark_session: SparkSession, tmp_path: Path

@@ -28,7 +28,7 @@ AT_ONCE, FEW = 10**8, 97
 
 @pytest.fixture
 def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("CLICKSTREAM_EVENTS", "6000")
+    monkeypatch.setenv("CLICKSTREAM_EVENTS", "2400")
     return copied("clickstream", tmp_path)
 
 

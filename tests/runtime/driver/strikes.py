@@ -117,10 +117,14 @@ IN_ROUNDS = tuple(Strike(point, driver=number % 2 == 1) for number, point in enu
 """In the middle of rounds of the cleaner."""
 
 
-def strikes(count: int, seed: int) -> list[Strike]:
-    """Points in every part of a run, each as often as any other, in a process that runs without Spark."""
+def strikes(count: int, seed: int, step: int = 1) -> list[Strike]:
+    """Points in every part of a run, each as often as any other, in a process that runs without Spark.
+
+    `step`: 2 for every second one of POINTS.
+    """
     draw = random.Random(seed)
-    drawn = [list(POINTS)[number % len(POINTS)] for number in range(count - 1)]
+    points = list(POINTS)[::step]
+    drawn = [points[number % len(points)] for number in range(count - 1)]
     draw.shuffle(drawn)
     return [FIRST, *(Strike(point, 1 if point in ONCE else draw.randint(1, 3)) for point in drawn)]
 

@@ -17,6 +17,8 @@ from strikes import ALIVE, IN_ROUNDS, ON_SPARK, POINTS, Strike, strikes
 
 SEED = int(os.environ.get("HEADWATER_KILL_SEED", "20130101"))
 KILLS = int(os.environ.get("HEADWATER_KILLS", "25"))
+SOME = 1 + len(POINTS) // 3
+"""Kills of `make test`: every third kind of point. `make soak` has all of them, twice."""
 
 QUICK_START = f"{quick_jvm()} -Xlog:disable -Xlog:all=off"
 """For a JVM that is not to live long."""
@@ -59,7 +61,12 @@ def whole_on_spark(tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 @pytest.fixture(scope="module")
 def whole_in_one_process(tmp_path_factory: pytest.TempPathFactory) -> Whole:
-    return whole(tmp_path_factory.mktemp("kills"), KILLS, None)
+    return whole(tmp_path_factory.mktemp("kills"), SOME, None)
+
+
+@pytest.fixture(scope="module")
+def whole_for_all_kills(tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    return whole(tmp_path_factory.mktemp("all-kills"), KILLS, None)
 
 
 @pytest.fixture
@@ -115,19 +122,22 @@ def interrupt_after_commits(run: Run) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [1 + len(POINTS), pytest.param(KILLS, marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    ("undisturbed", "kills", "step"),
+    [("whole_in_one_process", SOME, 3), pytest.param("whole_for_all_kills", KILLS, 1, marks=pytest.mark.soak)],
+    ids=["some", "all"],
+)
 def test_killed_at_points_of_every_part_everything_is_as_if_uninterrupted(
-    whole_in_one_process: Whole, tmp_path: Path, start: Start, kills: int
+    undisturbed: str, kills: int, step: int, tmp_path: Path, start: Start, request: pytest.FixtureRequest
 ) -> None:
     print(f"HEADWATER_KILL_SEED={SEED}")
-    points = strikes(kills, SEED)
-    assert_kills_change_nothing(whole_in_one_process, points, whole_in_one_process.copy(tmp_path), start)
+    whole: Whole = request.getfixturevalue(undisturbed)
+    points = strikes(kills, SEED, step)
+    assert_kills_change_nothing(whole, points, whole.copy(tmp_path), start)
 
 
 @pytest.mark.spark
-@pytest.mark.parametrize(
-    "points", [ON_SPARK[1:4:2], pytest.param(ON_SPARK, marks=pytest.mark.soak)], ids=["some", "all"]
-)
+@pytest.mark.parametrize("points", [ON_SPARK[3:4], pytest.param(ON_SPARK, marks=pytest.mark.soak)], ids=["some", "all"])
 def test_killed_and_interrupted_on_spark_everything_is_as_if_uninterrupted(
     whole_on_spark: Whole, tmp_path: Path, start: Start, points: Sequence[Strike]
 ) -> None:
@@ -138,12 +148,16 @@ def test_killed_and_interrupted_on_spark_everything_is_as_if_uninterrupted(
     assert_kills_change_nothing(whole_on_spark, points, root, start)
 
 
+@pytest.mark.slow
+def test_killed_in_rounds_of_the_cleaner_everything_is_as_if_uninterrupted(
+    whole_in_one_process: Whole, tmp_path: Path, start: Start
+) -> None:
+    assert_kills_change_nothing(whole_in_one_process, IN_ROUNDS, whole_in_one_process.copy(tmp_path), start)
+
+
+@pytest.mark.soak
 @pytest.mark.parametrize(
-    "undisturbed",
-    [
-        pytest.param("whole_in_one_process", marks=pytest.mark.slow),
-        pytest.param("whole_on_spark", marks=[pytest.mark.spark, pytest.mark.soak]),
-    ],
+    "undisturbed", ["whole_in_one_process", pytest.param("whole_on_spark", marks=pytest.mark.spark)]
 )
 def test_killed_in_rounds_of_the_cleaner_and_then_taken_over_everything_is_as_if_uninterrupted(
     undisturbed: str, tmp_path: Path, start: Start, request: pytest.FixtureRequest
