@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ...readable_text import json_text
+from ...runtime.timed_parts import wall_ms
 from ..options import ProjectOptions, format_option, project_options
 from ..printing import tables
 from ..printing.findings import rebuild_progress
@@ -69,7 +70,7 @@ def command(options: ProjectOptions, watch: bool, verbose: bool, style: str) -> 
 
 def _print(applications: Sequence[ApplicationTasks], style: str, verbose: bool, indent: int | None = 2) -> None:
     if style == "json":
-        at = max((application.at for application in applications), default=time.time_ns() // 1_000_000)
+        at = max((application.at for application in applications), default=wall_ms())
         shown = {"at": at, "applications": [application.to_json() for application in applications]}
         click.echo(json_text(shown, indent=indent))
         return

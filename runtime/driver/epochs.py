@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -223,11 +222,6 @@ class Feed(Protocol):
 
     def now(self) -> int:
         """The wall-clock time of the next epoch in ms: `current_timestamp()` of its records."""
-
-
-def wall_clock() -> int:
-    """The time, ms since 1970."""
-    return time.time_ns() // 1_000_000
 
 
 class PassingTime:

@@ -21,6 +21,7 @@ from ..state.directory import StateDirectory, take_over_renamed
 from ..state.process_file import Owner, ProcessFile
 from ..task_id import TaskId
 from ..tasks.errors import TaskCorruptedError, TaskMigratedError
+from ..timed_parts import wall_ms
 from .client_events import ClientJoined, ClientLost, ClientRefused
 from .cluster import Cluster
 from .epochs import EpochCommits
@@ -174,7 +175,7 @@ class Group:
         assignor = self._plugins.assignor(self._topology.assignment.assignor)
         members = [member.member for member in self.members.values()]
         self._changed = False
-        now, clock_ms = time.monotonic(), time.time_ns() // 1_000_000
+        now, clock_ms = time.monotonic(), wall_ms()
         self.assigned = place(self._topology, members, self._committed.own, assignor)
         deadline = self.assigned.followup_deadline
         # From here on by the monotonic clock.

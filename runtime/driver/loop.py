@@ -28,11 +28,11 @@ from ..tasks.errors import TaskCorruptedError
 from ..tasks.measured import TaskOutcome
 from ..tasks.plan import EpochPlan
 from ..tasks.task import StreamTask
-from ..timed_parts import timed
+from ..timed_parts import timed, wall_ms
 from .cluster import Cluster
 from .epoch_plans import ClaimedApplication, LogPolling, MadeCommits, epoch_plan
 from .epoch_reports import EpochReports
-from .epochs import Feed, OpenEpoch, PassingTime, Tally, Unit, wall_clock
+from .epochs import Feed, OpenEpoch, PassingTime, Tally, Unit
 from .errors import DamagedAgainError
 from .events import ApplicationStopping, Observer, Observers, Waiting
 from .failures import FailedTasks, Troubles, stranded
@@ -133,7 +133,7 @@ class EpochLoop:
         self._purge = RepartitionPurge(app.topology, app.committed, app.commits)
         self._pause = Pause(app.committed.log, app.name, run.observer)
         self._polling = LogPolling(app.committed.log.look_seconds(), run.made)
-        self._clock = run.feed.now if run.feed is not None else wall_clock
+        self._clock = run.feed.now if run.feed is not None else wall_ms
         self._passing = PassingTime(app.topology, app.planner, run.feed, self._clock, lambda: self.failed.tasks)
         self._rebalancer = Rebalancer(app.group, app.committer, placed)
         self._reports = EpochReports(app, monitor.counters, run.observer)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
@@ -28,6 +27,7 @@ from ..progress.resets import forget_state, remove_topic
 from ..state.directory import StateDirectory, delete_rebuild, rebuild_state_dir, take_over_rebuild
 from ..task_id import TaskKey
 from ..tasks.errors import LockError
+from ..timed_parts import wall_ms
 from .application import ApplicationRun
 from .events import Observer, RecomputationBegun, RecomputationUnfinished, ResultSwitched
 from .loop import RunContext
@@ -143,7 +143,7 @@ class Rebuild:
             self._old.append((old, Committer(old)))
         self._drop_given_up()
         if names or any(name in before.recomputed for name in unwanted):
-            now = _now()
+            now = wall_ms()
             takes = self._start.moves.takes()
             seeds = LogState.load(self._log.commits(f"{self._topologies[0].project}-seed"))
             after = self._log.change(
@@ -200,7 +200,7 @@ class Rebuild:
 
         Raises RebuildDroppedError, LogError.
         """
-        names, now = list(self._places), _now()
+        names, now = list(self._places), wall_ms()
 
         def switched(places: Places) -> Places:
             wanted = self._check(places)
@@ -238,7 +238,7 @@ class Rebuild:
     def _drop_given_up(self) -> None:
         """Remove dropped results whose delete delay is over. The next run tries again those that cannot be removed."""
         until, projects = (
-            _now() - self._settings.file_delete_delay_ms,
+            wall_ms() - self._settings.file_delete_delay_ms,
             {topology.project for topology in self._topologies},
         )
         for place, at in self._log.places().given_up.items():
@@ -285,10 +285,6 @@ class Rebuild:
             for read in change.reads_again
         ]
         self._observer.on(RecomputationBegun(topology.application, {read.topic: read.records for read in again}))
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 _LOOK_SECONDS = 0.2

@@ -20,6 +20,7 @@ from ..log.errors import FullyRefreshedError
 from ..log.state import LoadedStates
 from ..progress.committed import Committed
 from ..task_id import TaskKey
+from ..timed_parts import wall_ms
 from .application import ApplicationRun, check_log, check_state, load_start_state
 from .cluster import Cluster
 from .epochs import Feed
@@ -148,7 +149,7 @@ def run_topologies(
     `owned`: see `changes_at_start`. `feed`: gives records to a run of one application until caught up. Raises
     OtherLogError.
     """
-    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    started, begun = wall_ms(), time.monotonic()
     stop = stop or threading.Event()
     observer = observer or Observers()
     try:
@@ -257,7 +258,7 @@ def failed_start(
     Called before a cluster is started, which takes many seconds. `state_dir`: see `check_log`; `owned`: see
     `changes_at_start`. Raises OtherLogError.
     """
-    started, begun = time.time_ns() // 1_000_000, time.monotonic()
+    started, begun = wall_ms(), time.monotonic()
     check_log(topologies, settings, state_dir)
     start = changes_at_start(topologies, settings, owned)
     if start.recomputed or start.repartitions:

@@ -15,6 +15,7 @@ from ..task_id import StoreId, TaskKey
 from ..tasks.measured import StoreSize
 from ..tasks.state import State, TaskType
 from ..tasks.task import StreamTask, Task
+from ..timed_parts import wall_ms
 from .counters import Counters
 from .epoch_plans import ClaimedApplication
 from .errors import Stop, TasksOfCause
@@ -49,13 +50,7 @@ class StatusWriter:
     next commit reports what is wrong with the disk.
     """
 
-    def __init__(
-        self,
-        app: ClaimedApplication,
-        counters: Counters,
-        waits: Waits,
-        observer: Observer,
-    ) -> None:
+    def __init__(self, app: ClaimedApplication, counters: Counters, waits: Waits, observer: Observer) -> None:
         self._topology = app.topology
         self._application = app.name
         self._parts = {part.number: part for part in app.topology.subtopologies}
@@ -68,7 +63,7 @@ class StatusWriter:
         self._waits = waits
         self._observer = observer
         self._host, self._owner = this_process()
-        self._started = _now()
+        self._started = wall_ms()
         self._due = self._due_in_log = float("-inf")
         self._every_in_log = LOOKS_TO_A_STATUS * app.committed.log.look_seconds()
         self._since: dict[tuple[str, str], tuple[_Kept, int]] = {}
@@ -108,7 +103,7 @@ class StatusWriter:
         if self._last is not None:
             self._last = replace(
                 self._last,
-                written_at=_now(),
+                written_at=wall_ms(),
                 clients=tuple(self._with_sizes(client) for client in self._last.clients),
                 records=self._tally.records,
                 commits=self._tally.commits,
@@ -143,7 +138,7 @@ class StatusWriter:
             self._committed.log.write_status(self._application, status.to_text())
 
     def _status(self, rebalancing: bool, seconds: float) -> RunStatus:
-        now = _now()
+        now = wall_ms()
         sample: dict[tuple[str, str], tuple[_Kept, int]] = {}
         active = self._active()
         waiting = self._waits.look({task.id: task.state for task in active})
@@ -291,7 +286,3 @@ def _sizes(status: RunStatus | None) -> dict[tuple[str, StoreId], StoreSize]:
         for store in task.stores
         if store.size is not None
     }
-
-
-def _now() -> int:
-    return time.time_ns() // 1_000_000

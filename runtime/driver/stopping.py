@@ -162,12 +162,7 @@ class RepartitionPurge:
     it is one commit.
     """
 
-    def __init__(
-        self,
-        topology: Topology,
-        committed: Committed,
-        commits: EpochCommits,
-    ) -> None:
+    def __init__(self, topology: Topology, committed: Committed, commits: EpochCommits) -> None:
         self._committed = committed
         self._commits = commits
         self._due = time.monotonic() + PURGE_SECONDS

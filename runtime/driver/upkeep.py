@@ -19,6 +19,7 @@ from ..log.errors import FullyRefreshedError
 from ..log.log import Log
 from ..log.state import LogState
 from ..log.state_parts.folded import Fold, fold_now
+from ..timed_parts import wall_ms
 from .client_events import LogCleaned, RecordsHeldBack, UpkeepFailed
 from .epoch_plans import ClaimedApplication
 from .events import Observer
@@ -139,7 +140,7 @@ class CleaningReports:
         """Report the reader for which records are kept, unless another run is at work for it."""
         text = self._log.read_status(held.reader)
         status = None if text is None else RunStatus.from_text(held.reader, text)
-        if status is None or status.condition(time.time_ns() // 1_000_000) != "running":
+        if status is None or status.condition(wall_ms()) != "running":
             self._held.add((held.topic, held.reader))
             since = last_commit_at(self._log, held.reader)
             self._observer.on(RecordsHeldBack(self._application, held.topic, held.reader, held.records, since))
@@ -160,12 +161,7 @@ class LogCleaning(AbstractContextManager["LogCleaning"]):
     `topologies`: of the run.
     """
 
-    def __init__(
-        self,
-        app: ClaimedApplication,
-        observer: Observer,
-        topologies: Sequence[Topology] = (),
-    ) -> None:
+    def __init__(self, app: ClaimedApplication, observer: Observer, topologies: Sequence[Topology] = ()) -> None:
         self._settings = settings = app.settings
         self._log = log = app.committed.log
         self._state = app.committed.own

@@ -15,6 +15,7 @@ from ..progress.planner import Planner
 from ..task_id import TaskId, TaskKey
 from ..tasks.measured import TaskOutcome
 from ..tasks.state import State
+from ..timed_parts import wall_ms
 from .errors import LASTING, Stop, WaitsFor
 from .events import Observer, TasksWait, WaitEnded
 from .failures import FailedTasks
@@ -60,7 +61,7 @@ class OtherRuns:
     def cause_of_application(self, application: str) -> WaitsFor | None:
         """Why an application as a whole does not work; None if its run is at work."""
         status = self._status(application)
-        condition = "ended" if status is None else status.condition(time.time_ns() // 1_000_000)
+        condition = "ended" if status is None else status.condition(wall_ms())
         claimed = -1 if status is None else status.generation
         if self._generation(application) > claimed:  # a newer run, which has not written a status yet
             return WaitsFor(application, "starting")

@@ -137,12 +137,7 @@ class LineageObserver:
     `until_caught_up`: an interrupted application then has not completed.
     """
 
-    def __init__(
-        self,
-        runs: Mapping[str, LineageOfRun],
-        sender: Sender,
-        until_caught_up: bool,
-    ) -> None:
+    def __init__(self, runs: Mapping[str, LineageOfRun], sender: Sender, until_caught_up: bool) -> None:
         self._runs = runs
         self._sender = sender
         self._until_caught_up = until_caught_up

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -26,6 +25,7 @@ from ..ir.topology import Settings, Store, Subtopology, Topology
 from ..log.state import LogState
 from ..task_id import StoreId, TaskId
 from ..tasks.task_manager import offset_sum
+from ..timed_parts import wall_ms
 from .assigned import Assigned, AssignorFailure, Move, PlacedClient
 
 # Clients are the members of the group of an application. The assignor assigns tasks to them.
@@ -178,7 +178,7 @@ def application_state(topology: Topology, members: Sequence[Member], copies: Cop
         clients,
         configs_of(topology.assignment),
         lookup_lags=copies.lags,
-        now_ms=time.time_ns() // 1_000_000,
+        now_ms=wall_ms(),
     )
 
 
