@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import ClassVar
 
 import pyarrow as pa
 from sqlglot import exp, tokenize
@@ -23,8 +22,6 @@ from sqlglot.tokens import TokenType
 from .forms import FORMS
 from .misread import (
     COMPARING,
-    ExpressionParser,
-    ExpressionSql,
     has_plus_in_front,
     is_bare_comparison,
     name_of,
@@ -32,6 +29,7 @@ from .misread import (
 )
 from .nodes import BOOLEAN, Constant, Node
 from .promotion import NULL, folded, unproven
+from .typed_forms import ByNameSql
 
 _MOST_LEVELS = 60
 """The maximum depth of a tree. Evaluation needs at least one nested Python call per level."""
@@ -40,16 +38,6 @@ _COMPARING = (*COMPARING, exp.Escape)
 
 _OF_BITS = (exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor)
 """Spark SQL gives each of them its own precedence. sqlglot gives all three the same one, from left to right."""
-
-
-class _Parser(ExpressionParser):
-    """Parses functions that `FORMS` lists by name as `exp.Anonymous`: with the name and arguments of the source."""
-
-    FUNCTIONS: ClassVar = {name: read for name, read in ExpressionParser.FUNCTIONS.items() if name.lower() not in FORMS}
-
-
-class _Sql(ExpressionSql):
-    Parser = _Parser
 
 
 def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType) -> Node:
@@ -61,7 +49,7 @@ def node_of(sql: str, columns: Mapping[str, pa.DataType], data_type: pa.DataType
         unproven("what a backslash stands for is only known to Spark SQL")
     try:
         tokens = tokenize(sql, read="spark")
-        tree = parse_expression(sql, _Sql)
+        tree = parse_expression(sql, ByNameSql)
     except (ParseError, TokenError):
         unproven("its syntax is only known to Spark SQL")
     except RecursionError:

@@ -30,7 +30,7 @@ from .terms import (
     type_of_number,
     untyped,
 )
-from .typed_forms import Form, Rule, Terms, form_of, no_rule, opaque
+from .typed_forms import ByNameSql, Form, Rule, Terms, form_of, no_rule, opaque
 from .types import holds_map
 
 _IN_PARTS = "compute a part of it in an earlier `with_columns`"
@@ -61,7 +61,7 @@ def read(sql: str, columns: Mapping[str, str | None], not_zero: Collection[str] 
     doubt = _doubt_of_names(columns)
     try:
         doubt = doubt or _doubt_of_text(sql)
-        tree = parse_expression(sql)
+        tree = parse_expression(sql, ByNameSql)
     except SqlglotError:
         return Term(OPAQUE, doubt=doubt or UntypedError("its syntax is only known to Spark", USE_OTHERS))
     except RecursionError:

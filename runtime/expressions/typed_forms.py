@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from sqlglot import exp
 
 from ..records.names import quote
-from .misread import name_of
+from .misread import ExpressionParser, ExpressionSql, name_of
 from .terms import (
     LITERAL,
     LITERAL_NULL,
@@ -27,7 +27,7 @@ from .terms import (
     untyped,
     widest,
 )
-from .types import NUMBERS, canonical
+from .types import NUMBERS, canonical, inner_types
 
 # A form of SQL: the operands in its tree, and the rule for its type.
 
@@ -324,14 +324,27 @@ Takes = frozenset[str]
 
 _TEXT: Takes = frozenset({"string"})
 _COUNT: Takes = frozenset({"int"})
+_UP_TO_INT: Takes = frozenset({"tinyint", "smallint", "int"})
 _WHOLE: Takes = frozenset(WHOLE)
 _PLAIN: Takes = frozenset({*WHOLE, "float", "double"})
+_DATE: Takes = frozenset({"date"})
 _DAYS: Takes = frozenset({"date", "timestamp"})
 _MOMENTS: Takes = frozenset({"timestamp"})
 
+_ONE = ("this",)
+_TWO = ("this", "expression")
+_NAMED = ("expressions",)
+"""The operands of a function that is read by its name: all arguments as they are written."""
 
-def _of(result: str, *takes: Takes, least: int | None = None) -> Rule:
-    """The rule of a function with arguments of these types. `least`: the minimal number of arguments; default all."""
+
+def _call(
+    result: str,
+    *takes: Takes,
+    parts: tuple[str, ...] = _NAMED,
+    settings: tuple[str, ...] = ("this",),
+    least: int | None = None,
+) -> Form:
+    """A function with arguments of these types. `least`: the minimal number of arguments; default all."""
 
     def rule(tree: exp.Expr, terms: Terms) -> str:
         few = len(terms) < (len(takes) if least is None else least)
@@ -339,7 +352,16 @@ def _of(result: str, *takes: Takes, least: int | None = None) -> Rule:
             no_rule(tree, terms)
         return result
 
-    return rule
+    return Form(rule, parts, frozenset(settings), always=lambda _tree: result)
+
+
+def _by_name(rule: Rule, many: int | None = None, always: str = OPAQUE) -> Form:
+    """A function that is read by its name. `many`: the number of arguments; default any."""
+
+    def counted(tree: exp.Expr, terms: Terms) -> str:
+        return rule(tree, terms) if many in (None, len(terms)) else no_rule(tree, terms)
+
+    return Form(counted, _NAMED, frozenset({"this"}), always=lambda _tree: always)
 
 
 def _like_argument(accepts: Callable[[str], bool]) -> Rule:
@@ -359,11 +381,15 @@ def _rounded(tree: exp.Expr, terms: Terms) -> str:
     return value.type
 
 
-def _truncated(tree: exp.Expr, terms: Terms) -> str:
-    """`date_trunc('day', t)`."""
-    if not isinstance(tree.args["unit"], exp.Var):
-        no_rule(tree, terms)
-    return _of("timestamp", _MOMENTS)(tree, terms)
+def _truncated(takes: Takes, place: int) -> Rule:
+    """`date_trunc('day', t)` and `trunc(d, 'month')`. `place`: of the unit."""
+
+    def rule(tree: exp.Expr, terms: Terms) -> str:
+        if terms[place].text is None or terms[1 - place].type not in takes:
+            no_rule(tree, terms)
+        return "timestamp" if place == 0 else "date"
+
+    return rule
 
 
 def _greatest(tree: exp.Expr, terms: Terms) -> str:
@@ -378,10 +404,11 @@ def _array(tree: exp.Expr, terms: Terms) -> str:
     return f"array<{common(tree, terms)}>"
 
 
-def _size(tree: exp.Expr, terms: Terms) -> str:
-    if not terms[0].type.startswith(("array<", "map<")):
-        no_rule(tree, terms)
-    return "int"
+def _size(*kinds: str) -> Form:
+    def rule(tree: exp.Expr, terms: Terms) -> str:
+        return "int" if terms[0].type.startswith(kinds) else no_rule(tree, terms)
+
+    return _by_name(rule, 1, always="int")
 
 
 def _contains(tree: exp.Expr, terms: Terms) -> str:
@@ -389,6 +416,59 @@ def _contains(tree: exp.Expr, terms: Terms) -> str:
     if array.type != f"array<{element.type}>" or element.type not in (*WHOLE, "string"):
         no_rule(tree, terms)
     return "boolean"
+
+
+def _has_key(tree: exp.Expr, terms: Terms) -> str:
+    of_key(tree, terms)
+    return "boolean"
+
+
+def of_key(tree: exp.Expr, terms: Terms) -> str:
+    """The type of the values of a map with keys of the type of the second term."""
+    data, key = terms
+    if not data.type.startswith("map<") or inner_types(data.type)[0] != key.type or key.type not in (*WHOLE, "string"):
+        no_rule(tree, terms)
+    return inner_types(data.type)[1]
+
+
+def element(tree: exp.Expr, terms: Terms) -> str:
+    """The type of an element of an array, at a position or an index."""
+    data, place = terms
+    if not data.type.startswith("array<") or place.type not in _UP_TO_INT:
+        no_rule(tree, terms)
+    return inner_types(data.type)[0]
+
+
+def _element_at(tree: exp.Expr, terms: Terms) -> str:
+    return element(tree, terms) if terms[0].type.startswith("array<") else of_key(tree, terms)
+
+
+def _extreme(tree: exp.Expr, terms: Terms) -> str:
+    type_ = terms[0].type
+    if not type_.startswith("array<") or inner_types(type_)[0] not in (*WHOLE, "date", "timestamp"):
+        no_rule(tree, terms)
+    return inner_types(type_)[0]
+
+
+def _slice(tree: exp.Expr, terms: Terms) -> str:
+    if not terms[0].type.startswith("array<") or {term.type for term in terms[1:]} != {"int"}:
+        no_rule(tree, terms)
+    return terms[0].type
+
+
+def _of_map(place: int) -> Rule:
+    def rule(tree: exp.Expr, terms: Terms) -> str:
+        if not terms[0].type.startswith("map<"):
+            no_rule(tree, terms)
+        return f"array<{inner_types(terms[0].type)[place]}>"
+
+    return rule
+
+
+def _pmod(tree: exp.Expr, terms: Terms) -> str:
+    if any(term.type not in _PLAIN for term in terms):
+        no_rule(tree, terms)
+    return common(tree, terms)
 
 
 def _struct(tree: exp.Expr, terms: Terms) -> str:
@@ -414,76 +494,101 @@ def _field(tree: exp.Expr, terms: Terms) -> str:
     return field_type(terms[0].type, tree.expression.name)
 
 
-_ONE = ("this",)
-_TWO = ("this", "expression")
+def _unknown(tree: exp.Expr, _terms: Terms) -> str:
+    untyped(f"the type of `{name_of(tree)}` is only known to Spark")
 
-CALLS: Mapping[type[exp.Expr], Form] = {
-    **dict.fromkeys((exp.Upper, exp.Lower, exp.Reverse), Form(_of("string", _TEXT), _ONE)),
-    exp.Trim: Form(_of("string", _TEXT), _ONE, frozenset({"position"})),
-    exp.Length: Form(_of("int", _TEXT), _ONE),
-    **dict.fromkeys((exp.Left, exp.Right), Form(_of("string", _TEXT, _COUNT), _TWO)),
-    exp.Substring: Form(_of("string", _TEXT, _COUNT, _COUNT, least=2), ("this", "start", "length")),
-    exp.Repeat: Form(_of("string", _TEXT, _COUNT), ("this", "times")),
-    exp.Replace: Form(_of("string", _TEXT, _TEXT, _TEXT), ("this", "expression", "replacement")),
-    exp.RegexpSplit: Form(_of("array<string>", _TEXT, _TEXT), _TWO),
-    exp.StrPosition: Form(_of("int", _TEXT, _TEXT), ("this", "substr")),
+
+CALLS: Mapping[type[exp.Expr] | str, Form] = {
+    **dict.fromkeys((exp.Upper, exp.Lower, exp.Reverse), _call("string", _TEXT, parts=_ONE)),
+    exp.Trim: _call("string", _TEXT, parts=_ONE, settings=("position",)),
+    "btrim": _call("string", _TEXT, _TEXT, least=1),
+    exp.Length: _call("int", _TEXT, parts=_ONE),
+    **dict.fromkeys((exp.Left, exp.Right), _call("string", _TEXT, _COUNT, parts=_TWO)),
+    exp.Substring: _call("string", _TEXT, _COUNT, _COUNT, least=2, parts=("this", "start", "length")),
+    exp.Repeat: _call("string", _TEXT, _COUNT, parts=("this", "times")),
+    exp.Replace: _call("string", _TEXT, _TEXT, _TEXT, parts=("this", "expression", "replacement")),
+    exp.Pad: _call(
+        "string", _TEXT, _COUNT, _TEXT, least=2, parts=("this", "expression", "fill_pattern"), settings=("is_left",)
+    ),
+    exp.SplitPart: _call("string", _TEXT, _TEXT, _COUNT, parts=("this", "delimiter", "part_index")),
+    exp.SubstringIndex: _call("string", _TEXT, _TEXT, _COUNT, parts=("this", "delimiter", "count")),
+    "split": _call("array<string>", _TEXT, _TEXT),
+    exp.StrPosition: _call("int", _TEXT, _TEXT, parts=("this", "substr")),
     exp.ConcatWs: Form(
-        lambda tree, terms: _of("string", *[_TEXT] * len(terms))(tree, terms),
-        ("expressions",),
+        lambda tree, terms: "string" if {term.type for term in terms} == {"string"} else no_rule(tree, terms),
+        _NAMED,
         frozenset({"safe", "coalesce", "flatten"}),
     ),
-    **dict.fromkeys(
-        (exp.StartsWith, exp.EndsWith, exp.Contains), Form(_of("boolean", _TEXT, _TEXT), _TWO, always=_boolean)
-    ),
-    **dict.fromkeys(
-        (exp.Like, exp.RegexpLike), Form(_of("boolean", _TEXT, _TEXT), _TWO, frozenset({"negate"}), always=_boolean)
-    ),
+    **dict.fromkeys((exp.StartsWith, exp.EndsWith, exp.Contains), _call("boolean", _TEXT, _TEXT, parts=_TWO)),
+    **dict.fromkeys((exp.Like, exp.RegexpLike), _call("boolean", _TEXT, _TEXT, parts=_TWO, settings=("negate",))),
     exp.Abs: Form(_like_argument(is_number), _ONE),
+    "positive": _by_name(_like_argument(_PLAIN.__contains__), 1),
     exp.Round: Form(_rounded, ("this", "decimals"), safe=_safe_round),
-    **dict.fromkeys((exp.Ceil, exp.Floor), Form(_of("bigint", _PLAIN), _ONE)),
-    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp), Form(_of("double", _PLAIN), _ONE)),
-    exp.Pow: Form(_of("double", _PLAIN, _PLAIN), _TWO),
+    "bround": _by_name(_rounded),
+    **dict.fromkeys((exp.Ceil, exp.Floor), _call("bigint", _PLAIN, parts=_ONE)),
+    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp, exp.Sign), _call("double", _PLAIN, parts=_ONE)),
+    exp.Pow: _call("double", _PLAIN, _PLAIN, parts=_TWO),
+    "pmod": _by_name(_pmod, 2),
     **dict.fromkeys((exp.Greatest, exp.Least), Form(_greatest, ("this", "expressions"), frozenset({"ignore_nulls"}))),
+    **dict.fromkeys(("isnull", "isnotnull"), _by_name(lambda _tree, _terms: "boolean", 1, always="boolean")),
     **dict.fromkeys(
-        (exp.Year, exp.Quarter, exp.Month, exp.Day, exp.DayOfMonth, exp.DayOfWeek, exp.DayOfYear, exp.WeekOfYear),
-        Form(_of("int", _DAYS), _ONE),
+        ("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "weekofyear"),
+        _call("int", _DAYS),
     ),
-    **dict.fromkeys((exp.Hour, exp.Minute, exp.Second), Form(_of("int", _MOMENTS), _ONE)),
-    exp.TsOrDsToDate: Form(_of("date", _DAYS), _ONE, frozenset({"safe"})),
-    exp.DateDiff: Form(_of("int", _DAYS, _DAYS), _TWO),
-    exp.TimestampTrunc: Form(_truncated, _ONE, frozenset({"unit"})),
-    **dict.fromkeys((exp.UnixSeconds, exp.UnixMillis, exp.UnixMicros), Form(_of("bigint", _MOMENTS), _ONE)),
-    exp.UnixDate: Form(_of("int", frozenset({"date"})), _ONE),
-    exp.Array: Form(_array, ("expressions",)),
-    exp.ArraySize: Form(_size, _ONE),
-    exp.ArrayContains: Form(_contains, _TWO, always=_boolean),
-    exp.Struct: Form(_struct, ("expressions",)),
+    **dict.fromkeys(("hour", "minute", "second"), _call("int", _MOMENTS)),
+    "to_date": _call("date", _DAYS),
+    "last_day": _call("date", _DAYS),
+    **dict.fromkeys(("date_add", "dateadd", "date_sub"), _call("date", _DATE, _UP_TO_INT)),
+    "add_months": _call("date", _DAYS, _UP_TO_INT),
+    **dict.fromkeys(("datediff", "date_diff"), _call("int", _DAYS, _DAYS)),
+    "make_date": _call("date", _UP_TO_INT, _UP_TO_INT, _UP_TO_INT),
+    "unix_date": _call("int", _DATE),
+    "date_from_unix_date": _call("date", _UP_TO_INT),
+    "trunc": _by_name(_truncated(_DAYS, 1), 2, always="date"),
+    "date_trunc": _by_name(_truncated(_DAYS, 0), 2, always="timestamp"),
+    **dict.fromkeys(
+        ("unix_seconds", "unix_millis", "unix_micros", "unix_timestamp", "to_unix_timestamp"),
+        _call("bigint", _MOMENTS),
+    ),
+    **dict.fromkeys(("timestamp_millis", "timestamp_micros", "timestamp_seconds"), _call("timestamp", _WHOLE)),
+    # Spark rejects some patterns and fields.
+    **dict.fromkeys(("date_format", "from_unixtime"), _by_name(_unknown, always="string")),
+    **dict.fromkeys(("date_part", "datepart"), _by_name(_unknown)),
+    exp.Array: Form(_array, _NAMED),
+    **dict.fromkeys(("size", "cardinality"), _size("array<", "map<")),
+    "array_size": _size("array<"),
+    "get": _by_name(element, 2),
+    **dict.fromkeys(("element_at", "try_element_at"), _by_name(_element_at, 2)),
+    **dict.fromkeys(("array_max", "array_min"), _by_name(_extreme, 1)),
+    "slice": _by_name(_slice, 3),
+    "array_join": _call("string", frozenset({"array<string>"}), _TEXT),
+    "array_contains": _by_name(_contains, 2, always="boolean"),
+    "map_contains_key": _by_name(_has_key, 2, always="boolean"),
+    "map_keys": _by_name(_of_map(0), 1),
+    "map_values": _by_name(_of_map(1), 1),
+    exp.Struct: Form(_struct, _NAMED),
     exp.FromJson: Form(_from_json, _TWO),
     exp.Dot: Form(_field, _ONE, frozenset({"expression"})),
 }
+"""Functions, by sqlglot's class or by their name. `ByNameSql` reads the latter with the arguments of the text, because
+sqlglot's classes have them in another order or form.
+"""
 
-_NAMED: Mapping[str, Rule] = {
-    **dict.fromkeys(("timestamp_millis", "timestamp_micros", "timestamp_seconds"), _of("timestamp", _WHOLE)),
-    **dict.fromkeys(
-        ("isnull", "isnotnull"), lambda tree, terms: "boolean" if len(terms) == 1 else no_rule(tree, terms)
-    ),
-}
-"""Functions without a class of sqlglot's."""
+_UNKNOWN = _by_name(_unknown)
 
 
-def named(tree: exp.Anonymous, terms: Terms) -> str:
-    """The type of a call without a class of sqlglot's, by the function's name."""
-    rule = _NAMED.get(str(tree.name).lower())
-    if rule is None or not isinstance(tree.this, str):
-        untyped(f"the type of `{str(tree.name).lower()}` is only known to Spark")
-    return rule(tree, terms)
+class _ByNameParser(ExpressionParser):
+    FUNCTIONS: ClassVar = {name: read for name, read in ExpressionParser.FUNCTIONS.items() if name.lower() not in CALLS}
 
 
-_ANONYMOUS = Form(named, ("expressions",), frozenset({"this"}))
+class ByNameSql(ExpressionSql):
+    """The Spark dialect, which reads functions that `CALLS` lists by name as `exp.Anonymous`."""
+
+    Parser = _ByNameParser
 
 
 def form_of(tree: exp.Expr) -> Form | None:
     """The form of an operator or function; None if it is not known here."""
-    return (
-        OPERATORS.get(type(tree)) or CALLS.get(type(tree)) or (_ANONYMOUS if isinstance(tree, exp.Anonymous) else None)
-    )
+    if isinstance(tree, exp.Anonymous):
+        return CALLS.get(tree.this.lower(), _UNKNOWN) if isinstance(tree.this, str) else _UNKNOWN
+    return OPERATORS.get(type(tree)) or CALLS.get(type(tree))

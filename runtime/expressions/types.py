@@ -93,6 +93,13 @@ def fields(type_: str) -> Mapping[str, str]:
     return {field.name: _spelled(field.args["kind"], type_) for field in tree.expressions}
 
 
+@lru_cache(maxsize=1000)
+def inner_types(type_: str) -> tuple[str, ...]:
+    """The type of the elements of a canonical array, or those of keys and values of a map."""
+    tree = parse_one(type_, into=exp.DataType, dialect="spark")
+    return tuple(_spelled(inner, type_) for inner in tree.expressions)
+
+
 def advice(text: str) -> str:
     """A hint for a text that is not a type."""
     for word in re.findall(r"[a-z_][a-z0-9_]*(?![a-z0-9_]|\s*:)", text.lower()):

@@ -10,19 +10,23 @@ from typing import Any, Protocol
 import pyarrow as pa
 from sqlglot import exp
 
-from ...records.types import arrow_type
+from ...records.types import arrow_type, ddl
+from ..kernels import Value
 from ..misread import name_of
-from ..nodes import BOOLEAN, Column, Constant, Node
+from ..nodes import BOOLEAN, Column, Constant, Function, Node
 from ..promotion import (
     NULL,
     STRING,
     alike,
+    is_constant,
     is_null,
     refuse_alike,
     refuse_folding,
     unproven,
+    unproven_of,
 )
-from ..terms import OPAQUE, type_of_number
+from ..terms import OPAQUE, Term, UntypedError, type_of_number
+from ..typed_forms import form_of
 
 # A form is an operator or function of SQL, such as `+` or `length`. It converts a syntax tree of sqlglot to a node.
 
@@ -73,6 +77,35 @@ def arguments_of(reader: Reader, tree: exp.Anonymous, many: int) -> tuple[Node, 
     if len(tree.expressions) != many:
         unproven(f"`{name_of(tree)}` with {len(tree.expressions)} arguments is only proven in Spark SQL")
     return tuple(map(reader.node, tree.expressions))
+
+
+def typed(reader: Reader, tree: exp.Anonymous) -> tuple[tuple[Node, ...], pa.DataType]:
+    """The arguments of a function by name, and the type of its result, by the rules of `typed_forms`.
+
+    Raises UnprovenError if these have no type for the arguments, or if one is the literal `null`.
+    """
+    arguments = tuple(map(reader.node, tree.expressions))
+    known = form_of(tree)
+    if known is None or any(map(is_null, arguments)):
+        unproven_of(tree, arguments)
+    terms = [Term(ddl(each.data_type), is_constant(each), _text_of(each)) for each in arguments]
+    try:
+        return arguments, arrow_type(known.rule(tree, terms))
+    except UntypedError:
+        unproven_of(tree, arguments)
+
+
+def _text_of(node: Node) -> str | None:
+    return node.value if isinstance(node, Constant) and node.data_type == STRING else None
+
+
+def call(function: Callable[..., Value], fails: bool = False) -> Form:
+    """The form of a function by name: a call of `function`, which `fails` for some rows."""
+
+    def read(reader: Reader, tree: exp.Anonymous) -> Node:
+        return Function(function, *typed(reader, tree), fails)
+
+    return form(read, "this", "expressions")
 
 
 def predicate(reader: Reader, tree: exp.Expr) -> Node:

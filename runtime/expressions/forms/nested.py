@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from functools import partial
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from sqlglot import exp
 
-from ...records.types import TIMESTAMP, TypeSyntaxError, arrow_type, parse_columns
+from ...records.types import TypeSyntaxError, arrow_type, parse_columns
 from .. import nested
 from ..json.conversions import FromJson, pattern_of, struct
+from ..kernels import Value
 from ..misread import name_of
 from ..nodes import BOOLEAN, Constant, Function, Node
 from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_constant, is_null, unproven, unproven_of
-from .form import LEAF_FORMS, Forms, Reader, arguments_of, form, named
-from .times import DATE
+from .form import LEAF_FORMS, Forms, Reader, arguments_of, call, form, named, typed
 
 # Arrays, structs and maps.
 
@@ -98,13 +99,6 @@ def _bracket(reader: Reader, tree: exp.Bracket) -> Node:
     return Function(nested.item, (data, index), data.data_type.value_type, fails=True)
 
 
-def _get(reader: Reader, tree: exp.Anonymous) -> Node:
-    data, index = arguments_of(reader, tree, 2)
-    if not pa.types.is_list(data.data_type) or index.data_type not in _INDEX or is_null(index):
-        unproven_of(tree, (data, index))
-    return Function(nested.item_or_null, (data, index), data.data_type.value_type)
-
-
 def _element_at(reader: Reader, tree: exp.Anonymous) -> Node:
     data, place = arguments_of(reader, tree, 2)
     if pa.types.is_map(data.data_type):
@@ -146,15 +140,6 @@ def _array_contains(reader: Reader, tree: exp.Anonymous) -> Node:
     return Function(nested.contains, (data, _sought(tree, data, data.data_type.value_type, wanted)), BOOLEAN)
 
 
-def _extreme(reader: Reader, tree: exp.Anonymous) -> Node:
-    (data,) = arguments_of(reader, tree, 1)
-    data_type = data.data_type
-    if not pa.types.is_list(data_type) or data_type.value_type not in (*WHOLE, DATE, TIMESTAMP):
-        unproven_of(tree, (data,))
-    found = partial(nested.extreme, most=tree.name.lower() == "array_max")
-    return Function(found, (data,), data_type.value_type)
-
-
 def _slice(reader: Reader, tree: exp.Anonymous) -> Node:
     data, place, many = arguments_of(reader, tree, 3)
     numbers = [each.value for each in (place, many) if isinstance(each, Constant) and each.data_type == INT]
@@ -170,21 +155,9 @@ def _array_join(reader: Reader, tree: exp.Anonymous) -> Node:
     return Function(partial(nested.joined, separator=separator.value), (data,), STRING)
 
 
-def _size(reader: Reader, tree: exp.Anonymous) -> Node:
-    (data,) = arguments_of(reader, tree, 1)
-    of_map = pa.types.is_map(data.data_type) and tree.name.lower() != "array_size"
-    if not of_map and not pa.types.is_list(data.data_type):
-        unproven_of(tree, (data,))
-    return Function(nested.size, (data,), INT)
-
-
-def _of_map(reader: Reader, tree: exp.Anonymous) -> Node:
-    (data,) = arguments_of(reader, tree, 1)
-    if not pa.types.is_map(data.data_type):
-        unproven_of(tree, (data,))
-    keys = tree.name.lower() == "map_keys"
-    data_type = _list(data.data_type.key_type if keys else data.data_type.item_type)
-    return Function(partial(nested.keys if keys else nested.values, data_type=data_type), (data,), data_type)
+def _of_map(kernel: Callable[..., Value], reader: Reader, tree: exp.Anonymous) -> Node:
+    arguments, data_type = typed(reader, tree)
+    return Function(partial(kernel, data_type=data_type), arguments, data_type)
 
 
 def _split(reader: Reader, tree: exp.Anonymous) -> Node:
@@ -203,15 +176,17 @@ NESTED_FORMS: Forms = {
     exp.Struct: form(_struct, "expressions"),
     exp.Array: form(_array, "expressions"),
     exp.Bracket: form(_bracket, "this", "expressions"),
-    "get": named(_get),
+    "get": call(nested.item_or_null),
     **dict.fromkeys(("element_at", "try_element_at"), named(_element_at)),
-    **dict.fromkeys(("size", "cardinality", "array_size"), named(_size)),
-    **dict.fromkeys(("array_max", "array_min"), named(_extreme)),
+    **dict.fromkeys(("size", "cardinality", "array_size"), call(nested.size)),
+    "array_max": call(partial(nested.extreme, most=True)),
+    "array_min": call(partial(nested.extreme, most=False)),
     "slice": named(_slice),
     "array_join": named(_array_join),
     "array_contains": named(_array_contains),
     "map_contains_key": named(_map_contains_key),
-    **dict.fromkeys(("map_keys", "map_values"), named(_of_map)),
+    "map_keys": named(partial(_of_map, nested.keys)),
+    "map_values": named(partial(_of_map, nested.values)),
     "split": named(_split),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, date, datetime
 from functools import partial
 
@@ -12,17 +12,15 @@ from sqlglot import exp
 
 from ...records.types import TIMESTAMP
 from .. import calendar
-from ..kernels import Value
 from ..nodes import Constant, Function, Node
 from ..promotion import BIGINT, DOUBLE, INT, STRING, WHOLE, is_null, unproven, unproven_of
 from . import numbers
-from .form import Forms, Reader, arguments_of, form, named
+from .form import Forms, Reader, arguments_of, call, form, named, typed
 
 # Literals, functions and casts of dates and timestamps.
 
 DATE = pa.date32()
 _DAYS = (DATE, TIMESTAMP)
-_UP_TO_INT = (pa.int8(), pa.int16(), INT)
 
 _PARTS: Mapping[str, str] = {
     **{
@@ -68,15 +66,6 @@ _PIECES = frozenset(("yyyy", "MM", "dd", "HH", "mm", "ss", "SSS", "SSSSSS", *"-/
 """`_RUN`: one piece of a Java format. `_PIECES`: the supported pieces."""
 
 
-def _arguments(reader: Reader, tree: exp.Anonymous, *types: tuple[pa.DataType, ...]) -> tuple[Node, ...]:
-    """The arguments of a function. `types`: the allowed types of each. Raises UnprovenError."""
-    arguments = arguments_of(reader, tree, len(types))
-    fit = [each.data_type in those and not is_null(each) for each, those in zip(arguments, types, strict=True)]
-    if not all(fit):
-        unproven_of(tree, arguments)
-    return arguments
-
-
 def _text(tree: exp.Expr) -> str:
     """A string literal in lower case. Raises UnprovenError for anything else."""
     if not _is_text(tree):
@@ -93,26 +82,6 @@ def _unit(units: Mapping[str, str], name: str) -> str:
     if name not in units:
         unproven(f"the unit '{name}' is only known to Spark SQL")
     return units[name]
-
-
-def _function(
-    function: Callable[..., Value],
-    data_type: pa.DataType,
-    *types: tuple[pa.DataType, ...],
-    fails: bool = False,
-) -> Callable[[Reader, exp.Anonymous], Node]:
-    """The `read` of a form: a call of `function` with arguments of these types."""
-
-    def read(reader: Reader, tree: exp.Anonymous) -> Node:
-        return Function(function, _arguments(reader, tree, *types), data_type, fails)
-
-    return read
-
-
-def _part(reader: Reader, tree: exp.Anonymous) -> Node:
-    name = _PARTS[tree.name.lower()]
-    times = (TIMESTAMP,) if name in calendar.TIMES else (DATE, TIMESTAMP)
-    return Function(partial(calendar.part, name=name), _arguments(reader, tree, times), INT)
 
 
 def _extract(reader: Reader, tree: exp.Extract) -> Node:
@@ -133,21 +102,16 @@ def _field(tree: exp.Expr, field: str, argument: Node) -> Node:
 
 
 def _trunc(reader: Reader, tree: exp.Anonymous) -> Node:
-    if len(tree.expressions) != 2:
-        unproven("this form of `trunc` is only known to Spark SQL")
+    (argument, _), data_type = typed(reader, tree)
     unit = _unit(_DATE_UNITS, _text(tree.expressions[1]))
-    argument = _as_date(tree, reader.node(tree.expressions[0]))
-    return Function(partial(calendar.start_of_date, unit=unit), (argument,), DATE, fails=unit == "quarter")
+    found = partial(calendar.start_of_date, unit=unit)
+    return Function(found, (_as_date(tree, argument),), data_type, fails=unit == "quarter")
 
 
 def _date_trunc(reader: Reader, tree: exp.Anonymous) -> Node:
-    if len(tree.expressions) != 2:
-        unproven("this form of `date_trunc` is only known to Spark SQL")
+    (_, argument), data_type = typed(reader, tree)
     unit = _unit(_UNITS, _text(tree.expressions[0]))
-    argument = reader.node(tree.expressions[1])
-    if argument.data_type not in (DATE, TIMESTAMP):
-        unproven_of(tree, (argument,))
-    return Function(partial(calendar.start_of, unit=unit), (as_timestamp(argument),), TIMESTAMP, fails=True)
+    return Function(partial(calendar.start_of, unit=unit), (as_timestamp(argument),), data_type, fails=True)
 
 
 def _as_date(tree: exp.Expr, node: Node) -> Node:
@@ -162,14 +126,14 @@ def as_timestamp(node: Node) -> Node:
 
 
 def _from_epoch(microseconds: int, reader: Reader, tree: exp.Anonymous) -> Node:
-    (argument,) = _arguments(reader, tree, WHOLE)
-    fails = microseconds > 1 and argument.data_type == BIGINT
-    return Function(partial(calendar.from_epoch, microseconds=microseconds), (argument,), TIMESTAMP, fails)
+    arguments, data_type = typed(reader, tree)
+    fails = microseconds > 1 and arguments[0].data_type == BIGINT
+    return Function(partial(calendar.from_epoch, microseconds=microseconds), arguments, data_type, fails)
 
 
 def _add_months(reader: Reader, tree: exp.Anonymous) -> Node:
-    start, months = _arguments(reader, tree, (DATE, TIMESTAMP), _UP_TO_INT)
-    return Function(calendar.add_months, (_as_date(tree, start), months), DATE, fails=True)
+    (start, months), data_type = typed(reader, tree)
+    return Function(calendar.add_months, (_as_date(tree, start), months), data_type, fails=True)
 
 
 def _date_format(reader: Reader, tree: exp.Anonymous) -> Node:
@@ -200,13 +164,13 @@ def _pattern(tree: exp.Expr) -> calendar.Pattern:
 
 
 def _to_date(reader: Reader, tree: exp.Anonymous) -> Node:
-    (argument,) = _arguments(reader, tree, _DAYS)
+    (argument,), _ = typed(reader, tree)
     return _as_date(tree, argument)
 
 
 def _last_day(reader: Reader, tree: exp.Anonymous) -> Node:
-    (argument,) = _arguments(reader, tree, (DATE, TIMESTAMP))
-    return Function(calendar.last_day, (_as_date(tree, argument),), DATE)
+    (argument,), data_type = typed(reader, tree)
+    return Function(calendar.last_day, (_as_date(tree, argument),), data_type)
 
 
 def cast_of(argument: Node, wanted: pa.DataType) -> Node | None:
@@ -245,21 +209,21 @@ def _literal(text: str, wanted: pa.DataType) -> Constant | None:
 
 
 TIME_FORMS: Forms = {
-    **dict.fromkeys(_PARTS, named(_part)),
+    **{name: call(partial(calendar.part, name=part)) for name, part in _PARTS.items()},
     exp.Extract: form(_extract, "this", "expression"),
     **dict.fromkeys(("date_part", "datepart"), named(_date_part)),
     "trunc": named(_trunc),
     "date_trunc": named(_date_trunc),
-    **dict.fromkeys(("date_add", "dateadd"), named(_function(calendar.add_days, DATE, (DATE,), _UP_TO_INT))),
-    "date_sub": named(_function(calendar.subtract_days, DATE, (DATE,), _UP_TO_INT)),
-    **dict.fromkeys(("datediff", "date_diff"), named(_function(calendar.days_between, INT, _DAYS, _DAYS))),
+    **dict.fromkeys(("date_add", "dateadd"), call(calendar.add_days)),
+    "date_sub": call(calendar.subtract_days),
+    **dict.fromkeys(("datediff", "date_diff"), call(calendar.days_between)),
     "add_months": named(_add_months),
     "last_day": named(_last_day),
-    "make_date": named(_function(calendar.date_of, DATE, _UP_TO_INT, _UP_TO_INT, _UP_TO_INT, fails=True)),
-    "unix_date": named(_function(calendar.dates_as_days, INT, (DATE,))),
-    "date_from_unix_date": named(_function(calendar.days_as_dates, DATE, _UP_TO_INT)),
+    "make_date": call(calendar.date_of, fails=True),
+    "unix_date": call(calendar.dates_as_days),
+    "date_from_unix_date": call(calendar.days_as_dates),
     **{
-        name: named(_function(partial(calendar.since_epoch, microseconds=length), BIGINT, (TIMESTAMP,)))
+        name: call(partial(calendar.since_epoch, microseconds=length))
         for name, length in (("unix_seconds", 1_000_000), ("unix_millis", 1000), ("unix_micros", 1))
     },
     **{
@@ -269,9 +233,7 @@ TIME_FORMS: Forms = {
     "to_date": named(_to_date),
     "date_format": named(_date_format),
     "from_unixtime": named(_from_unixtime),
-    **dict.fromkeys(
-        ("unix_timestamp", "to_unix_timestamp"), named(_function(calendar.seconds_of, BIGINT, (TIMESTAMP,)))
-    ),
+    **dict.fromkeys(("unix_timestamp", "to_unix_timestamp"), call(calendar.seconds_of)),
 }
 
 
