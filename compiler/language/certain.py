@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ...runtime.expressions.terms import OPAQUE, WHOLE, Term, is_number
 from ...runtime.expressions.typed import read, read_tree
-from ...runtime.expressions.typed_forms import form_of
+from ...runtime.expressions.typed_functions import form_of
 from ...runtime.records.cast_texts import never_casts, silent_cast, uncast
 from ..diagnostics import Diagnostics, Position
 from .expressions import Expression, Ref, Scope
@@ -71,7 +71,7 @@ class _Finder:
                 leaf = self._leaf(term.parts[0])
                 if leaf is not None and leaf.text is not None and never_casts(leaf.text, term.type):
                     yield self._uncast(leaf, term.type)
-            elif term.tree is not None and (form := form_of(term.tree)) is not None:
+            elif term.tree is not None and (form := form_of(term.tree)) is not None and form.together is not None:
                 yield from self._mixed(form.together(term.tree, term.parts), isinstance(term.tree, exp.Add))
 
     def _mixed(self, operands: Sequence[Term], added: bool) -> Iterator[Mistake]:

@@ -29,7 +29,7 @@ from .misread import (
 )
 from .nodes import BOOLEAN, Constant, Node
 from .promotion import NULL, folded, unproven
-from .typed_forms import ByNameSql
+from .typed_functions import ByNameSql
 
 _MOST_LEVELS = 60
 """The maximum depth of a tree. Evaluation needs at least one nested Python call per level."""

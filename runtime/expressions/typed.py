@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sqlglot import exp, tokenize
 from sqlglot.errors import SqlglotError
@@ -30,7 +29,8 @@ from .terms import (
     type_of_number,
     untyped,
 )
-from .typed_forms import ByNameSql, Form, Rule, Terms, form_of, no_rule, opaque
+from .typed_forms import Form, Rule, Terms, no_rule, target
+from .typed_functions import ByNameSql, form_of
 from .types import holds_map
 
 _IN_PARTS = "compute a part of it in an earlier `with_columns`"
@@ -152,13 +152,14 @@ class _Reader:
             for part in _parts(tree, form)
         )
         constant = all(term.constant for term in terms)
-        type_, doubt = form.always(tree), _doubt_of_form(tree, form, terms, fits=fits)
+        type_ = target(tree) if isinstance(tree, exp.Cast) else form.always
+        doubt = _doubt_of_form(tree, form, terms, fits=fits)
         if fits and all(term.type != OPAQUE for term in terms):
             try:
                 type_ = form.rule(tree, terms)
             except UntypedError as error:
                 doubt = doubt or error
-        safe = fits and all(term.safe for term in terms) and form.safe(tree, terms)
+        safe = fits and all(term.safe for term in terms) and form.safe is not None and form.safe(tree, terms)
         text = None
         if isinstance(tree, exp.Neg):
             text = terms[0].text
@@ -256,21 +257,17 @@ def _list(tree: exp.Expr, terms: Terms) -> str:
     return f"array<{_one(tree, terms)}>"
 
 
-def _bigint(_tree: exp.Expr) -> str:
-    return "bigint"
-
-
-def _of_column(rule: Rule, *settings: str, always: Callable[[Any], str] = opaque) -> Form:
+def _of_column(rule: Rule, *settings: str, always: str = OPAQUE) -> Form:
     return Form(rule, ("this",), frozenset(settings), of_constants=True, always=always)
 
 
 AGGREGATES: Mapping[type[exp.Expr], Form] = {
-    exp.Count: _of_column(lambda _tree, _terms: "bigint", "big_int", always=_bigint),
+    exp.Count: _of_column(lambda _tree, _terms: "bigint", "big_int", always="bigint"),
     exp.Sum: _of_column(_sum),
     exp.Avg: _of_column(_average),
     **dict.fromkeys((exp.Min, exp.Max), _of_column(_ordered)),
     **dict.fromkeys((exp.First, exp.Last, exp.AnyValue), _of_column(_one)),
     exp.ArrayAgg: _of_column(_list, "nulls_excluded"),
-    exp.ApproxDistinct: _of_column(lambda tree, terms: _ordered(tree, terms) and "bigint", always=_bigint),
+    exp.ApproxDistinct: _of_column(lambda tree, terms: _ordered(tree, terms) and "bigint", always="bigint"),
 }
 """Aggregates are typed one by one, outside of other expressions."""

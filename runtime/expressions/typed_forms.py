@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from sqlglot import exp
 
-from ..records.names import quote
-from .misread import ExpressionParser, ExpressionSql, name_of
+from .misread import name_of
 from .terms import (
     LITERAL,
     LITERAL_NULL,
     OPAQUE,
     TIMES,
     USE_OTHERS,
-    WHOLE,
     Term,
     calculated,
-    columns_type,
-    field_type,
     is_decimal,
     is_number,
     is_written_out,
     untyped,
     widest,
 )
-from .types import NUMBERS, canonical, inner_types
+from .types import NUMBERS, canonical
 
 # A form of SQL: the operands in its tree, and the rule for its type.
 
@@ -36,21 +32,11 @@ Rule = Callable[[Any, Terms], str]
 """The type of a tree, given its operands. Raises UntypedError."""
 
 
-def opaque(_tree: exp.Expr) -> str:
-    """The type of a form whose type depends on its operands."""
-    return OPAQUE
+Chosen = Callable[[Any, Terms], Terms]
+"""Some of the operands of a tree."""
 
-
-def _all(_tree: exp.Expr, terms: Terms) -> Terms:
-    return terms
-
-
-def _no_term(_tree: exp.Expr, _terms: Terms) -> Terms:
-    return ()
-
-
-def _never(_tree: exp.Expr, _terms: Terms) -> bool:
-    return False
+Safe = Callable[[Any, Terms], bool]
+"""Whether a tree cannot fail for any row, given operands that cannot."""
 
 
 @dataclass(frozen=True)
@@ -58,18 +44,17 @@ class Form:
     """A kind of operator or function.
 
     `parts`: the arguments of the tree that are operands, in order. `settings`: further arguments, without influence on
-    the type. `of_constants`: all operands may be literals, because it cannot fail. `always`: the type that does not
-    depend on the operands, if Spark accepts them. `together`: the operands that Spark casts to one type. `safe`:
-    whether it cannot fail for any row, given operands that cannot.
+    the type. `of_constants`: all operands may be literals, because it cannot fail. `always`: the type, if it does not
+    depend on the operands. `together`: the operands that Spark casts to one type. `safe`: None if it may fail.
     """
 
     rule: Rule
     parts: tuple[str, ...]
     settings: frozenset[str] = frozenset()
     of_constants: bool = False
-    always: Callable[[Any], str] = opaque
-    together: Callable[[Any, Terms], Terms] = _no_term
-    safe: Callable[[Any, Terms], bool] = _never
+    always: str = OPAQUE
+    together: Chosen | None = None
+    safe: Safe | None = None
 
 
 def no_rule(tree: exp.Expr, terms: Terms) -> str:
@@ -190,7 +175,8 @@ _CASTS: Mapping[str, frozenset[str]] = {
 """A type, and the types that are cast to it, besides numbers."""
 
 
-def _target(tree: exp.Expr) -> str:
+def target(tree: exp.Expr) -> str:
+    """The type that a cast gives; OPAQUE if no column can have it."""
     try:
         return canonical(tree.args["to"].sql("spark"))
     except ValueError:
@@ -199,7 +185,7 @@ def _target(tree: exp.Expr) -> str:
 
 def _cast(tree: exp.Expr, terms: Terms) -> str:
     (term,) = terms
-    wanted = _target(tree)
+    wanted = target(tree)
     if wanted == OPAQUE:
         untyped("the type of a cast is only known to Spark")
     if term.constant and not is_written_out(term.text, wanted):
@@ -221,7 +207,7 @@ def _is_cast(given: str, wanted: str) -> bool:
 # cannot fail. Otherwise the end of an epoch would decide whether a value in between stops the run. The rules cover the
 # usual parts of expressions over aggregates: ratios, comparisons and defaults. All others count as failing.
 
-_BROAD = frozenset({"float", "double"})
+BROAD = frozenset({"float", "double"})
 """Types whose calculations do not overflow."""
 
 
@@ -241,7 +227,7 @@ def _safe_comparison(_tree: exp.Expr, terms: Terms) -> bool:
 
 def _safe_calculation(_tree: exp.Expr, terms: Terms) -> bool:
     types = {term.type for term in terms}
-    return bool(types & _BROAD) and all(map(is_number, types))
+    return bool(types & BROAD) and all(map(is_number, types))
 
 
 def _safe_division(tree: exp.Expr, terms: Terms) -> bool:
@@ -265,38 +251,32 @@ def _safe_if(_tree: exp.Expr, terms: Terms) -> bool:
     return terms[0].type == "boolean" and _is_uncast(terms[1:])
 
 
-def _safe_round(_tree: exp.Expr, terms: Terms) -> bool:
-    return terms[0].type in _BROAD and all(term.text in ("0", "1", "2", "3", "4", "5", "6") for term in terms[1:])
-
-
 _BOTH = ("this", "expression")
 
 
-def _boolean(_tree: exp.Expr) -> str:
-    return "boolean"
+def _all(_tree: exp.Expr, terms: Terms) -> Terms:
+    return terms
 
 
-def _calculating(*, alike: bool = True, safe: Callable[[Any, Terms], bool] = _never) -> Form:
-    return Form(_calculation, _BOTH, frozenset({"safe", "typed"}), together=_all if alike else _no_term, safe=safe)
+def _calculating(together: Chosen | None = None, safe: Safe | None = None) -> Form:
+    return Form(_calculation, _BOTH, frozenset({"safe", "typed"}), together=together, safe=safe)
 
 
-def _comparing(*parts: str, safe: Callable[[Any, Terms], bool] = _never) -> Form:
-    return Form(_comparison, parts, always=_boolean, together=_all, safe=safe)
+def _comparing(*parts: str, safe: Safe | None = None) -> Form:
+    return Form(_comparison, parts, always="boolean", together=_all, safe=safe)
 
-
-_COMPARISON = _comparing(*_BOTH, safe=_safe_comparison)
-_LOGIC = Form(_logic, _BOTH, always=_boolean, safe=_safe_logic)
-_CAST = Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True, always=_target)
 
 OPERATORS: Mapping[type[exp.Expr], Form] = {
-    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _calculating(safe=_safe_calculation)),
-    exp.Div: _calculating(alike=False, safe=_safe_division),
-    exp.Mod: _calculating(),
-    exp.IntDiv: _calculating(alike=False),
-    **dict.fromkeys((exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _COMPARISON),
-    **dict.fromkeys((exp.And, exp.Or), _LOGIC),
-    **dict.fromkeys((exp.Cast, exp.TryCast), _CAST),
-    exp.Not: Form(_logic, ("this",), always=_boolean, safe=lambda _tree, terms: terms[0].type == "boolean"),
+    **dict.fromkeys((exp.Add, exp.Sub, exp.Mul), _calculating(_all, _safe_calculation)),
+    exp.Div: _calculating(safe=_safe_division),
+    exp.Mod: _calculating(_all),
+    exp.IntDiv: _calculating(),
+    **dict.fromkeys(
+        (exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ), _comparing(*_BOTH, safe=_safe_comparison)
+    ),
+    **dict.fromkeys((exp.And, exp.Or), Form(_logic, _BOTH, always="boolean", safe=_safe_logic)),
+    exp.Not: Form(_logic, ("this",), always="boolean", safe=lambda _tree, terms: terms[0].type == "boolean"),
+    **dict.fromkeys((exp.Cast, exp.TryCast), Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True)),
     exp.Neg: Form(_negative, ("this",), of_constants=True),
     exp.Between: _comparing("this", "low", "high"),
     exp.In: _comparing("this", "expressions"),
@@ -304,7 +284,7 @@ OPERATORS: Mapping[type[exp.Expr], Form] = {
         _is,
         ("this",),
         frozenset({"expression"}),
-        always=_boolean,
+        always="boolean",
         safe=lambda tree, _terms: isinstance(tree.expression, exp.Null),
     ),
     exp.Case: Form(_case, ("this", "ifs", "default"), together=_results),
@@ -315,280 +295,3 @@ OPERATORS: Mapping[type[exp.Expr], Form] = {
     # Also a string literal with a quote in it, which sqlglot reads as two literals.
     exp.Concat: Form(_joined, ("expressions",), frozenset({"safe", "coalesce"}), of_constants=True),
 }
-
-
-# Functions of one row.
-
-Takes = frozenset[str]
-"""The types that an argument may have."""
-
-_TEXT: Takes = frozenset({"string"})
-_COUNT: Takes = frozenset({"int"})
-_UP_TO_INT: Takes = frozenset({"tinyint", "smallint", "int"})
-_WHOLE: Takes = frozenset(WHOLE)
-_PLAIN: Takes = frozenset({*WHOLE, "float", "double"})
-_DATE: Takes = frozenset({"date"})
-_DAYS: Takes = frozenset({"date", "timestamp"})
-_MOMENTS: Takes = frozenset({"timestamp"})
-
-_ONE = ("this",)
-_TWO = ("this", "expression")
-_NAMED = ("expressions",)
-"""The operands of a function that is read by its name: all arguments as they are written."""
-
-
-def _call(
-    result: str,
-    *takes: Takes,
-    parts: tuple[str, ...] = _NAMED,
-    settings: tuple[str, ...] = ("this",),
-    least: int | None = None,
-) -> Form:
-    """A function with arguments of these types. `least`: the minimal number of arguments; default all."""
-
-    def rule(tree: exp.Expr, terms: Terms) -> str:
-        few = len(terms) < (len(takes) if least is None else least)
-        if few or len(terms) > len(takes) or any(x.type not in taken for x, taken in zip(terms, takes, strict=False)):
-            no_rule(tree, terms)
-        return result
-
-    return Form(rule, parts, frozenset(settings), always=lambda _tree: result)
-
-
-def _by_name(rule: Rule, many: int | None = None, always: str = OPAQUE) -> Form:
-    """A function that is read by its name. `many`: the number of arguments; default any."""
-
-    def counted(tree: exp.Expr, terms: Terms) -> str:
-        return rule(tree, terms) if many in (None, len(terms)) else no_rule(tree, terms)
-
-    return Form(counted, _NAMED, frozenset({"this"}), always=lambda _tree: always)
-
-
-def _like_argument(accepts: Callable[[str], bool]) -> Rule:
-    def rule(tree: exp.Expr, terms: Terms) -> str:
-        if not accepts(terms[0].type):
-            no_rule(tree, terms)
-        return terms[0].type
-
-    return rule
-
-
-def _rounded(tree: exp.Expr, terms: Terms) -> str:
-    """`round(x)` and `round(x, 2)`."""
-    value, *digits = terms
-    if value.type not in _PLAIN or any(not term.constant or term.type != "int" for term in digits):
-        no_rule(tree, terms)
-    return value.type
-
-
-def _truncated(takes: Takes, place: int) -> Rule:
-    """`date_trunc('day', t)` and `trunc(d, 'month')`. `place`: of the unit."""
-
-    def rule(tree: exp.Expr, terms: Terms) -> str:
-        if terms[place].text is None or terms[1 - place].type not in takes:
-            no_rule(tree, terms)
-        return "timestamp" if place == 0 else "date"
-
-    return rule
-
-
-def _greatest(tree: exp.Expr, terms: Terms) -> str:
-    if len(terms) < 2:
-        no_rule(tree, terms)
-    return compared(tree, terms)
-
-
-def _array(tree: exp.Expr, terms: Terms) -> str:
-    if not terms:
-        no_rule(tree, terms)
-    return f"array<{common(tree, terms)}>"
-
-
-def _size(*kinds: str) -> Form:
-    def rule(tree: exp.Expr, terms: Terms) -> str:
-        return "int" if terms[0].type.startswith(kinds) else no_rule(tree, terms)
-
-    return _by_name(rule, 1, always="int")
-
-
-def _contains(tree: exp.Expr, terms: Terms) -> str:
-    array, element = terms
-    if array.type != f"array<{element.type}>" or element.type not in (*WHOLE, "string"):
-        no_rule(tree, terms)
-    return "boolean"
-
-
-def _has_key(tree: exp.Expr, terms: Terms) -> str:
-    of_key(tree, terms)
-    return "boolean"
-
-
-def of_key(tree: exp.Expr, terms: Terms) -> str:
-    """The type of the values of a map with keys of the type of the second term."""
-    data, key = terms
-    if not data.type.startswith("map<") or inner_types(data.type)[0] != key.type or key.type not in (*WHOLE, "string"):
-        no_rule(tree, terms)
-    return inner_types(data.type)[1]
-
-
-def element(tree: exp.Expr, terms: Terms) -> str:
-    """The type of an element of an array, at a position or an index."""
-    data, place = terms
-    if not data.type.startswith("array<") or place.type not in _UP_TO_INT:
-        no_rule(tree, terms)
-    return inner_types(data.type)[0]
-
-
-def _element_at(tree: exp.Expr, terms: Terms) -> str:
-    return element(tree, terms) if terms[0].type.startswith("array<") else of_key(tree, terms)
-
-
-def _extreme(tree: exp.Expr, terms: Terms) -> str:
-    type_ = terms[0].type
-    if not type_.startswith("array<") or inner_types(type_)[0] not in (*WHOLE, "date", "timestamp"):
-        no_rule(tree, terms)
-    return inner_types(type_)[0]
-
-
-def _slice(tree: exp.Expr, terms: Terms) -> str:
-    if not terms[0].type.startswith("array<") or {term.type for term in terms[1:]} != {"int"}:
-        no_rule(tree, terms)
-    return terms[0].type
-
-
-def _of_map(place: int) -> Rule:
-    def rule(tree: exp.Expr, terms: Terms) -> str:
-        if not terms[0].type.startswith("map<"):
-            no_rule(tree, terms)
-        return f"array<{inner_types(terms[0].type)[place]}>"
-
-    return rule
-
-
-def _pmod(tree: exp.Expr, terms: Terms) -> str:
-    if any(term.type not in _PLAIN for term in terms):
-        no_rule(tree, terms)
-    return common(tree, terms)
-
-
-def _struct(tree: exp.Expr, terms: Terms) -> str:
-    """`named_struct('a', x, 'b', y)`."""
-    names = [field.this.name if isinstance(field, exp.PropertyEQ) else "" for field in tree.expressions]
-    if not names or any(not name or quote(name) != name for name in names) or any(x.type == "void" for x in terms):
-        no_rule(tree, terms)
-    return f"struct<{','.join(f'{name}:{term.type}' for name, term in zip(names, terms, strict=True))}>"
-
-
-def _from_json(tree: exp.Expr, terms: Terms) -> str:
-    """`from_json(s, 'a int')`."""
-    text, columns = terms
-    if text.type != "string" or text.constant or columns.text is None:
-        no_rule(tree, terms)
-    return columns_type(columns.text or "")
-
-
-def _field(tree: exp.Expr, terms: Terms) -> str:
-    """`from_json(s, 'a int').a`."""
-    if not isinstance(tree.expression, exp.Identifier):
-        no_rule(tree, terms)
-    return field_type(terms[0].type, tree.expression.name)
-
-
-def _unknown(tree: exp.Expr, _terms: Terms) -> str:
-    untyped(f"the type of `{name_of(tree)}` is only known to Spark")
-
-
-CALLS: Mapping[type[exp.Expr] | str, Form] = {
-    **dict.fromkeys((exp.Upper, exp.Lower, exp.Reverse), _call("string", _TEXT, parts=_ONE)),
-    exp.Trim: _call("string", _TEXT, parts=_ONE, settings=("position",)),
-    "btrim": _call("string", _TEXT, _TEXT, least=1),
-    exp.Length: _call("int", _TEXT, parts=_ONE),
-    **dict.fromkeys((exp.Left, exp.Right), _call("string", _TEXT, _COUNT, parts=_TWO)),
-    exp.Substring: _call("string", _TEXT, _COUNT, _COUNT, least=2, parts=("this", "start", "length")),
-    exp.Repeat: _call("string", _TEXT, _COUNT, parts=("this", "times")),
-    exp.Replace: _call("string", _TEXT, _TEXT, _TEXT, parts=("this", "expression", "replacement")),
-    exp.Pad: _call(
-        "string", _TEXT, _COUNT, _TEXT, least=2, parts=("this", "expression", "fill_pattern"), settings=("is_left",)
-    ),
-    exp.SplitPart: _call("string", _TEXT, _TEXT, _COUNT, parts=("this", "delimiter", "part_index")),
-    exp.SubstringIndex: _call("string", _TEXT, _TEXT, _COUNT, parts=("this", "delimiter", "count")),
-    "split": _call("array<string>", _TEXT, _TEXT),
-    exp.StrPosition: _call("int", _TEXT, _TEXT, parts=("this", "substr")),
-    exp.ConcatWs: Form(
-        lambda tree, terms: "string" if {term.type for term in terms} == {"string"} else no_rule(tree, terms),
-        _NAMED,
-        frozenset({"safe", "coalesce", "flatten"}),
-    ),
-    **dict.fromkeys((exp.StartsWith, exp.EndsWith, exp.Contains), _call("boolean", _TEXT, _TEXT, parts=_TWO)),
-    **dict.fromkeys((exp.Like, exp.RegexpLike), _call("boolean", _TEXT, _TEXT, parts=_TWO, settings=("negate",))),
-    exp.Abs: Form(_like_argument(is_number), _ONE),
-    "positive": _by_name(_like_argument(_PLAIN.__contains__), 1),
-    exp.Round: Form(_rounded, ("this", "decimals"), safe=_safe_round),
-    "bround": _by_name(_rounded),
-    **dict.fromkeys((exp.Ceil, exp.Floor), _call("bigint", _PLAIN, parts=_ONE)),
-    **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp, exp.Sign), _call("double", _PLAIN, parts=_ONE)),
-    exp.Pow: _call("double", _PLAIN, _PLAIN, parts=_TWO),
-    "pmod": _by_name(_pmod, 2),
-    **dict.fromkeys((exp.Greatest, exp.Least), Form(_greatest, ("this", "expressions"), frozenset({"ignore_nulls"}))),
-    **dict.fromkeys(("isnull", "isnotnull"), _by_name(lambda _tree, _terms: "boolean", 1, always="boolean")),
-    **dict.fromkeys(
-        ("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "weekofyear"),
-        _call("int", _DAYS),
-    ),
-    **dict.fromkeys(("hour", "minute", "second"), _call("int", _MOMENTS)),
-    "to_date": _call("date", _DAYS),
-    "last_day": _call("date", _DAYS),
-    **dict.fromkeys(("date_add", "dateadd", "date_sub"), _call("date", _DATE, _UP_TO_INT)),
-    "add_months": _call("date", _DAYS, _UP_TO_INT),
-    **dict.fromkeys(("datediff", "date_diff"), _call("int", _DAYS, _DAYS)),
-    "make_date": _call("date", _UP_TO_INT, _UP_TO_INT, _UP_TO_INT),
-    "unix_date": _call("int", _DATE),
-    "date_from_unix_date": _call("date", _UP_TO_INT),
-    "trunc": _by_name(_truncated(_DAYS, 1), 2, always="date"),
-    "date_trunc": _by_name(_truncated(_DAYS, 0), 2, always="timestamp"),
-    **dict.fromkeys(
-        ("unix_seconds", "unix_millis", "unix_micros", "unix_timestamp", "to_unix_timestamp"),
-        _call("bigint", _MOMENTS),
-    ),
-    **dict.fromkeys(("timestamp_millis", "timestamp_micros", "timestamp_seconds"), _call("timestamp", _WHOLE)),
-    # Spark rejects some patterns and fields.
-    **dict.fromkeys(("date_format", "from_unixtime"), _by_name(_unknown, always="string")),
-    **dict.fromkeys(("date_part", "datepart"), _by_name(_unknown)),
-    exp.Array: Form(_array, _NAMED),
-    **dict.fromkeys(("size", "cardinality"), _size("array<", "map<")),
-    "array_size": _size("array<"),
-    "get": _by_name(element, 2),
-    **dict.fromkeys(("element_at", "try_element_at"), _by_name(_element_at, 2)),
-    **dict.fromkeys(("array_max", "array_min"), _by_name(_extreme, 1)),
-    "slice": _by_name(_slice, 3),
-    "array_join": _call("string", frozenset({"array<string>"}), _TEXT),
-    "array_contains": _by_name(_contains, 2, always="boolean"),
-    "map_contains_key": _by_name(_has_key, 2, always="boolean"),
-    "map_keys": _by_name(_of_map(0), 1),
-    "map_values": _by_name(_of_map(1), 1),
-    exp.Struct: Form(_struct, _NAMED),
-    exp.FromJson: Form(_from_json, _TWO),
-    exp.Dot: Form(_field, _ONE, frozenset({"expression"})),
-}
-"""Functions, by sqlglot's class or by their name. `ByNameSql` reads the latter with the arguments of the text, because
-sqlglot's classes have them in another order or form.
-"""
-
-_UNKNOWN = _by_name(_unknown)
-
-
-class _ByNameParser(ExpressionParser):
-    FUNCTIONS: ClassVar = {name: read for name, read in ExpressionParser.FUNCTIONS.items() if name.lower() not in CALLS}
-
-
-class ByNameSql(ExpressionSql):
-    """The Spark dialect, which reads functions that `CALLS` lists by name as `exp.Anonymous`."""
-
-    Parser = _ByNameParser
-
-
-def form_of(tree: exp.Expr) -> Form | None:
-    """The form of an operator or function; None if it is not known here."""
-    if isinstance(tree, exp.Anonymous):
-        return CALLS.get(tree.this.lower(), _UNKNOWN) if isinstance(tree.this, str) else _UNKNOWN
-    return OPERATORS.get(type(tree)) or CALLS.get(type(tree))

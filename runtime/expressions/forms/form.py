@@ -26,7 +26,7 @@ from ..promotion import (
     unproven_of,
 )
 from ..terms import OPAQUE, Term, UntypedError, type_of_number
-from ..typed_forms import form_of
+from ..typed_functions import form_of
 
 # A form is an operator or function of SQL, such as `+` or `length`. It converts a syntax tree of sqlglot to a node.
 
@@ -80,7 +80,7 @@ def arguments_of(reader: Reader, tree: exp.Anonymous, many: int) -> tuple[Node, 
 
 
 def typed(reader: Reader, tree: exp.Anonymous) -> tuple[tuple[Node, ...], pa.DataType]:
-    """The arguments of a function by name, and the type of its result, by the rules of `typed_forms`.
+    """The arguments of a function by name, and the type of its result, by the rules of `typed_functions`.
 
     Raises UnprovenError if these have no type for the arguments, or if one is the literal `null`.
     """
