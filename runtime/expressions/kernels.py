@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, Protocol
 
 import numpy as np
@@ -309,3 +310,57 @@ def positive_remainder(left: pa.Array, right: pa.Array) -> pa.Array:
         again = np.fmod(rest + bottom.astype(wide), bottom.astype(wide))
     found = np.where(rest < 0, again, rest).astype(top.dtype)
     return pc.if_else(valid, pa.array(found, left.type), pa.scalar(None, left.type))
+
+
+# Decimals.
+
+_MAX_DIGITS = 38
+_UP = "half_towards_infinity"
+
+
+def quotient(left: pa.Array, right: pa.Array, result: pa.DataType) -> Value:
+    """`/` of decimals, rounded half away from 0. A divisor of 0 fails the row, unless the dividend is null.
+
+    Arrow truncates, so it divides with one more digit, and the result is rounded. A decimal(3, 1) by a decimal(2, 1)
+    gives a decimal(9, 6):
+
+        left    [1.0,       -2.0,       1.0]
+        right   [3.0,       3.0,        0.0]
+        exact   [0.3333333, -0.6666666, null]
+        data    [0.333333,  -0.666667,  null]
+        failed  [False,     False,      True]
+    """
+    zero = to_numpy(pc.fill_null(pc.equal(right, pa.scalar(Decimal(0), right.type)), False))
+    failed = within(zero, to_numpy(left.is_valid()))
+    divisor = pc.cast(without(right, zero), pa.decimal256(right.type.precision, right.type.scale))
+    # Arrow's quotient has the scale `left.scale - right.scale + right.precision + 1`, truncated. The dividend gets the
+    # scale with which that is one digit more than wanted.
+    scale = result.scale - right.type.precision + right.type.scale
+    digits = left.type.precision - left.type.scale + scale
+    exact = pc.divide(pc.cast(left, pa.decimal256(digits, scale)), divisor)
+    return Value(without(pc.cast(pc.round(exact, result.scale, round_mode=_UP), result), failed), failed)
+
+
+def as_decimal(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
+    """Integers or decimals as another decimal type, rounded half away from 0: 1.25 as (3, 1) is 1.3.
+
+    Raises ArrowInvalid if a value has too many digits.
+    """
+    if not pa.types.is_decimal(data.type):
+        data = pc.cast(data, pa.decimal256(20 + data_type.scale, data_type.scale))
+    wide = pc.cast(data, pa.decimal256(76 - _MAX_DIGITS + data.type.scale, data.type.scale))
+    if data_type.scale < data.type.scale:
+        wide = pc.round(wide, data_type.scale, round_mode=_UP)
+    return pc.cast(wide, data_type)
+
+
+def as_whole(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
+    """Decimals as integers, truncated: 1.95 is 1. Raises ArrowInvalid if a value does not fit."""
+    # Arrow cannot cast a decimal type without digits before the point, such as decimal(2, 2), to an integer.
+    wide = pc.cast(data, pa.decimal256(2 * _MAX_DIGITS, data.type.scale))
+    return pc.cast(pc.trunc(wide), data_type)
+
+
+def as_double(data: pa.Array | pa.Scalar) -> Any:
+    """Decimals as the nearest doubles."""
+    return pc.cast(pc.cast(data, pa.string()), pa.float64())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from .kernels import (
     either,
     of_arguments,
     positive_remainder,
+    quotient,
     remainder,
     within,
     without,
@@ -31,96 +32,94 @@ from .kernels import (
 BOOLEAN = pa.bool_()
 
 
-class Node(Protocol):
-    """An expression. `data_type`: the type of its values. `may_fail`: whether some row could make it fail."""
+class Node:
+    """An expression: a frozen dataclass. `data_type`: the type of its values. `fails`: whether it adds failures."""
+
+    data_type: pa.DataType
+    fails: bool = False
 
     @property
-    def data_type(self) -> pa.DataType: ...  # noqa: D102
-
-    @property
-    def may_fail(self) -> bool: ...  # noqa: D102
+    def may_fail(self) -> bool:
+        """Whether some row could make the expression fail, a part of it included."""
+        return self.fails or any(each.may_fail for each in below(self))
 
     def of(self, batch: Batch) -> Value:
         """The values for the rows of a batch, with the rows that fail."""
+        raise NotImplementedError
+
+
+def below(value: Any) -> tuple[Node, ...]:
+    """The nodes directly below a node, also those in its tuples."""
+    parts = value if isinstance(value, tuple) else vars(value).values()
+    return tuple(
+        node
+        for part in parts
+        if isinstance(part, tuple | Node)
+        for node in ((part,) if isinstance(part, Node) else below(part))
+    )
 
 
 @dataclass(frozen=True)
-class Column:
+class Column(Node):
     """A column, by its physical name."""
 
     name: str
     data_type: pa.DataType
-    may_fail: bool = False
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         return Value(batch.columns[self.name])
 
 
 @dataclass(frozen=True)
-class Constant:
+class Constant(Node):
     """A literal."""
 
     value: Any
     data_type: pa.DataType
-    may_fail: bool = False
 
-    def of(self, batch: Batch) -> Value:  # noqa: ARG002
-        """See `Node`."""
+    def of(self, batch: Batch) -> Value:
         return Value(pa.scalar(self.value, self.data_type))
 
 
 @dataclass(frozen=True)
-class Call:
+class Call(Node):
     """A kernel applied to arguments; null if an argument is null. Most kernels are Arrow's.
 
-    `kernel`: takes arrays or scalars. It is pickled to workers, so it must be a function at module level. `checked`:
+    `kernel`: takes arrays or scalars. It is pickled to workers, so it must be a function at module level. `fails`:
     the kernel raises ArrowInvalid for some values, such as an overflow.
     """
 
     kernel: Callable[..., Any]
     arguments: tuple[Node, ...]
     data_type: pa.DataType
-    checked: bool = False
-
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.checked or any(each.may_fail for each in self.arguments)
+    fails: bool = False
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
-        return _computed(self, self.arguments, self.kernel, batch, self.checked)
+        return _computed(self, self.arguments, self.kernel, batch, self.fails)
 
 
 @dataclass(frozen=True)
-class Cast:
-    """A cast to `data_type`. `checked`: a value that does not fit fails its row.
+class Cast(Node):
+    """A cast to `data_type`. `fails`: a value that does not fit fails its row.
 
     The fraction of a double is truncated, as in Spark SQL.
     """
 
     argument: Node
     data_type: pa.DataType
-    checked: bool = False
-
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.checked or self.argument.may_fail
+    fails: bool = False
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
-        return _computed(self, (self.argument,), self._cast, batch, self.checked)
+        return _computed(self, (self.argument,), self._cast, batch, self.fails)
 
     def _cast(self, data: pa.Array | pa.Scalar) -> Any:
-        if not self.checked:
+        if not self.fails:
             return pc.cast(data, self.data_type, safe=False)
         return pc.cast(pc.trunc(data) if pa.types.is_floating(data.type) else data, self.data_type)
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Node):
     """A comparison of two values of one type by an Arrow kernel, with Spark's order of NaN (see `compared`)."""
 
     kernel: Callable[..., Any]
@@ -128,27 +127,19 @@ class Comparison:
     right: Node
     data_type: pa.DataType = BOOLEAN
 
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.left.may_fail or self.right.may_fail
-
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         return _computed(self, (self.left, self.right), partial(compared, self.kernel), batch)
 
 
 @dataclass(frozen=True)
-class NullSafeEqual:
+class NullSafeEqual(Node):
     """`<=>`: two nulls are equal, and the result is never null. Neither side may fail."""
 
     left: Node
     right: Node
     data_type: pa.DataType = BOOLEAN
-    may_fail: bool = False
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         left, right = self.left.of(batch), self.right.of(batch)
         first, second = left.is_null(batch.rows), right.is_null(batch.rows)
         equal = Value(compared(pc.equal, left.data, right.data))
@@ -156,21 +147,37 @@ class NullSafeEqual:
 
 
 @dataclass(frozen=True)
-class Division:
+class Division(Node):
     """`/` of doubles, `div` of int64s, `%` and `pmod` of two numbers of one type. A divisor of 0 fails the row."""
 
     word: Literal["/", "div", "%", "pmod"]
     left: Node
     right: Node
     data_type: pa.DataType
-    may_fail: bool = True
+    fails: bool = True
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`. Spark computes the divisor first."""
+        # Spark computes the divisor first.
         right, left = self.right.of(batch), self.left.of(batch)
         failed = of_arguments([right, left], batch.rows)
         found = divided(_DIVISIONS[self.word], left.array(batch.rows), right.array(batch.rows), batch.rows)
         return Value(found.data, either(failed, found.failed))
+
+
+@dataclass(frozen=True)
+class Quotient(Node):
+    """`/` of decimals. A divisor of 0 fails the row."""
+
+    left: Node
+    right: Node
+    data_type: pa.DataType
+    fails: bool = True
+
+    def of(self, batch: Batch) -> Value:
+        # Spark computes the divisor first.
+        right, left = self.right.of(batch), self.left.of(batch)
+        found = quotient(left.array(batch.rows), right.array(batch.rows), self.data_type)
+        return Value(found.data, either(of_arguments([right, left], batch.rows), found.failed))
 
 
 _DIVISIONS: Mapping[str, Callable[..., Any]] = {
@@ -182,7 +189,7 @@ _DIVISIONS: Mapping[str, Callable[..., Any]] = {
 
 
 @dataclass(frozen=True)
-class Logic:
+class Logic(Node):
     """`and`, `or` in three-valued logic. Failures of the right side do not count where the left side decides.
 
     `a <> 0 and b / a > 1D` with a = [0, 2, null], b = [6, 6, 6]:
@@ -198,13 +205,7 @@ class Logic:
     right: Node
     data_type: pa.DataType = BOOLEAN
 
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.left.may_fail or self.right.may_fail
-
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         left, right = self.left.of(batch), self.right.of(batch)
         failed, decides = left.failed, pa.scalar(self.word == "or")
         if right.failed is not None:
@@ -216,20 +217,18 @@ class Logic:
 
 
 @dataclass(frozen=True)
-class IsNull:
+class IsNull(Node):
     """`is null`. The argument may not fail."""
 
     argument: Node
     data_type: pa.DataType = BOOLEAN
-    may_fail: bool = False
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         return Value(pa.array(self.argument.of(batch).is_null(batch.rows)))
 
 
 @dataclass(frozen=True)
-class OneOf:
+class OneOf(Node):
     """`in` with a list of constants. `has_null`: the list contains null, so a value that is not listed gives null.
 
     `a in (0, 1, null)` with a = [0, 2, null] gives [True, null, null].
@@ -240,13 +239,7 @@ class OneOf:
     has_null: bool = False
     data_type: pa.DataType = BOOLEAN
 
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.argument.may_fail
-
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         return _computed(self, (self.argument,), self._is_in, batch)
 
     def _is_in(self, data: pa.Array | pa.Scalar) -> Any:
@@ -256,7 +249,7 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Choice:
+class Choice(Node):
     """`case when`: the value of the first case with a true condition, otherwise `default`.
 
     `cases`: pairs of condition and value. All nodes are computed for all rows, but only failures in rows that Spark
@@ -272,13 +265,7 @@ class Choice:
     default: Node
     data_type: pa.DataType
 
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return any(each.may_fail for case in self.cases for each in case) or self.default.may_fail
-
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         left: Bools = np.ones(batch.rows, np.bool_)
         failed: Bools | None = None
         chosen = []
@@ -298,19 +285,13 @@ class Choice:
 
 
 @dataclass(frozen=True)
-class Coalesce:
+class Coalesce(Node):
     """`coalesce`: the first value that is not null. Failures of later arguments do not count in that row."""
 
     arguments: tuple[Node, ...]
     data_type: pa.DataType
 
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return any(each.may_fail for each in self.arguments)
-
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         left: Bools = np.ones(batch.rows, np.bool_)
         failed: Bools | None = None
         values = []
@@ -341,7 +322,7 @@ def _computed(
 
 
 @dataclass(frozen=True)
-class Function:
+class Function(Node):
     """A function of arrays, one for each argument, that returns a `Value`.
 
     `function`: gives null without failing where an argument is null; a function that does not must not get arguments
@@ -354,13 +335,7 @@ class Function:
     data_type: pa.DataType
     fails: bool = False
 
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.fails or any(each.may_fail for each in self.arguments)
-
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         values = [each.of(batch) for each in self.arguments]
         found = self.function(*(each.array(batch.rows) for each in values))
         return Value(found.data, either(of_arguments(values, batch.rows), found.failed))
@@ -370,24 +345,22 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Tried:
+class Tried(Node):
     """A value, or null where it fails. Only the outermost function of `tried` may fail, not the arguments of it."""
 
     tried: Node
-    may_fail: bool = False
+    data_type: pa.DataType
 
     @property
-    def data_type(self) -> pa.DataType:
-        """See `Node`."""
-        return self.tried.data_type
+    def may_fail(self) -> bool:
+        return False
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         return Value(self.tried.of(batch).data)
 
 
 @dataclass(frozen=True)
-class Parsed:
+class Parsed(Node):
     """Strings parsed by `kernel`. A row fails if the kernel gives null for a string that is not null.
 
     The argument itself may not fail. `cast(s as int)` with s = ["1", "x", null]:
@@ -399,10 +372,9 @@ class Parsed:
     kernel: Callable[[pa.Array], pa.Array]
     text: Node
     data_type: pa.DataType
-    may_fail: bool = True
+    fails: bool = True
 
     def of(self, batch: Batch) -> Value:
-        """See `Node`."""
         text = self.text.of(batch)
         data = self.kernel(text.array(batch.rows))
         failed = Value(data).is_null(batch.rows) & ~text.is_null(batch.rows)

@@ -1,31 +1,23 @@
-"""Type promotion by Spark's ANSI rules, decimal arithmetic, constant folding, and the error for unsupported SQL."""
+"""Type promotion by Spark's ANSI rules, constant folding, and the error for unsupported SQL."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, is_dataclass
-from decimal import Decimal
-from typing import Any, NoReturn, cast
+from typing import NoReturn
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlglot import exp
 
 from ...errors import HeadwaterError
-from ..records.arrays import to_numpy
 from ..records.types import arrow_type, ddl
-from .kernels import Batch, Value, either, of_arguments, within, without
+from .kernels import Batch, as_double
 from .misread import name_of
-from .nodes import BOOLEAN, Call, Cast, Column, Constant, Node
+from .nodes import BOOLEAN, Call, Cast, Column, Constant, Node, below
 from .terms import MAX_DIGITS, UntypedError, exact_size, size, widest
 
-# Decimals: kernels that Arrow does not have like that. The sizes of results are told in `terms`.
-#
-# Only results that fit into 38 digits for all possible values are supported. Spark never reduces the scale of those,
-# and addition and multiplication cannot overflow.
-
-_UP = "half_towards_infinity"
+# Decimals. Only results that fit into 38 digits for all possible values are supported. Spark never reduces the scale of
+# those, and addition and multiplication cannot overflow.
 
 
 def type_of_whole(data_type: pa.DataType) -> pa.DataType:
@@ -42,54 +34,6 @@ def type_of_decimals(sign: str, left: pa.DataType, right: pa.DataType) -> pa.Dat
     digits, scale = exact_size(sign, (left.precision, left.scale), (right.precision, right.scale))
     most = MAX_DIGITS - right.precision - 1 if sign == "/" else MAX_DIGITS
     return pa.decimal128(digits, scale) if digits <= most else None
-
-
-def quotient(left: pa.Array, right: pa.Array, result: pa.DataType) -> Value:
-    """`/` of decimals, rounded half away from 0. A divisor of 0 fails the row, unless the dividend is null.
-
-    Arrow truncates, so it divides with one more digit, and the result is rounded. A decimal(3, 1) by a decimal(2, 1)
-    gives a decimal(9, 6):
-
-        left    [1.0,       -2.0,       1.0]
-        right   [3.0,       3.0,        0.0]
-        exact   [0.3333333, -0.6666666, null]
-        data    [0.333333,  -0.666667,  null]
-        failed  [False,     False,      True]
-    """
-    zero = to_numpy(pc.fill_null(pc.equal(right, pa.scalar(Decimal(0), right.type)), False))
-    failed = within(zero, to_numpy(left.is_valid()))
-    divisor = pc.cast(without(right, zero), pa.decimal256(right.type.precision, right.type.scale))
-    # Arrow's quotient has the scale `left.scale - right.scale + right.precision + 1`, truncated. The dividend gets the
-    # scale with which that is one digit more than wanted.
-    scale = result.scale - right.type.precision + right.type.scale
-    digits = left.type.precision - left.type.scale + scale
-    exact = pc.divide(pc.cast(left, pa.decimal256(digits, scale)), divisor)
-    return Value(without(pc.cast(pc.round(exact, result.scale, round_mode=_UP), result), failed), failed)
-
-
-def as_decimal(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
-    """Integers or decimals as another decimal type, rounded half away from 0: 1.25 as (3, 1) is 1.3.
-
-    Raises ArrowInvalid if a value has too many digits.
-    """
-    if not pa.types.is_decimal(data.type):
-        data = pc.cast(data, pa.decimal256(20 + data_type.scale, data_type.scale))
-    wide = pc.cast(data, pa.decimal256(76 - MAX_DIGITS + data.type.scale, data.type.scale))
-    if data_type.scale < data.type.scale:
-        wide = pc.round(wide, data_type.scale, round_mode=_UP)
-    return pc.cast(wide, data_type)
-
-
-def as_whole(data: pa.Array | pa.Scalar, data_type: pa.DataType) -> Any:
-    """Decimals as integers, truncated: 1.95 is 1. Raises ArrowInvalid if a value does not fit."""
-    # Arrow cannot cast a decimal type without digits before the point, such as decimal(2, 2), to an integer.
-    wide = pc.cast(data, pa.decimal256(2 * MAX_DIGITS, data.type.scale))
-    return pc.cast(pc.trunc(wide), data_type)
-
-
-def as_double(data: pa.Array | pa.Scalar) -> Any:
-    """Decimals as the nearest doubles."""
-    return pc.cast(pc.cast(data, pa.string()), pa.float64())
 
 
 # Spark's ANSI rules for the common type of operands. Combinations that are not supported raise UnprovenError.
@@ -154,7 +98,7 @@ def folded(node: Node) -> Node:
 
 
 def _has_column(node: Node) -> bool:
-    return isinstance(node, Column) or any(map(_has_column, _below(node)))
+    return isinstance(node, Column) or any(map(_has_column, below(node)))
 
 
 def is_constant(node: Node) -> bool:
@@ -205,24 +149,13 @@ def parts_of(node: Node, is_joint: Callable[[Node], bool]) -> tuple[Node, ...]:
     """The operands of a chain of operators: `a`, `b`, `c` of `a and b and c`. `is_joint`: whether a node is one."""
     if not is_joint(node):
         return (node,)
-    return tuple(part for each in _below(node) for part in parts_of(each, is_joint))
+    return tuple(part for each in below(node) for part in parts_of(each, is_joint))
 
 
 def _reads(node: Node) -> tuple[str, ...]:
     """The columns and literals below a node, sorted."""
-    below = _below(node)
-    return tuple(sorted(name for each in below for name in _reads(each))) if below else (repr(node),)
-
-
-def _below(value: Any) -> tuple[Node, ...]:
-    """The child nodes of a node, also those in its tuples."""
-    found: list[Node] = []
-    for part in value if isinstance(value, tuple) else vars(value).values():
-        if isinstance(part, tuple):
-            found += _below(part)
-        elif is_dataclass(part):
-            found.append(cast(Node, part))
-    return tuple(found)
+    parts = below(node)
+    return tuple(sorted(name for part in parts for name in _reads(part))) if parts else (repr(node),)
 
 
 def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:
@@ -234,22 +167,3 @@ def unproven_of(tree: exp.Expr, nodes: tuple[Node, ...]) -> NoReturn:
 def unproven(reason: str) -> NoReturn:
     """Raise UnprovenError with a reason."""
     raise UnprovenError(reason)
-
-
-# The node of a division of decimals.
-
-
-@dataclass(frozen=True)
-class Quotient:
-    """`/` of decimals. A divisor of 0 fails the row."""
-
-    left: Node
-    right: Node
-    data_type: pa.DataType
-    may_fail: bool = True
-
-    def of(self, batch: Batch) -> Value:
-        """See `Node`. Spark computes the divisor first."""
-        right, left = self.right.of(batch), self.left.of(batch)
-        found = quotient(left.array(batch.rows), right.array(batch.rows), self.data_type)
-        return Value(found.data, either(of_arguments([right, left], batch.rows), found.failed))

@@ -13,7 +13,7 @@ from sqlglot import exp
 from ....errors import HeadwaterError
 from ...records.types import arrow_type, ddl
 from ..functions.casts import booleans, doubles, long_numbers, whole_numbers
-from ..kernels import greatest, least
+from ..kernels import as_decimal, as_whole, greatest, least
 from ..misread import name_of
 from ..nodes import (
     BOOLEAN,
@@ -38,9 +38,7 @@ from ..promotion import (
     STRING,
     WHOLE,
     alike,
-    as_decimal,
     as_type,
-    as_whole,
     is_compared,
     is_constant,
     is_decimal,
@@ -272,7 +270,7 @@ def _cast(reader: Reader, tree: exp.Cast) -> Node:
         return node
     if argument.may_fail:
         unproven("which errors `try_cast` catches is only known to Spark SQL")
-    return Tried(node)
+    return Tried(node, node.data_type)
 
 
 def _converted(argument: Node, wanted: pa.DataType) -> Node | None:
@@ -281,13 +279,13 @@ def _converted(argument: Node, wanted: pa.DataType) -> Node | None:
     if is_decimal(argument) or pa.types.is_decimal128(wanted):
         return _decimal(argument, wanted)
     if given in WHOLE and wanted in WHOLE:
-        return Cast(argument, wanted, checked=WHOLE.index(wanted) < WHOLE.index(given))
+        return Cast(argument, wanted, fails=WHOLE.index(wanted) < WHOLE.index(given))
     if given in (*WHOLE, BOOLEAN) and wanted in (*WHOLE, DOUBLE, BOOLEAN, STRING):
         return Cast(argument, wanted)
     if given == DOUBLE and wanted == BIGINT:
-        return Call(long_numbers, (argument,), BIGINT, checked=True)
+        return Call(long_numbers, (argument,), BIGINT, fails=True)
     if given == DOUBLE and wanted in WHOLE:
-        return Cast(argument, wanted, checked=True)
+        return Cast(argument, wanted, fails=True)
     if given == DOUBLE and wanted == BOOLEAN:
         return Cast(argument, wanted)
     if given != STRING or argument.may_fail:
@@ -302,9 +300,9 @@ def _converted(argument: Node, wanted: pa.DataType) -> Node | None:
 def _decimal(argument: Node, wanted: pa.DataType) -> Node | None:
     if pa.types.is_decimal128(wanted):
         known = argument.data_type in WHOLE or is_decimal(argument)
-        return Call(partial(as_decimal, data_type=wanted), (argument,), wanted, checked=True) if known else None
+        return Call(partial(as_decimal, data_type=wanted), (argument,), wanted, fails=True) if known else None
     if wanted in WHOLE:
-        return Call(partial(as_whole, data_type=wanted), (argument,), wanted, checked=True)
+        return Call(partial(as_whole, data_type=wanted), (argument,), wanted, fails=True)
     if wanted == DOUBLE:
         return as_type(argument, DOUBLE)
     # With a larger scale, Arrow writes small numbers with an exponent. Spark does not.

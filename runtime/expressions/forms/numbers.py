@@ -12,13 +12,12 @@ from sqlglot import exp
 
 from ..kernels import ceiled, floored, roots, rounded, rounded_to_even, signs
 from ..misread import name_of
-from ..nodes import Call, Constant, Division, Node, Tried
+from ..nodes import Call, Constant, Division, Node, Quotient, Tried
 from ..promotion import (
     BIGINT,
     DOUBLE,
     INT,
     WHOLE,
-    Quotient,
     as_type,
     is_constant,
     is_decimal,
@@ -131,7 +130,7 @@ def _arithmetic(tree: exp.Expr, kernels: _Kernels, arguments: tuple[Node, ...]) 
         return Call(plain, arguments, data_type)
     if data_type not in WHOLE:
         unproven_of(tree, arguments)
-    node = Call(checked, arguments, data_type, checked=True)
+    node = Call(checked, arguments, data_type, fails=True)
     parts = parts_of(node, lambda each: isinstance(each, Call) and each.kernel is checked)
     if len(parts) > 2 and len([each for each in parts if is_constant(each)]) > 1:
         unproven("Spark SQL may calculate with two literals first, and so without an overflow")
@@ -192,7 +191,7 @@ def _to_whole(reader: Reader, tree: exp.Floor | exp.Ceil) -> Node:
         return as_type(argument, BIGINT)
     if argument.data_type != DOUBLE:
         unproven_of(tree, (argument,))
-    return Call(floored if isinstance(tree, exp.Floor) else ceiled, (argument,), BIGINT, checked=True)
+    return Call(floored if isinstance(tree, exp.Floor) else ceiled, (argument,), BIGINT, fails=True)
 
 
 def _round(reader: Reader, tree: exp.Round) -> Node:
@@ -237,7 +236,8 @@ def _tried(read: Callable[[Reader, Any], Node], as_read: type[exp.Expr], reader:
     arguments = (reader.node(tree.this), reader.node(tree.expression))
     if any(each.may_fail for each in arguments):
         unproven(f"which errors `{name_of(tree)}` catches is only known to Spark SQL")
-    return Tried(read(reader, as_read(this=tree.this.copy(), expression=tree.expression.copy())))
+    tried = read(reader, as_read(this=tree.this.copy(), expression=tree.expression.copy()))
+    return Tried(tried, tried.data_type)
 
 
 _BITS: Mapping[type[exp.Expr], Callable[..., Any]] = {

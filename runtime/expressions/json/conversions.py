@@ -474,16 +474,11 @@ def _put(values: pa.Array, places: Any, others: pa.Array) -> pa.Array:
 
 
 @dataclass(frozen=True)
-class FromJson:
+class FromJson(Node):
     """Structs from JSON strings. It never fails itself: invalid JSON gives a struct of nulls."""
 
     text: Node
     data_type: pa.StructType
-
-    @property
-    def may_fail(self) -> bool:
-        """See `Node`."""
-        return self.text.may_fail
 
     def of(self, batch: Batch) -> Value:
         """See `Node`."""
