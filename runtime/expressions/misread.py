@@ -48,7 +48,7 @@ def parse_expression(sql: str, dialect: type[Spark] = ExpressionSql) -> exp.Expr
 
 
 _CALLED = re.compile(r"[A-Za-z_]\w*(?=\()")
-_OPERATORS: dict[type[exp.Expr], str] = {
+SIGNS: dict[type[exp.Expr], str] = {
     exp.Add: "+",
     exp.Sub: "-",
     exp.Mul: "*",
@@ -73,6 +73,7 @@ _OPERATORS: dict[type[exp.Expr], str] = {
     exp.RegexpLike: "rlike",
     exp.Bracket: "[]",
 }
+"""Operators as they are written in Spark SQL."""
 
 
 def name_of(tree: exp.Expr) -> str:
@@ -81,7 +82,7 @@ def name_of(tree: exp.Expr) -> str:
         return str(tree.name).lower()
     if isinstance(tree, exp.TryCast):
         return "try_cast" if tree.args.get("safe") else "cast"
-    written = tree.meta.get("name") or _OPERATORS.get(type(tree))
+    written = tree.meta.get("name") or SIGNS.get(type(tree))
     if written is None and (called := _CALLED.match(tree.sql(ExpressionSql))):
         written = called[0]
     return str(written or tree.key).lower()

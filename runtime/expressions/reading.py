@@ -29,7 +29,7 @@ from .misread import (
 )
 from .nodes import BOOLEAN, Constant, Node
 from .promotion import NULL, folded, unproven
-from .typed_functions import ByNameSql
+from .typed_functions import ByNameSql, form_of
 
 _MOST_LEVELS = 60
 """The maximum depth of a tree. Evaluation needs at least one nested Python call per level."""
@@ -88,13 +88,14 @@ class _Reader:
             self.level -= 1
 
     def _read(self, tree: exp.Expr) -> Node:
-        known = FORMS.get(tree.name.lower() if isinstance(tree, exp.Anonymous) else type(tree))
-        if known is None:
+        read = FORMS.get(tree.name.lower() if isinstance(tree, exp.Anonymous) else type(tree))
+        if read is None:
             unproven(f"`{name_of(tree)}` is only proven in Spark SQL")
-        if any(value and name not in known.parts for name, value in tree.args.items()):
+        known = form_of(tree)
+        if known is not None and not known.fits(tree):
             unproven(f"this form of `{name_of(tree)}` is only proven in Spark SQL")
         _refuse_bare(tree)
-        return folded(known.read(self, tree))
+        return folded(read(self, tree))
 
 
 def _refuse_bare(tree: exp.Expr) -> None:

@@ -127,7 +127,7 @@ class _Reader:
 
     def _term(self, tree: exp.Expr) -> Term:
         match tree:
-            case exp.Paren() if set(_given(tree)) <= {"this"}:
+            case exp.Paren():
                 return self.term(tree.this)
             case exp.Column():
                 return self.column(tree)
@@ -146,7 +146,7 @@ class _Reader:
 
     def apply(self, tree: exp.Expr, form: Form) -> Term:
         """The term of a tree, by the rule of its form."""
-        fits = set(_given(tree)) <= {*form.parts, *form.settings}
+        fits = form.fits(tree)
         terms = tuple(
             Term("bigint", constant=True) if isinstance(part, exp.Star) else self.term(part)  # of `count(*)`
             for part in _parts(tree, form)
@@ -166,11 +166,6 @@ class _Reader:
             if _is_another_literal(tree, terms[0]):
                 type_, doubt = OPAQUE, doubt or _only_spark(f"the type of `{tree.sql('spark')}` is")
         return Term(type_, constant, text, tree, terms, safe, doubt=doubt)
-
-
-def _given(tree: exp.Expr) -> Iterator[str]:
-    """The names of the arguments set in a tree."""
-    return (name for name, value in tree.args.items() if value not in (None, False, [], ""))
 
 
 def _parts(tree: exp.Expr, form: Form) -> Iterator[exp.Expr]:
@@ -217,28 +212,20 @@ def _is_another_literal(tree: exp.Neg, term: Term) -> bool:
 
 # Types of aggregates over one expression.
 
-_SUM_DIGITS, _AVERAGE_DIGITS = 10, 4
-"""Digits that Spark adds to a decimal's."""
 
+def _added(digits: int, scale: int, whole: str) -> Rule:
+    """The rule of sums and averages. `digits`, `scale`: what Spark adds to those of a decimal. `whole`: of integers."""
 
-def _sum(tree: exp.Expr, terms: Terms) -> str:
-    (term,) = terms
-    if not is_number(term.type):
-        no_rule(tree, terms)
-    if is_decimal(term.type):
-        digits, scale = size(term.type)
-        return decimal(digits + _SUM_DIGITS, scale)
-    return "bigint" if term.type in WHOLE else "double"
+    def rule(tree: exp.Expr, terms: Terms) -> str:
+        (term,) = terms
+        if not is_number(term.type):
+            no_rule(tree, terms)
+        if is_decimal(term.type):
+            before, behind = size(term.type)
+            return decimal(before + digits, behind + scale)
+        return whole if term.type in WHOLE else "double"
 
-
-def _average(tree: exp.Expr, terms: Terms) -> str:
-    (term,) = terms
-    if not is_number(term.type):
-        no_rule(tree, terms)
-    if is_decimal(term.type):
-        digits, scale = size(term.type)
-        return decimal(digits + _AVERAGE_DIGITS, scale + _AVERAGE_DIGITS)
-    return "double"
+    return rule
 
 
 def _one(tree: exp.Expr, terms: Terms) -> str:
@@ -263,8 +250,8 @@ def _of_column(rule: Rule, *settings: str, always: str = OPAQUE) -> Form:
 
 AGGREGATES: Mapping[type[exp.Expr], Form] = {
     exp.Count: _of_column(lambda _tree, _terms: "bigint", "big_int", always="bigint"),
-    exp.Sum: _of_column(_sum),
-    exp.Avg: _of_column(_average),
+    exp.Sum: _of_column(_added(10, 0, "bigint")),
+    exp.Avg: _of_column(_added(4, 4, "double")),
     **dict.fromkeys((exp.Min, exp.Max), _of_column(_ordered)),
     **dict.fromkeys((exp.First, exp.Last, exp.AnyValue), _of_column(_one)),
     exp.ArrayAgg: _of_column(_list, "nulls_excluded"),

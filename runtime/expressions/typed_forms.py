@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 from sqlglot import exp
 
-from .misread import name_of
+from .misread import SIGNS, name_of
 from .terms import (
     LITERAL,
     LITERAL_NULL,
@@ -46,6 +46,7 @@ class Form:
     `parts`: the arguments of the tree that are operands, in order. `settings`: further arguments, without influence on
     the type. `of_constants`: all operands may be literals, because it cannot fail. `always`: the type, if it does not
     depend on the operands. `together`: the operands that Spark casts to one type. `safe`: None if it may fail.
+    `count`: how many operands a function that is read by its name may have.
     """
 
     rule: Rule
@@ -55,14 +56,25 @@ class Form:
     always: str = OPAQUE
     together: Chosen | None = None
     safe: Safe | None = None
+    count: range | None = None
+
+    def fits(self, tree: exp.Expr) -> bool:
+        """Whether a tree has no other arguments."""
+        given = {name for name, value in tree.args.items() if value not in (None, False, [], "")}
+        return given <= {*self.parts, *self.settings} and (self.count is None or len(tree.expressions) in self.count)
 
 
-def no_rule(tree: exp.Expr, terms: Terms) -> str:
+def no_rule(tree: exp.Expr, terms: Terms) -> NoReturn:
     """Raise UntypedError: a form has no rule for operands of these types."""
     types = ", ".join("null" if term.type == "void" else term.type for term in terms)
     reason = f"the type of `{name_of(tree)}`{' of ' if types else ''}{types} is only known to Spark"
     mixed = len({term.type for term in terms if term.type != "void"}) > 1
     untyped(reason, "cast the operands to one type" if mixed else USE_OTHERS)
+
+
+def only_spark(tree: exp.Expr, _terms: Terms) -> NoReturn:
+    """The rule of a form whose types only Spark knows: raise UntypedError."""
+    untyped(f"the type of `{name_of(tree)}` is only known to Spark")
 
 
 def common(tree: exp.Expr, terms: Terms) -> str:
@@ -89,21 +101,12 @@ def compared(tree: exp.Expr, terms: Terms) -> str:
 
 # Operators, conditionals and casts.
 
-_SIGNS: Mapping[type[exp.Expr], str] = {
-    exp.Add: "+",
-    exp.Sub: "-",
-    exp.Mul: "*",
-    exp.Div: "/",
-    exp.Mod: "%",
-    exp.IntDiv: "div",
-}
-
 
 def _calculation(tree: exp.Expr, terms: Terms) -> str:
     left, right = terms
     if not is_number(left.type) or not is_number(right.type):
         no_rule(tree, terms)
-    return calculated(_SIGNS[type(tree)], left, right)
+    return calculated(SIGNS[type(tree)], left, right)
 
 
 def _negative(tree: exp.Expr, terms: Terms) -> str:
@@ -278,6 +281,10 @@ OPERATORS: Mapping[type[exp.Expr], Form] = {
     exp.Not: Form(_logic, ("this",), always="boolean", safe=lambda _tree, terms: terms[0].type == "boolean"),
     **dict.fromkeys((exp.Cast, exp.TryCast), Form(_cast, ("this",), frozenset({"to", "safe"}), of_constants=True)),
     exp.Neg: Form(_negative, ("this",), of_constants=True),
+    exp.Negative: Form(_negative, ("this",)),
+    **dict.fromkeys((exp.BitwiseAnd, exp.BitwiseOr, exp.BitwiseXor), Form(only_spark, _BOTH)),
+    exp.BitwiseNot: Form(only_spark, ("this",)),
+    exp.Escape: Form(only_spark, _BOTH, always="boolean"),
     exp.Between: _comparing("this", "low", "high"),
     exp.In: _comparing("this", "expressions"),
     exp.Is: Form(

@@ -8,9 +8,9 @@ from typing import ClassVar
 from sqlglot import exp
 
 from ..records.names import quote
-from .misread import ExpressionParser, ExpressionSql, name_of
-from .terms import OPAQUE, WHOLE, columns_type, field_type, is_number, untyped
-from .typed_forms import BROAD, OPERATORS, Form, Rule, Terms, common, compared, no_rule
+from .misread import ExpressionParser, ExpressionSql
+from .terms import OPAQUE, WHOLE, columns_type, field_type, is_number
+from .typed_forms import BROAD, OPERATORS, Form, Rule, Terms, common, compared, no_rule, only_spark
 from .types import inner_types
 
 Takes = frozenset[str]
@@ -21,6 +21,8 @@ _COUNT: Takes = frozenset({"int"})
 _UP_TO_INT: Takes = frozenset({"tinyint", "smallint", "int"})
 _WHOLE: Takes = frozenset(WHOLE)
 _PLAIN: Takes = frozenset({*WHOLE, "float", "double"})
+_DOUBLE: Takes = frozenset({"double"})
+_BROAD: Takes = frozenset({"float", "double"})
 _DATE: Takes = frozenset({"date"})
 _DAYS: Takes = frozenset({"date", "timestamp"})
 _MOMENTS: Takes = frozenset({"timestamp"})
@@ -40,22 +42,21 @@ def _call(
 ) -> Form:
     """A function with arguments of these types. `least`: the minimal number of arguments; default all."""
 
+    fewest = len(takes) if least is None else least
+
     def rule(tree: exp.Expr, terms: Terms) -> str:
-        few = len(terms) < (len(takes) if least is None else least)
+        few = len(terms) < fewest
         if few or len(terms) > len(takes) or any(x.type not in taken for x, taken in zip(terms, takes, strict=False)):
             no_rule(tree, terms)
         return result
 
-    return Form(rule, parts, frozenset(settings), always=result)
+    count = range(fewest, len(takes) + 1) if parts is _NAMED else None
+    return Form(rule, parts, frozenset(settings), always=result, count=count)
 
 
-def _by_name(rule: Rule, many: int | None = None, always: str = OPAQUE) -> Form:
-    """A function that is read by its name. `many`: the number of arguments; default any."""
-
-    def counted(tree: exp.Expr, terms: Terms) -> str:
-        return rule(tree, terms) if many in (None, len(terms)) else no_rule(tree, terms)
-
-    return Form(counted, _NAMED, frozenset({"this"}), always=always)
+def _by_name(rule: Rule, least: int, most: int | None = None, always: str = OPAQUE) -> Form:
+    """A function that is read by its name. `least`, `most`: the number of arguments."""
+    return Form(rule, _NAMED, frozenset({"this"}), always=always, count=range(least, (most or least) + 1))
 
 
 def _like_argument(accepts: Callable[[str], bool]) -> Rule:
@@ -138,6 +139,8 @@ def element(tree: exp.Expr, terms: Terms) -> str:
 
 
 def _element_at(tree: exp.Expr, terms: Terms) -> str:
+    if len(terms) != 2:
+        no_rule(tree, terms)
     return element(tree, terms) if terms[0].type.startswith("array<") else of_key(tree, terms)
 
 
@@ -192,13 +195,9 @@ def _field(tree: exp.Expr, terms: Terms) -> str:
     return field_type(terms[0].type, tree.expression.name)
 
 
-def _unknown(tree: exp.Expr, _terms: Terms) -> str:
-    untyped(f"the type of `{name_of(tree)}` is only known to Spark")
-
-
 CALLS: Mapping[type[exp.Expr] | str, Form] = {
     **dict.fromkeys((exp.Upper, exp.Lower, exp.Reverse), _call("string", _TEXT, parts=_ONE)),
-    exp.Trim: _call("string", _TEXT, parts=_ONE, settings=("position",)),
+    exp.Trim: _call("string", _TEXT, _TEXT, least=1, parts=_TWO, settings=("position",)),
     "btrim": _call("string", _TEXT, _TEXT, least=1),
     exp.Length: _call("int", _TEXT, parts=_ONE),
     **dict.fromkeys((exp.Left, exp.Right), _call("string", _TEXT, _COUNT, parts=_TWO)),
@@ -222,13 +221,17 @@ CALLS: Mapping[type[exp.Expr] | str, Form] = {
     exp.Abs: Form(_like_argument(is_number), _ONE),
     "positive": _by_name(_like_argument(_PLAIN.__contains__), 1),
     exp.Round: Form(_rounded, ("this", "decimals"), safe=_safe_round),
-    "bround": _by_name(_rounded),
+    "bround": _by_name(_rounded, 1, 2),
     **dict.fromkeys((exp.Ceil, exp.Floor), _call("bigint", _PLAIN, parts=_ONE)),
     **dict.fromkeys((exp.Sqrt, exp.Ln, exp.Exp, exp.Sign), _call("double", _PLAIN, parts=_ONE)),
     exp.Pow: _call("double", _PLAIN, _PLAIN, parts=_TWO),
     "pmod": _by_name(_pmod, 2),
     **dict.fromkeys((exp.Greatest, exp.Least), Form(_greatest, ("this", "expressions"), frozenset({"ignore_nulls"}))),
     **dict.fromkeys(("isnull", "isnotnull"), _by_name(lambda _tree, _terms: "boolean", 1, always="boolean")),
+    exp.IsNan: _call("boolean", _BROAD, parts=_ONE),
+    exp.Nanvl: _call("double", _DOUBLE, _DOUBLE, parts=_TWO),
+    exp.Nvl2: Form(lambda tree, terms: common(tree, terms[1:]), ("this", "true", "false")),
+    **dict.fromkeys((exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply, exp.SafeDivide), Form(only_spark, _TWO)),
     **dict.fromkeys(
         ("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "weekofyear"),
         _call("int", _DAYS),
@@ -250,9 +253,12 @@ CALLS: Mapping[type[exp.Expr] | str, Form] = {
     ),
     **dict.fromkeys(("timestamp_millis", "timestamp_micros", "timestamp_seconds"), _call("timestamp", _WHOLE)),
     # Spark rejects some patterns and fields.
-    **dict.fromkeys(("date_format", "from_unixtime"), _by_name(_unknown, always="string")),
-    **dict.fromkeys(("date_part", "datepart"), _by_name(_unknown)),
+    "date_format": _by_name(only_spark, 2, always="string"),
+    "from_unixtime": _by_name(only_spark, 1, 2, always="string"),
+    **dict.fromkeys(("date_part", "datepart"), _by_name(only_spark, 2)),
+    exp.Extract: Form(only_spark, _TWO),
     exp.Array: Form(_array, _NAMED),
+    exp.Bracket: Form(_element_at, ("this", "expressions")),
     **dict.fromkeys(("size", "cardinality"), _size("array<", "map<")),
     "array_size": _size("array<"),
     "get": _by_name(element, 2),
@@ -272,7 +278,7 @@ CALLS: Mapping[type[exp.Expr] | str, Form] = {
 sqlglot's classes have them in another order or form.
 """
 
-_UNKNOWN = _by_name(_unknown)
+_UNKNOWN = Form(only_spark, _NAMED, frozenset({"this"}))
 
 
 class _ByNameParser(ExpressionParser):

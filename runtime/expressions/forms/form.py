@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Protocol
 
@@ -12,8 +11,7 @@ from sqlglot import exp
 
 from ...records.types import arrow_type, ddl
 from ..kernels import Value
-from ..misread import name_of
-from ..nodes import BOOLEAN, Column, Constant, Function, Node
+from ..nodes import BOOLEAN, Constant, Function, Node
 from ..promotion import (
     NULL,
     STRING,
@@ -41,41 +39,15 @@ class Reader(Protocol):
         """The node of an operand. Raises UnprovenError, also if it is missing."""
 
 
-@dataclass(frozen=True)
-class Form:
-    """A form. `read`: converts the tree to a node, or raises UnprovenError.
+Read = Callable[[Reader, Any], Node]
+"""Converts a tree to a node, or raises UnprovenError."""
 
-    `parts`: the arguments of sqlglot's tree that the form supports. A tree with any other argument set is rejected.
-    """
-
-    read: Callable[[Reader, Any], Node]
-    parts: frozenset[str]
-
-
-Forms = Mapping[type[exp.Expr] | str, Form]
+Forms = Mapping[type[exp.Expr] | str, Read]
 """Forms by the class of sqlglot's tree, or by the name of a function that is parsed as `exp.Anonymous`."""
 
 
-def form(read: Callable[[Reader, Any], Node], *parts: str) -> Form:
-    """A form that supports these arguments of the tree."""
-    return Form(read, frozenset(parts))
-
-
-def named(read: Callable[[Reader, Any], Node], *many: int) -> Form:
-    """The form of a function by name. `many`: the allowed numbers of arguments; if empty, `read` checks them."""
-
-    def counted(reader: Reader, tree: exp.Anonymous) -> Node:
-        if many and len(tree.expressions) not in many:
-            unproven(f"this form of `{name_of(tree)}` is only proven in Spark SQL")
-        return read(reader, tree)
-
-    return form(counted, "this", "expressions")
-
-
-def arguments_of(reader: Reader, tree: exp.Anonymous, many: int) -> tuple[Node, ...]:
-    """The arguments of a function by name. Raises UnprovenError if there are not `many`."""
-    if len(tree.expressions) != many:
-        unproven(f"`{name_of(tree)}` with {len(tree.expressions)} arguments is only proven in Spark SQL")
+def arguments_of(reader: Reader, tree: exp.Anonymous) -> tuple[Node, ...]:
+    """The arguments of a function by name. Raises UnprovenError."""
     return tuple(map(reader.node, tree.expressions))
 
 
@@ -84,7 +56,7 @@ def typed(reader: Reader, tree: exp.Anonymous) -> tuple[tuple[Node, ...], pa.Dat
 
     Raises UnprovenError if these have no type for the arguments, or if one is the literal `null`.
     """
-    arguments = tuple(map(reader.node, tree.expressions))
+    arguments = arguments_of(reader, tree)
     known = form_of(tree)
     if known is None or any(map(is_null, arguments)):
         unproven_of(tree, arguments)
@@ -99,13 +71,13 @@ def _text_of(node: Node) -> str | None:
     return node.value if isinstance(node, Constant) and node.data_type == STRING else None
 
 
-def call(function: Callable[..., Value], fails: bool = False) -> Form:
+def call(function: Callable[..., Value], fails: bool = False) -> Read:
     """The form of a function by name: a call of `function`, which `fails` for some rows."""
 
     def read(reader: Reader, tree: exp.Anonymous) -> Node:
         return Function(function, *typed(reader, tree), fails)
 
-    return form(read, "this", "expressions")
+    return read
 
 
 def predicate(reader: Reader, tree: exp.Expr) -> Node:
@@ -136,13 +108,6 @@ def _paren(reader: Reader, tree: exp.Paren) -> Node:
     return reader.node(tree.this)
 
 
-def _column(reader: Reader, tree: exp.Column) -> Node:
-    name = tree.name
-    if name not in reader.columns or not isinstance(tree.this, exp.Identifier):
-        unproven(f"`{tree.sql('spark')}` is no column here")
-    return Column(name, reader.columns[name])
-
-
 def _literal(reader: Reader, tree: exp.Literal) -> Node:  # noqa: ARG001
     text: str = tree.this
     if tree.is_string:
@@ -166,9 +131,8 @@ def _null(reader: Reader, tree: exp.Null) -> Node:  # noqa: ARG001
 
 
 LEAF_FORMS: Forms = {
-    exp.Paren: form(_paren, "this"),
-    exp.Column: form(_column, "this"),
-    exp.Literal: form(_literal, "this", "is_string"),
-    exp.Boolean: form(_boolean, "this"),
-    exp.Null: form(_null),
+    exp.Paren: _paren,
+    exp.Literal: _literal,
+    exp.Boolean: _boolean,
+    exp.Null: _null,
 }

@@ -47,7 +47,7 @@ from ..promotion import (
     unproven,
     unproven_of,
 )
-from .form import Forms, Reader, both, form, named, predicate
+from .form import Forms, Reader, both, predicate
 from .times import cast_of
 
 # Comparisons and boolean logic.
@@ -150,17 +150,17 @@ def _one_of(reader: Reader, tree: exp.In) -> Node:
 
 
 LOGIC_FORMS: Forms = {
-    **dict.fromkeys(_COMPARISONS, form(_comparison, "this", "expression")),
-    exp.NullSafeEQ: form(_null_safe, "this", "expression"),
-    exp.Between: form(_between, "this", "low", "high"),
-    exp.And: form(_logic, "this", "expression"),
-    exp.Or: form(_logic, "this", "expression"),
-    exp.Not: form(_negation, "this"),
-    exp.Is: form(_is, "this", "expression"),
-    "isnull": named(_is_null, 1),
-    "isnotnull": named(_is_not_null, 1),
-    exp.IsNan: form(_is_nan, "this"),
-    exp.In: form(_one_of, "this", "expressions"),
+    **dict.fromkeys(_COMPARISONS, _comparison),
+    exp.NullSafeEQ: _null_safe,
+    exp.Between: _between,
+    exp.And: _logic,
+    exp.Or: _logic,
+    exp.Not: _negation,
+    exp.Is: _is,
+    "isnull": _is_null,
+    "isnotnull": _is_not_null,
+    exp.IsNan: _is_nan,
+    exp.In: _one_of,
 }
 
 
@@ -238,14 +238,14 @@ def _extreme(reader: Reader, tree: exp.Greatest | exp.Least) -> Node:
 
 
 CHOICE_FORMS: Forms = {
-    exp.Case: form(_case, "this", "ifs", "default"),
-    exp.If: form(_if, "this", "true", "false"),
-    exp.Nvl2: form(_nvl2, "this", "true", "false"),
-    exp.Nullif: form(_nullif, "this", "expression"),
-    exp.Nanvl: form(_nanvl, "this", "expression"),
-    exp.Greatest: form(_extreme, "this", "expressions", "ignore_nulls"),
-    exp.Least: form(_extreme, "this", "expressions", "ignore_nulls"),
-    exp.Coalesce: form(_coalesce, "this", "expressions"),
+    exp.Case: _case,
+    exp.If: _if,
+    exp.Nvl2: _nvl2,
+    exp.Nullif: _nullif,
+    exp.Nanvl: _nanvl,
+    exp.Greatest: _extreme,
+    exp.Least: _extreme,
+    exp.Coalesce: _coalesce,
 }
 
 
@@ -318,6 +318,6 @@ def _type_of(tree: exp.Expr) -> pa.DataType:
 
 CAST_FORMS: Forms = {
     # sqlglot parses Spark's `cast` as a TryCast. With `safe` it is a `try_cast`.
-    exp.TryCast: form(_cast, "this", "to", "safe"),
-    exp.Cast: form(_cast, "this", "to"),
+    exp.TryCast: _cast,
+    exp.Cast: _cast,
 }

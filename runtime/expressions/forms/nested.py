@@ -15,9 +15,9 @@ from .. import nested
 from ..json.conversions import FromJson, pattern_of, struct
 from ..kernels import Value
 from ..misread import name_of
-from ..nodes import BOOLEAN, Constant, Function, Node
+from ..nodes import BOOLEAN, Column, Constant, Function, Node
 from ..promotion import COMPARED, INT, STRING, WHOLE, alike, as_type, is_constant, is_null, unproven, unproven_of
-from .form import LEAF_FORMS, Forms, Reader, arguments_of, call, form, named, typed
+from .form import Forms, Reader, arguments_of, call, typed
 
 # Arrays, structs and maps.
 
@@ -33,7 +33,9 @@ def _list(element: pa.DataType) -> pa.DataType:
 def _column(reader: Reader, tree: exp.Column) -> Node:
     """A column, or a field of a struct column: `a.b.c`."""
     first, *fields = tree.parts
-    node = LEAF_FORMS[exp.Column].read(reader, exp.Column(this=first))
+    if not isinstance(first, exp.Identifier) or first.name not in reader.columns:
+        unproven(f"`{exp.Column(this=first.copy()).sql('spark')}` is no column here")
+    node: Node = Column(first.name, reader.columns[first.name])
     for each in fields:
         node = _field_of(tree, node, each)
     return node
@@ -100,7 +102,7 @@ def _bracket(reader: Reader, tree: exp.Bracket) -> Node:
 
 
 def _element_at(reader: Reader, tree: exp.Anonymous) -> Node:
-    data, place = arguments_of(reader, tree, 2)
+    data, place = arguments_of(reader, tree)
     if pa.types.is_map(data.data_type):
         return _of_key(tree, data, place)
     if not pa.types.is_list(data.data_type) or place.data_type != INT:
@@ -127,21 +129,21 @@ def _sought(tree: exp.Expr, data: Node, data_type: pa.DataType, wanted: Node) ->
 
 
 def _map_contains_key(reader: Reader, tree: exp.Anonymous) -> Node:
-    data, key = arguments_of(reader, tree, 2)
+    data, key = arguments_of(reader, tree)
     if not pa.types.is_map(data.data_type):
         unproven_of(tree, (data, key))
     return Function(nested.contains, (data, _sought(tree, data, data.data_type.key_type, key)), BOOLEAN)
 
 
 def _array_contains(reader: Reader, tree: exp.Anonymous) -> Node:
-    data, wanted = arguments_of(reader, tree, 2)
+    data, wanted = arguments_of(reader, tree)
     if not pa.types.is_list(data.data_type):
         unproven_of(tree, (data, wanted))
     return Function(nested.contains, (data, _sought(tree, data, data.data_type.value_type, wanted)), BOOLEAN)
 
 
 def _slice(reader: Reader, tree: exp.Anonymous) -> Node:
-    data, place, many = arguments_of(reader, tree, 3)
+    data, place, many = arguments_of(reader, tree)
     numbers = [each.value for each in (place, many) if isinstance(each, Constant) and each.data_type == INT]
     if not pa.types.is_list(data.data_type) or len(numbers) < 2 or numbers[0] == 0 or numbers[1] < 0:
         unproven_of(tree, (data, place, many))
@@ -149,7 +151,7 @@ def _slice(reader: Reader, tree: exp.Anonymous) -> Node:
 
 
 def _array_join(reader: Reader, tree: exp.Anonymous) -> Node:
-    data, separator = arguments_of(reader, tree, 2)
+    data, separator = arguments_of(reader, tree)
     if data.data_type != _list(STRING) or not isinstance(separator, Constant) or separator.data_type != STRING:
         unproven_of(tree, (data, separator))
     return Function(partial(nested.joined, separator=separator.value), (data,), STRING)
@@ -161,7 +163,7 @@ def _of_map(kernel: Callable[..., Value], reader: Reader, tree: exp.Anonymous) -
 
 
 def _split(reader: Reader, tree: exp.Anonymous) -> Node:
-    text, separator = arguments_of(reader, tree, 2)
+    text, separator = arguments_of(reader, tree)
     if text.data_type != STRING or is_null(text) or separator.data_type != STRING:
         unproven_of(tree, (text, separator))
     if not isinstance(separator, Constant) or not _PLAIN_SEPARATOR.fullmatch(separator.value or ""):
@@ -171,23 +173,23 @@ def _split(reader: Reader, tree: exp.Anonymous) -> Node:
 
 
 NESTED_FORMS: Forms = {
-    exp.Column: form(_column, "this", "table", "db", "catalog"),
-    exp.Dot: form(_dot, "this", "expression"),
-    exp.Struct: form(_struct, "expressions"),
-    exp.Array: form(_array, "expressions"),
-    exp.Bracket: form(_bracket, "this", "expressions"),
+    exp.Column: _column,
+    exp.Dot: _dot,
+    exp.Struct: _struct,
+    exp.Array: _array,
+    exp.Bracket: _bracket,
     "get": call(nested.item_or_null),
-    **dict.fromkeys(("element_at", "try_element_at"), named(_element_at)),
+    **dict.fromkeys(("element_at", "try_element_at"), _element_at),
     **dict.fromkeys(("size", "cardinality", "array_size"), call(nested.size)),
     "array_max": call(partial(nested.extreme, most=True)),
     "array_min": call(partial(nested.extreme, most=False)),
-    "slice": named(_slice),
-    "array_join": named(_array_join),
-    "array_contains": named(_array_contains),
-    "map_contains_key": named(_map_contains_key),
-    "map_keys": named(partial(_of_map, nested.keys)),
-    "map_values": named(partial(_of_map, nested.values)),
-    "split": named(_split),
+    "slice": _slice,
+    "array_join": _array_join,
+    "array_contains": _array_contains,
+    "map_contains_key": _map_contains_key,
+    "map_keys": partial(_of_map, nested.keys),
+    "map_values": partial(_of_map, nested.values),
+    "split": _split,
 }
 
 
@@ -237,4 +239,4 @@ def _has_pattern(data_type: pa.StructType) -> bool:
     return True
 
 
-JSON_FORMS: Forms = {exp.FromJson: form(_from_json, "this", "expression")}
+JSON_FORMS: Forms = {exp.FromJson: _from_json}

@@ -31,7 +31,7 @@ from ..promotion import (
     unproven,
     unproven_of,
 )
-from .form import Forms, Reader, both, form, named, two
+from .form import Forms, Reader, both, two
 
 # The operands of decimal arithmetic.
 
@@ -247,25 +247,25 @@ _BITS: Mapping[type[exp.Expr], Callable[..., Any]] = {
 }
 
 NUMBER_FORMS: Forms = {
-    exp.Neg: form(_negative, "this"),
-    exp.Abs: form(_absolute, "this"),
-    **dict.fromkeys(_CALCULATIONS, form(_calculation, "this", "expression")),
-    exp.Div: form(_division, "this", "expression", "safe"),
-    exp.IntDiv: form(_whole_division, "this", "expression"),
-    exp.Mod: form(_remainder, "this", "expression"),
-    "pmod": named(_pmod, 2),
-    exp.Negative: form(_negative, "this"),
-    "positive": named(_positive, 1),
-    **dict.fromkeys(_BITS, form(_bits, "this", "expression")),
-    exp.BitwiseNot: form(_inverted_bits, "this"),
-    exp.Floor: form(_to_whole, "this"),
-    exp.Ceil: form(_to_whole, "this"),
-    exp.Round: form(_round, "this", "decimals"),
-    "bround": named(_bround, 1, 2),
-    exp.Sign: form(partial(_of_double, signs), "this"),
-    exp.Sqrt: form(partial(_of_double, roots), "this"),
-    exp.SafeAdd: form(partial(_tried, _calculation, exp.Add), "this", "expression"),
-    exp.SafeSubtract: form(partial(_tried, _calculation, exp.Sub), "this", "expression"),
-    exp.SafeMultiply: form(partial(_tried, _calculation, exp.Mul), "this", "expression"),
-    exp.SafeDivide: form(partial(_tried, _division, exp.Div), "this", "expression"),
+    exp.Neg: _negative,
+    exp.Abs: _absolute,
+    **dict.fromkeys(_CALCULATIONS, _calculation),
+    exp.Div: _division,
+    exp.IntDiv: _whole_division,
+    exp.Mod: _remainder,
+    "pmod": _pmod,
+    exp.Negative: _negative,
+    "positive": _positive,
+    **dict.fromkeys(_BITS, _bits),
+    exp.BitwiseNot: _inverted_bits,
+    exp.Floor: _to_whole,
+    exp.Ceil: _to_whole,
+    exp.Round: _round,
+    "bround": _bround,
+    exp.Sign: partial(_of_double, signs),
+    exp.Sqrt: partial(_of_double, roots),
+    exp.SafeAdd: partial(_tried, _calculation, exp.Add),
+    exp.SafeSubtract: partial(_tried, _calculation, exp.Sub),
+    exp.SafeMultiply: partial(_tried, _calculation, exp.Mul),
+    exp.SafeDivide: partial(_tried, _division, exp.Div),
 }

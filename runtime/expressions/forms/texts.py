@@ -15,7 +15,7 @@ from ..functions.texts import cut, joined, lower, of_like, of_rlike, padded, pie
 from ..misread import name_of
 from ..nodes import BOOLEAN, Call, Constant, Node
 from ..promotion import INT, STRING, unproven, unproven_of
-from .form import Forms, Reader, form, named
+from .form import Forms, Reader
 
 _LONGEST = 1000
 """The maximum width of padding, and the maximum number of repetitions."""
@@ -184,28 +184,28 @@ def _substring_index(reader: Reader, tree: exp.SubstringIndex) -> Node:
 
 
 TEXT_FORMS: Forms = {
-    exp.Concat: form(_concat, "expressions", "safe"),
-    exp.DPipe: form(_concat, "this", "expression", "safe"),
-    exp.ConcatWs: form(_concat_ws, "expressions", "safe", "coalesce", "flatten"),
-    exp.Length: form(_length, "this"),
-    exp.Reverse: form(partial(_changed, pc.utf8_reverse), "this"),
-    exp.Upper: form(partial(_in_case, upper), "this"),
-    exp.Lower: form(partial(_in_case, lower), "this"),
-    exp.StartsWith: form(partial(_searched, pc.starts_with), "this", "expression"),
-    exp.EndsWith: form(partial(_searched, pc.ends_with), "this", "expression"),
-    exp.Contains: form(partial(_searched, pc.match_substring), "this", "expression"),
-    exp.Like: form(_like, "this", "expression", "negate"),
-    exp.Escape: form(_escaped, "this", "expression"),
-    exp.RegexpLike: form(_rlike, "this", "expression", "negate"),
-    exp.Substring: form(_substring, "this", "start", "length"),
-    exp.Left: form(_left, "this", "expression"),
-    exp.Right: form(_right, "this", "expression"),
-    exp.Trim: form(_trim, "this", "expression", "position"),
-    "btrim": named(_btrim, 1, 2),
-    exp.Replace: form(_replace, "this", "expression", "replacement"),
-    exp.Pad: form(_pad, "this", "expression", "fill_pattern", "is_left"),
-    exp.Repeat: form(_repeat, "this", "times"),
-    exp.StrPosition: form(_position, "this", "substr"),
-    exp.SplitPart: form(_split_part, "this", "delimiter", "part_index"),
-    exp.SubstringIndex: form(_substring_index, "this", "delimiter", "count"),
+    exp.Concat: _concat,
+    exp.DPipe: _concat,
+    exp.ConcatWs: _concat_ws,
+    exp.Length: _length,
+    exp.Reverse: partial(_changed, pc.utf8_reverse),
+    exp.Upper: partial(_in_case, upper),
+    exp.Lower: partial(_in_case, lower),
+    exp.StartsWith: partial(_searched, pc.starts_with),
+    exp.EndsWith: partial(_searched, pc.ends_with),
+    exp.Contains: partial(_searched, pc.match_substring),
+    exp.Like: _like,
+    exp.Escape: _escaped,
+    exp.RegexpLike: _rlike,
+    exp.Substring: _substring,
+    exp.Left: _left,
+    exp.Right: _right,
+    exp.Trim: _trim,
+    "btrim": _btrim,
+    exp.Replace: _replace,
+    exp.Pad: _pad,
+    exp.Repeat: _repeat,
+    exp.StrPosition: _position,
+    exp.SplitPart: _split_part,
+    exp.SubstringIndex: _substring_index,
 }

@@ -15,7 +15,7 @@ from .. import calendar
 from ..nodes import Constant, Function, Node
 from ..promotion import BIGINT, DOUBLE, INT, STRING, WHOLE, is_null, unproven, unproven_of
 from . import numbers
-from .form import Forms, Reader, arguments_of, call, form, named, typed
+from .form import Forms, Reader, arguments_of, call, typed
 
 # Literals, functions and casts of dates and timestamps.
 
@@ -89,8 +89,6 @@ def _extract(reader: Reader, tree: exp.Extract) -> Node:
 
 
 def _date_part(reader: Reader, tree: exp.Anonymous) -> Node:
-    if len(tree.expressions) != 2:
-        unproven(f"this form of `{tree.name.lower()}` is only known to Spark SQL")
     return _field(tree, _text(tree.expressions[0]), reader.node(tree.expressions[1]))
 
 
@@ -137,7 +135,7 @@ def _add_months(reader: Reader, tree: exp.Anonymous) -> Node:
 
 
 def _date_format(reader: Reader, tree: exp.Anonymous) -> Node:
-    (argument, _) = arguments_of(reader, tree, 2)
+    (argument, _) = arguments_of(reader, tree)
     if argument.data_type not in _DAYS or is_null(argument):
         unproven_of(tree, (argument,))
     return _formatted(as_timestamp(argument), _pattern(tree.expressions[1]))
@@ -145,8 +143,8 @@ def _date_format(reader: Reader, tree: exp.Anonymous) -> Node:
 
 def _from_unixtime(reader: Reader, tree: exp.Anonymous) -> Node:
     pattern = _pattern(tree.expressions[1]) if len(tree.expressions) == 2 else calendar.TIME_PATTERN[:-2]
-    argument = arguments_of(reader, tree, max(len(tree.expressions), 1))[0]
-    if argument.data_type not in WHOLE or is_null(argument) or len(tree.expressions) > 2:
+    argument = arguments_of(reader, tree)[0]
+    if argument.data_type not in WHOLE or is_null(argument):
         unproven_of(tree, (argument,))
     return _formatted(Function(calendar.at_second, (argument,), TIMESTAMP), pattern)
 
@@ -210,15 +208,15 @@ def _literal(text: str, wanted: pa.DataType) -> Constant | None:
 
 TIME_FORMS: Forms = {
     **{name: call(partial(calendar.part, name=part)) for name, part in _PARTS.items()},
-    exp.Extract: form(_extract, "this", "expression"),
-    **dict.fromkeys(("date_part", "datepart"), named(_date_part)),
-    "trunc": named(_trunc),
-    "date_trunc": named(_date_trunc),
+    exp.Extract: _extract,
+    **dict.fromkeys(("date_part", "datepart"), _date_part),
+    "trunc": _trunc,
+    "date_trunc": _date_trunc,
     **dict.fromkeys(("date_add", "dateadd"), call(calendar.add_days)),
     "date_sub": call(calendar.subtract_days),
     **dict.fromkeys(("datediff", "date_diff"), call(calendar.days_between)),
-    "add_months": named(_add_months),
-    "last_day": named(_last_day),
+    "add_months": _add_months,
+    "last_day": _last_day,
     "make_date": call(calendar.date_of, fails=True),
     "unix_date": call(calendar.dates_as_days),
     "date_from_unix_date": call(calendar.days_as_dates),
@@ -227,12 +225,12 @@ TIME_FORMS: Forms = {
         for name, length in (("unix_seconds", 1_000_000), ("unix_millis", 1000), ("unix_micros", 1))
     },
     **{
-        name: named(partial(_from_epoch, length))
+        name: partial(_from_epoch, length)
         for name, length in (("timestamp_seconds", 1_000_000), ("timestamp_millis", 1000), ("timestamp_micros", 1))
     },
-    "to_date": named(_to_date),
-    "date_format": named(_date_format),
-    "from_unixtime": named(_from_unixtime),
+    "to_date": _to_date,
+    "date_format": _date_format,
+    "from_unixtime": _from_unixtime,
     **dict.fromkeys(("unix_timestamp", "to_unix_timestamp"), call(calendar.seconds_of)),
 }
 
@@ -260,13 +258,13 @@ def _sum(reader: Reader, tree: exp.Add) -> Node:
         return _moved(reader, tree, tree.this, tree.expression, 1)
     if isinstance(tree.this, exp.Interval):
         return _moved(reader, tree, tree.expression, tree.this, 1)
-    return numbers.NUMBER_FORMS[exp.Add].read(reader, tree)
+    return numbers.NUMBER_FORMS[exp.Add](reader, tree)
 
 
 def _difference(reader: Reader, tree: exp.Sub) -> Node:
     if isinstance(tree.expression, exp.Interval):
         return _moved(reader, tree, tree.this, tree.expression, -1)
-    return numbers.NUMBER_FORMS[exp.Sub].read(reader, tree)
+    return numbers.NUMBER_FORMS[exp.Sub](reader, tree)
 
 
 def _moved(reader: Reader, tree: exp.Expr, moment: exp.Expr, interval: exp.Interval, sign: int) -> Node:
@@ -293,6 +291,6 @@ def _read(interval: exp.Interval) -> tuple[str, int]:
 
 
 INTERVAL_FORMS: Forms = {
-    exp.Add: form(_sum, "this", "expression"),
-    exp.Sub: form(_difference, "this", "expression"),
+    exp.Add: _sum,
+    exp.Sub: _difference,
 }
