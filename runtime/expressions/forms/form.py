@@ -80,6 +80,14 @@ def call(function: Callable[..., Value], fails: bool = False) -> Read:
     return read
 
 
+def operand(reader: Reader, tree: exp.Expr, part: exp.Expr, *types: pa.DataType) -> Node:
+    """The node of an operand of `tree`. Raises UnprovenError if it has none of the types."""
+    node = reader.node(part)
+    if node.data_type not in types:
+        unproven_of(tree, (node,))
+    return node
+
+
 def predicate(reader: Reader, tree: exp.Expr) -> Node:
     """The node of a boolean operand. Raises UnprovenError for any other type."""
     node = reader.node(tree)

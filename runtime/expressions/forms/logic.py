@@ -63,16 +63,18 @@ _COMPARISONS: Mapping[type[exp.Expr], Callable[..., Any]] = {
 
 
 def _comparison(reader: Reader, tree: exp.Expr) -> Node:
+    return Comparison(_COMPARISONS[type(tree)], *_compared(reader, tree))
+
+
+def _compared(reader: Reader, tree: exp.Expr) -> tuple[Node, Node]:
     left, right = both(reader, tree)
     if not is_compared(left.data_type):
         unproven_of(tree, (left, right))
-    return Comparison(_COMPARISONS[type(tree)], left, right)
+    return left, right
 
 
 def _null_safe(reader: Reader, tree: exp.NullSafeEQ) -> Node:
-    left, right = both(reader, tree)
-    if not is_compared(left.data_type):
-        unproven_of(tree, (left, right))
+    left, right = _compared(reader, tree)
     if left.may_fail or right.may_fail:
         unproven(f"what `{name_of(tree)}` does with errors is only known to Spark SQL")
     return NullSafeEqual(left, right)

@@ -31,7 +31,7 @@ from ..promotion import (
     unproven,
     unproven_of,
 )
-from .form import Forms, Reader, both, two
+from .form import Forms, Reader, both, operand, two
 
 # The operands of decimal arithmetic.
 
@@ -157,18 +157,12 @@ def _whole_division(reader: Reader, tree: exp.IntDiv) -> Node:
     return Division("div", as_type(left, BIGINT), as_type(right, BIGINT), BIGINT)
 
 
-def _remainder(reader: Reader, tree: exp.Mod) -> Node:
-    left, right = both(reader, tree)
+def _remainder(reader: Reader, tree: exp.Mod | exp.Anonymous) -> Node:
+    """`%`, and `pmod`, which is read by its name."""
+    left, right = two(reader, tree, tree.expressions or (tree.this, tree.expression))
     if left.data_type not in (*WHOLE, DOUBLE) or is_null(left) or is_null(right):
         unproven_of(tree, (left, right))
-    return Division("%", left, right, left.data_type)
-
-
-def _pmod(reader: Reader, tree: exp.Anonymous) -> Node:
-    left, right = two(reader, tree, tree.expressions)
-    if left.data_type not in (*WHOLE, DOUBLE) or is_null(left) or is_null(right):
-        unproven_of(tree, (left, right))
-    return Division("pmod", left, right, left.data_type)
+    return Division("%" if isinstance(tree, exp.Mod) else "pmod", left, right, left.data_type)
 
 
 def _bits(reader: Reader, tree: exp.Expr) -> Node:
@@ -179,18 +173,14 @@ def _bits(reader: Reader, tree: exp.Expr) -> Node:
 
 
 def _inverted_bits(reader: Reader, tree: exp.BitwiseNot) -> Node:
-    argument = reader.node(tree.this)
-    if argument.data_type not in WHOLE:
-        unproven_of(tree, (argument,))
+    argument = operand(reader, tree, tree.this, *WHOLE)
     return Call(pc.bit_wise_not, (argument,), argument.data_type)
 
 
 def _to_whole(reader: Reader, tree: exp.Floor | exp.Ceil) -> Node:
-    argument = reader.node(tree.this)
+    argument = operand(reader, tree, tree.this, *WHOLE, DOUBLE)
     if argument.data_type in WHOLE:
         return as_type(argument, BIGINT)
-    if argument.data_type != DOUBLE:
-        unproven_of(tree, (argument,))
     return Call(floored if isinstance(tree, exp.Floor) else ceiled, (argument,), BIGINT, fails=True)
 
 
@@ -218,18 +208,12 @@ def _rounded(
 
 
 def _of_double(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node:
-    argument = reader.node(tree.this)
-    if argument.data_type not in (*WHOLE, DOUBLE):
-        unproven_of(tree, (argument,))
+    argument = operand(reader, tree, tree.this, *WHOLE, DOUBLE)
     return Call(kernel, (as_type(argument, DOUBLE),), DOUBLE)
 
 
 def _positive(reader: Reader, tree: exp.Anonymous) -> Node:
-    (argument,) = tree.expressions
-    node = reader.node(argument)
-    if node.data_type not in (*WHOLE, DOUBLE):
-        unproven_of(tree, (node,))
-    return node
+    return operand(reader, tree, tree.expressions[0], *WHOLE, DOUBLE)
 
 
 def _tried(read: Callable[[Reader, Any], Node], as_read: type[exp.Expr], reader: Reader, tree: exp.Expr) -> Node:
@@ -253,7 +237,7 @@ NUMBER_FORMS: Forms = {
     exp.Div: _division,
     exp.IntDiv: _whole_division,
     exp.Mod: _remainder,
-    "pmod": _pmod,
+    "pmod": _remainder,
     exp.Negative: _negative,
     "positive": _positive,
     **dict.fromkeys(_BITS, _bits),

@@ -15,7 +15,7 @@ from ..functions.texts import cut, joined, lower, of_like, of_rlike, padded, pie
 from ..misread import name_of
 from ..nodes import BOOLEAN, Call, Constant, Node
 from ..promotion import INT, STRING, unproven, unproven_of
-from .form import Forms, Reader
+from .form import Forms, Reader, operand
 
 _LONGEST = 1000
 """The maximum width of padding, and the maximum number of repetitions."""
@@ -52,10 +52,7 @@ def _concat(reader: Reader, tree: exp.Concat | exp.DPipe) -> Node:
 
 
 def _length(reader: Reader, tree: exp.Length) -> Node:
-    argument = reader.node(tree.this)
-    if argument.data_type != STRING:
-        unproven_of(tree, (argument,))
-    return Call(pc.utf8_length, (argument,), INT)
+    return Call(pc.utf8_length, (operand(reader, tree, tree.this, STRING),), INT)
 
 
 def _changed(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node:
@@ -69,14 +66,17 @@ def _in_case(kernel: Callable[..., Any], reader: Reader, tree: exp.Upper | exp.L
 
 
 def _searched(kernel: Callable[..., Any], reader: Reader, tree: exp.Expr) -> Node:
-    part = _literal_text(reader, tree, tree.expression)
-    return Call(partial(kernel, pattern=part), (_text(reader, tree, tree.this),), BOOLEAN)
+    return _matched(kernel, _literal_text(reader, tree, tree.expression), reader, tree)
+
+
+def _matched(kernel: Callable[..., Any], pattern: str, reader: Reader, tree: exp.Expr) -> Node:
+    found = Call(partial(kernel, pattern=pattern), (_text(reader, tree, tree.this),), BOOLEAN)
+    return Call(pc.invert, (found,), BOOLEAN) if tree.args.get("negate") else found
 
 
 def _like(reader: Reader, tree: exp.Like, escape: str = "") -> Node:
     pattern = of_like(_literal_text(reader, tree, tree.expression), escape)
-    found = Call(partial(pc.match_like, pattern=pattern), (_text(reader, tree, tree.this),), BOOLEAN)
-    return Call(pc.invert, (found,), BOOLEAN) if tree.args.get("negate") else found
+    return _matched(pc.match_like, pattern, reader, tree)
 
 
 def _escaped(reader: Reader, tree: exp.Escape) -> Node:
@@ -88,8 +88,7 @@ def _escaped(reader: Reader, tree: exp.Escape) -> Node:
 
 def _rlike(reader: Reader, tree: exp.RegexpLike) -> Node:
     pattern = of_rlike(_literal_text(reader, tree, tree.expression))
-    found = Call(partial(pc.match_substring_regex, pattern=pattern), (_text(reader, tree, tree.this),), BOOLEAN)
-    return Call(pc.invert, (found,), BOOLEAN) if tree.args.get("negate") else found
+    return _matched(pc.match_substring_regex, pattern, reader, tree)
 
 
 def _substring(reader: Reader, tree: exp.Substring) -> Node:
@@ -167,20 +166,13 @@ def _position(reader: Reader, tree: exp.StrPosition) -> Node:
     return Call(partial(position, part=part), (_text(reader, tree, tree.this),), INT)
 
 
-def _split_part(reader: Reader, tree: exp.SplitPart) -> Node:
+def _separated(kernel: Callable[..., Any], count: str, reader: Reader, tree: exp.Expr) -> Node:
+    """`split_part`, `substring_index`. `count`: the argument with the number of the piece."""
     separator = _literal_text(reader, tree, tree.args.get("delimiter"))
-    number = _literal_number(reader, tree, tree.args.get("part_index"))
+    number = _literal_number(reader, tree, tree.args.get(count))
     if not separator or not number:
-        unproven("`split_part` without a separator, or of number 0, is only known to Spark SQL")
-    return Call(partial(piece, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
-
-
-def _substring_index(reader: Reader, tree: exp.SubstringIndex) -> Node:
-    separator = _literal_text(reader, tree, tree.args.get("delimiter"))
-    number = _literal_number(reader, tree, tree.args.get("count"))
-    if not separator or not number:
-        unproven("`substring_index` without a separator, or of number 0, is only known to Spark SQL")
-    return Call(partial(up_to, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
+        unproven(f"`{name_of(tree)}` without a separator, or of number 0, is only known to Spark SQL")
+    return Call(partial(kernel, separator=separator, number=number), (_text(reader, tree, tree.this),), STRING)
 
 
 TEXT_FORMS: Forms = {
@@ -206,6 +198,6 @@ TEXT_FORMS: Forms = {
     exp.Pad: _pad,
     exp.Repeat: _repeat,
     exp.StrPosition: _position,
-    exp.SplitPart: _split_part,
-    exp.SubstringIndex: _substring_index,
+    exp.SplitPart: partial(_separated, piece, "part_index"),
+    exp.SubstringIndex: partial(_separated, up_to, "count"),
 }

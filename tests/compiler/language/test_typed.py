@@ -76,6 +76,7 @@ FORMS = {
         "cast({n} as boolean)",
         "cast({s} as boolean)",
         "map_contains_key(mp, {s})",
+        "isnan({n})",
     ],
     "n": [
         *(f"{{n}} {word} {{n}}" for word in ("+", "-", "*", "/", "%", "div")),
@@ -111,6 +112,11 @@ FORMS = {
         "element_at(ai, 0)",
         "element_at(mp, {s})",
         "try_element_at(ai, 5)",
+        "ai[{n}]",
+        "mp[{s}]",
+        "nvl2({s}, {n}, {n})",
+        "nanvl({n}, {n})",
+        "negative({n})",
     ],
     "s": [
         "from_json({s}, 'a string, b struct<c double>').A",
@@ -131,6 +137,7 @@ FORMS = {
         "rpad({s}, 3)",
         "btrim({s})",
         "btrim({s}, {s})",
+        "trim(both {s} from {s})",
         "split_part({s}, {s}, 0)",
         "substring_index({s}, '.', {n})",
         "array_join({a}, {s})",
