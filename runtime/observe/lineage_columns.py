@@ -72,14 +72,13 @@ class _Traced:
             tree = parse_expression(sql)
         except SqlglotError:
             return None
-        bound = {name.name.lower() for function in tree.find_all(exp.Lambda) for name in function.expressions}
         by_name = {name.lower(): column.inputs for name, column in edge.physical.items()}
-        return union(_inputs(column, by_name, bound) for column in tree.find_all(exp.Column))
+        return union(_inputs(column, by_name) for column in tree.find_all(exp.Column))
 
 
-def _inputs(column: exp.Column, by_name: Mapping[str, Inputs], bound: set[str]) -> Inputs:
+def _inputs(column: exp.Column, by_name: Mapping[str, Inputs]) -> Inputs:
     """Spark finds columns whatever the case of their letters. Of `a.b` it is `a`, where that is a column: a struct."""
     names = [part.name.lower() for part in column.parts]
-    if names[0] in bound or names[0] in OWN:
+    if names[0] in OWN:
         return NO_INPUTS
     return by_name.get(names[0], by_name.get(".".join(names)))

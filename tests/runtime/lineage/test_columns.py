@@ -69,6 +69,17 @@ def test_steps_in_sql_are_followed():
     }
 
 
+def test_column_with_the_name_of_a_parameter_is_followed():
+    made = Topic("made", 2, "id string", "many int", writer=OUT)
+
+    def build(rows: Pipe) -> Pipe:
+        rows = rows.process(Source(SALES, "sales"))
+        rows = rows.select("sales", {"many int": "size(filter(tags, id -> id > 'a')) + length(id)"})
+        return rows.process(Sink("sales", made))
+
+    assert lineage(build)["made"]["value.many"] == {"sales.value.tags", "sales.key.id"}
+
+
 def test_branches_copies_and_merges_are_followed():
     made = Topic("made", 2, "id string", "of string", writer=OUT)
     rest = Topic("rest", 2, "id string", "shop string", writer=OUT)
