@@ -91,6 +91,10 @@ def _safe_round(_tree: exp.Expr, terms: Terms) -> bool:
     return terms[0].type in BROAD and all(term.text in ("0", "1", "2", "3", "4", "5", "6") for term in terms[1:])
 
 
+def _nvl2(tree: exp.Expr, terms: Terms) -> str:
+    return common(tree, terms[1:]) if len(terms) == 3 else no_rule(tree, terms)
+
+
 def _greatest(tree: exp.Expr, terms: Terms) -> str:
     if len(terms) < 2:
         no_rule(tree, terms)
@@ -230,7 +234,7 @@ CALLS: Mapping[type[exp.Expr] | str, Form] = {
     **dict.fromkeys(("isnull", "isnotnull"), _by_name(lambda _tree, _terms: "boolean", 1, always="boolean")),
     exp.IsNan: _call("boolean", _BROAD, parts=_ONE),
     exp.Nanvl: _call("double", _DOUBLE, _DOUBLE, parts=_TWO),
-    exp.Nvl2: Form(lambda tree, terms: common(tree, terms[1:]), ("this", "true", "false")),
+    exp.Nvl2: Form(_nvl2, ("this", "true", "false")),
     **dict.fromkeys((exp.SafeAdd, exp.SafeSubtract, exp.SafeMultiply, exp.SafeDivide), Form(only_spark, _TWO)),
     **dict.fromkeys(
         ("year", "quarter", "month", "day", "dayofmonth", "dayofweek", "weekday", "dayofyear", "weekofyear"),

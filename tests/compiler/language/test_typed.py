@@ -253,6 +253,7 @@ def test_types_are_those_of_the_spark_that_is_installed() -> None:
         ("i = d = l", "the order of comparisons without parentheses is only known to Spark"),
         ("at > '12:30'", "the type of `>` of timestamp, string is only known to Spark"),
         ("at > '2023-02-29'", "the type of `>` of timestamp, string is only known to Spark"),
+        ("nvl2(s, b)", "the type of `nvl2` of string, boolean is only known to Spark"),
         ("array_size(mp)", "the type of `array_size` of map<string,int> is only known to Spark"),
         ("crc32(s)", "the type of `crc32` is only known to Spark"),
         ("date_format(at, 'q')", "the type of `date_format` is only known to Spark"),
