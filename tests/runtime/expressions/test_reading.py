@@ -2,10 +2,14 @@
 
 import pyarrow as pa
 import pytest
+from sqlglot import exp
 
+from headwater.runtime.expressions.forms import FORMS
 from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.promotion import UnprovenError
 from headwater.runtime.expressions.reading import node_of
+from headwater.runtime.expressions.typed_forms import OPERATORS
+from headwater.runtime.expressions.typed_functions import CALLS
 
 COLUMNS = {
     "b": pa.bool_(),
@@ -97,6 +101,11 @@ def test_what_spark_reads_in_another_way_is_left_to_it(sql, reason):
     with pytest.raises(UnprovenError) as left:
         node_of(sql, COLUMNS, pa.bool_())
     assert reason in left.value.reason
+
+
+def test_table_of_sql_has_the_arguments_of_each_form_of_tasks():
+    without = FORMS.keys() - OPERATORS.keys() - CALLS.keys()
+    assert without == {exp.Paren, exp.Column, exp.Literal, exp.Boolean, exp.Null}
 
 
 @pytest.mark.parametrize(
