@@ -235,7 +235,7 @@ def _edges(columns: Mapping[str, pa.Array], flows: Mapping[str, Flow]) -> dict[s
     kinds = _kinds(columns)
     path: Int64s = np.cumsum(~after_old(kinds))
     headers, state = _unpack(meta)
-    whole = Rows((path,), kinds, to_numpy(timestamp), to_numpy(order), headers, {}, (), (), state)
+    whole = Rows((path,), kinds, to_numpy(timestamp), to_numpy(order), headers, state=state)
     if len(flows) == 1:
         ((name, flow),) = flows.items()
         return {name: _with_flow(whole, data, flow)}

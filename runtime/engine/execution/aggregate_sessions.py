@@ -275,7 +275,7 @@ class SessionTable:
         taken = slice(None) if groups.each else groups.last
         after = _versions(values, points[taken], end[taken], exists[taken])
         was = self._before(before, found, stored)
-        context = replace(rows, columns={}, key=(), value=(), state=None).take(row)
+        context = rows.bare().take(row)
         if place.any():
             context = context.deeper(place)
         key = {name: column.take(pa.array(row)) for name, column in rows.keys.items()}

@@ -19,7 +19,7 @@ from ...records.session_keys import has_segments, unpack_segment
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ..operators.tables import FinalResults
-from .keyed.groups import bytes_of, group_codes, last_rows, window_column
+from .keyed.groups import bytes_of, group_codes, last_rows, places_in_runs, window_column
 from .keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
 from .node import Edges, EpochStore, TaskEpoch
 from .rows import Rows, concat
@@ -51,8 +51,7 @@ class Closing:
     def of(cls, store: Store, rows: Rows, behind: int, epoch: TaskEpoch) -> Closing:
         """Windows close `behind` ms after their end, by the clock of `store`. `rows`: the changes of its table."""
         before = epoch.clock_before(store.name)
-        bare = replace(rows, columns={}, key=(), value=(), state=None, collapsed=False)
-        places = concat([bare, *epoch.places_of_time()])
+        places = concat([rows.bare(), *epoch.places_of_time()])
         # A record that moves the clock is never late, so the row of its window has the timestamp of the record.
         clock = np.maximum(np.maximum.accumulate(places.timestamp), before)
         return cls(places, clock, clock - behind, before - behind)
@@ -114,11 +113,10 @@ def _in_order(store: Store, found: Rows, closing: Closing) -> tuple[Rows, Int64s
     at = closing.at(_times(found, WINDOW_COLUMNS[1]))
     order = order[np.argsort(at[order], kind="stable")]
     at, places = at[order], closing.places
-    number = np.arange(len(at)) - np.searchsorted(at, at)
     closed = found.take(order)
     closed = replace(
         closed,
-        path=(*(level[at] for level in places.path), number),
+        path=(*(level[at] for level in places.path), places_in_runs(at)),
         order=places.order[at],
         headers=None if places.headers is None else places.headers.take(pa.array(at)),
         state=None,

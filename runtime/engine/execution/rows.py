@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -70,10 +70,10 @@ class Rows:
     kind: Int8s
     timestamp: Int64s
     order: Int64s
-    headers: pa.Array | None
-    columns: dict[str, pa.Array]
-    key: tuple[str, ...]
-    value: tuple[str, ...]
+    headers: pa.Array | None = None
+    columns: dict[str, pa.Array] = field(default_factory=dict)
+    key: tuple[str, ...] = ()
+    value: tuple[str, ...] = ()
     state: pa.Array | None = None
     collapsed: bool = False
 
@@ -135,9 +135,22 @@ class Rows:
         collapsed = self.collapsed and key is None
         return replace(self, columns=columns, key=names, value=tuple(columns)[len(names) :], collapsed=collapsed)
 
+    def bare(self) -> Rows:
+        """The same rows without columns and state."""
+        return replace(self, columns={}, key=(), value=(), state=None, collapsed=False)
+
     def deeper(self, level: Int64s) -> Rows:
         """The same rows with one more path level, int64."""
         return replace(self, path=(*self.path, level))
+
+
+def no_rows(flow: Flow) -> Rows:
+    """An empty edge with the columns of a flow."""
+    none = np.zeros(0, np.int64)
+    keys, values = (
+        {name: pa.nulls(0, kind) for name, kind in parse_columns(side).items()} for side in (flow.key, flow.value)
+    )
+    return Rows((none,), none.astype(np.int8), none, none).with_columns(keys, values)
 
 
 def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
@@ -180,14 +193,19 @@ def path_order(parts: Sequence[Rows]) -> Int64s:
 
         path_order([first, second])    [0, 2, 3, 4, 1]: (0), (0, 0), (0, 1), (1, 0), (2)
     """
-    depth = max((len(part.path) for part in parts), default=0)
-    levels = []
-    for level in range(depth):
-        padded = [part.path[level] if level < len(part.path) else np.full(len(part), -1) for part in parts]
-        levels.append(np.concatenate(padded))
+    levels = _levels(parts)
     if not levels:
         return np.zeros(0, np.int64)
-    return np.argsort(levels[0], kind="stable") if depth == 1 else np.lexsort(levels[::-1])
+    return np.argsort(levels[0], kind="stable") if len(levels) == 1 else np.lexsort(levels[::-1])
+
+
+def _levels(parts: Sequence[Rows]) -> list[Int64s]:
+    """The path levels of all parts, concatenated. Missing levels become -1."""
+    depth = max((len(part.path) for part in parts), default=0)
+    return [
+        np.concatenate([part.path[level] if level < len(part.path) else np.full(len(part), -1) for part in parts])
+        for level in range(depth)
+    ]
 
 
 def concat(parts: Sequence[Rows]) -> Rows:
@@ -195,12 +213,8 @@ def concat(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
     first = parts[0]
-    depth = max(len(part.path) for part in parts)
     return Rows(
-        tuple(
-            np.concatenate([p.path[level] if level < len(p.path) else np.full(len(p), -1) for p in parts])
-            for level in range(depth)
-        ),
+        tuple(_levels(parts)),
         np.concatenate([part.kind for part in parts]),
         np.concatenate([part.timestamp for part in parts]),
         np.concatenate([part.order for part in parts]),

@@ -31,6 +31,7 @@ import numpy as np
 
 from ...ir.windows import SessionWindow
 from ...records.arrays import Bools, Int64s
+from .keyed.groups import run_starts
 
 NO_ROW = np.iinfo(np.int64).min
 
@@ -159,8 +160,7 @@ def _in_order_of_time(records: Records, stored: Sessions, order: Int64s, rules: 
     it is at most a gap away. Otherwise it begins a session. `previous` has that version, `ends` the end of its session.
     """
     code, time = records.code[order], records.timestamp[order]
-    first = np.ones(len(order), np.bool_)
-    first[1:] = code[1:] != code[:-1]
+    first = run_starts(code)
     # The session that a record may extend: of the record before it or, for the first of a key, the last stored one.
     last_stored = np.searchsorted(stored.code, code[first], side="right") - 1
     has_stored = last_stored >= 0

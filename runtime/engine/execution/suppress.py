@@ -12,7 +12,7 @@ from ...ir.topology import Store
 from ...records.arrays import Bools, Int64s
 from ...timed_parts import timed
 from ..operators.tables import Suppress
-from .keyed.groups import LOWEST, in_groups
+from .keyed.groups import LOWEST, in_groups, places_in_runs
 from .node import Edges, RowFailedError, TaskEpoch
 from .rows import Rows, concat
 from .suppress_buffer import Arriving, Buffer, Pool, Waiting, pooled
@@ -185,8 +185,7 @@ def suppress(node: Suppress, edges: Edges, epoch: TaskEpoch) -> None:
     """See `Suppress`. Raises RowFailedError."""
     arriving = Arriving.of(node.store, edges[node.flow])
     rows = arriving.rows
-    bare = replace(rows, headers=None, columns={}, key=(), value=(), state=None, collapsed=False)
-    places = concat([bare, *epoch.places_of_time()])
+    places = concat([replace(rows.bare(), headers=None), *epoch.places_of_time()])
     if not len(places):
         edges[node.flow] = rows
         return
@@ -261,5 +260,4 @@ class _Scheduled:
         by = schedule.released[chosen]
         order = np.lexsort((pool.code[first], pool.changes.time[first], by))
         first, last, by = first[order], last[order], by[order] - pool.waiting
-        number = np.arange(len(by)) - np.searchsorted(by, by)
-        return pool.changed(self.places.take(by).deeper(number), first, last, old)
+        return pool.changed(self.places.take(by).deeper(places_in_runs(by)), first, last, old)

@@ -14,7 +14,7 @@ from ....records.types import Kind, parse_columns
 from ....state.codec import RowCodec
 from ...operators.joins import GlobalJoin, StreamTableJoin
 from ..aggregate import look_up, row_keys
-from ..keyed.groups import group_codes
+from ..keyed.groups import group_codes, run_starts
 from ..keyed.stored_rows import clock_at, expired, visible_columns
 from ..node import Edges, TaskEpoch, step_name
 from ..rows import Rows, null_keys, path_order
@@ -138,10 +138,8 @@ def last_before(code: Int64s, order: Int64s, changes: int) -> Int64s:
     # Stable: inside a key, changes and records keep their path order.
     by_key = order[np.argsort(code[order], kind="stable")]
     is_change = by_key < changes
-    starts = np.ones(len(by_key), np.bool_)
-    starts[1:] = code[by_key][1:] != code[by_key][:-1]
     places = np.arange(len(by_key))
-    last_start = np.maximum.accumulate(np.where(starts, places, 0))
+    last_start = np.maximum.accumulate(np.where(run_starts(code[by_key]), places, 0))
     last_change = np.maximum.accumulate(np.where(is_change, places, -1))
     latest = np.full(len(code), -1)
     # A change before the start of the key is of another key.

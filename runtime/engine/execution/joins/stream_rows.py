@@ -25,7 +25,7 @@ from ....records.keys import encode_keys
 from ....records.types import Kind, parse_columns
 from ....records.window_keys import first_window_key, range_in_segment
 from ....state.codec import RowCodec
-from ..keyed.groups import bytes_of
+from ..keyed.groups import bytes_of, places_in_runs
 from ..node import EpochStore
 from ..rows import Rows, concat, null_keys, path_order
 
@@ -159,8 +159,7 @@ class Events:
     @classmethod
     def of(cls, this: Rows, other: Rows, clock: int, passing: Sequence[Rows] = ()) -> Events:
         """Merge both sides. `clock`: stream time before the epoch, ms. `passing`: rows for time without a record."""
-        sides = [replace(each, columns={}, key=(), value=(), state=None, collapsed=False) for each in (this, other)]
-        parts = [*sides, *passing]
+        parts = [this.bare(), other.bare(), *passing]
         rows, row = concat(parts), path_order(parts)
         columns = zip(this.keys.items(), other.keys.values(), strict=True)
         nobody = sum(map(len, passing))
@@ -251,11 +250,8 @@ def rows_of(parts: Sequence[Results], columns: Columns, events: Events, trial: b
     turn = np.repeat([part.turn for part in parts], [len(part.event) for part in parts])
     order = np.argsort(event * 2 + turn, kind="stable")
     event = event[order]
-    place = np.arange(len(event))
-    first = np.ones(len(event), np.bool_)
-    first[1:] = event[1:] != event[:-1]
-    level = place - np.maximum.accumulate(np.where(first, place, 0))
-    rows = replace(events.rows.take(events.row[event]).deeper(level), timestamp=time[order])
+    rows = events.rows.take(events.row[event]).deeper(places_in_runs(event))
+    rows = replace(rows, timestamp=time[order])
     if trial:
         rows = replace(rows, order=np.where(turn[order] == WAITED, ~rows.order, rows.order))
     values = _taken(columns.this, this[order]) | _taken(columns.other, other[order])

@@ -13,7 +13,7 @@ from ....records.arrays import Bools, Int64s, cast_to
 from ....records.types import Kind
 from ...operators.joins import TableTableJoin
 from ..aggregate import look_up, row_keys
-from ..keyed.groups import Groups, sorted_groups
+from ..keyed.groups import Groups, run_starts, sorted_groups
 from ..keyed.stored_rows import Versions, at_points, changes, changes_of, clock_at, expired, visible_columns
 from ..node import Edges, EpochStore, TaskEpoch
 from ..rows import Rows, concat, path_order
@@ -49,7 +49,7 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     ]
     moments = [*seen, *come]
     met = _without_expired(join, _met(moments, len(first)), moments, columns, epoch)
-    triggers = concat([_bare(this), _bare(other)]).take(met.trigger)
+    triggers = concat([this.bare(), other.bare()]).take(met.trigger)
     # The changes that give results, grouped by key. `before`: the joined rows at the start of the epoch.
     giving = np.flatnonzero(sides.give(met))
     of_group, code = _present(met.key[giving], len(first))
@@ -201,10 +201,6 @@ def _new_rows(rows: Rows) -> Rows:
     return rows.filter(rows.kind <= Kind.VALUE)
 
 
-def _bare(rows: Rows) -> Rows:
-    return replace(rows, columns={}, key=(), value=(), state=None)
-
-
 def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows, names: Iterable[str]) -> Versions:
     """The stored rows of all keys, then the row after each change, then a missing row. `names`: the value columns."""
     stored = look_up(store, opened, keys)
@@ -252,20 +248,20 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
     )
     version = np.concatenate([keys + np.arange(len(each.code)) for each in moments])[order]
     places = np.arange(len(key))
-    start = np.maximum.accumulate(np.where(_starts(key), places, 0))
+    start = np.maximum.accumulate(np.where(run_starts(key), places, 0))
 
     def latest(which: Bools) -> tuple[Int64s, Int64s]:
         """(Version of a side at each triggering change, the same at the one before). `which`: rows that set it."""
         last = np.maximum.accumulate(np.where(which, places, -1))
         now = np.where(last >= start, version[last], key)[triggers]
         of = key[triggers]
-        return now, np.where(_starts(of), of, np.concatenate([now[:1], now[:-1]]))
+        return now, np.where(run_starts(of), of, np.concatenate([now[:1], now[:-1]]))
 
     this, this_before = latest(sets & of_this)
     other, other_before = latest(sets & ~of_this)
     replaced = key.copy()
     for own in (np.flatnonzero(triggers & of_this), np.flatnonzero(triggers & ~of_this)):
-        replaced[own[1:]] = np.where(_starts(key[own])[1:], key[own[1:]], version[own[:-1]])
+        replaced[own[1:]] = np.where(run_starts(key[own])[1:], key[own[1:]], version[own[:-1]])
     # Restore path order from the order by key.
     place = np.full(len(key), -1)
     place[sort[triggers]] = np.arange(np.count_nonzero(triggers))
@@ -280,13 +276,6 @@ def _met(moments: Sequence[_Moments], keys: int) -> _Met:
         other_before=other_before[back],
         replaced=replaced[triggers][back],
     )
-
-
-def _starts(key: Int64s) -> Bools:
-    """Whether a key begins at each row. `key`: sorted."""
-    starts = np.ones(len(key), np.bool_)
-    starts[1:] = key[1:] != key[:-1]
-    return starts
 
 
 def _present(code: Int64s, keys: int) -> tuple[Int64s, Int64s]:

@@ -36,6 +36,20 @@ def last_rows(code: Int64s, count: int) -> Int64s:
     return last
 
 
+def run_starts(numbers: Int64s) -> Bools:
+    """Whether a run of equal numbers begins at each place. Numbers [3, 3, 5]: [True, False, True]."""
+    starts = np.ones(len(numbers), np.bool_)
+    starts[1:] = numbers[1:] != numbers[:-1]
+    return starts
+
+
+def places_in_runs(numbers: Int64s) -> Int64s:
+    """The place of each number in its run of equal numbers, from 0. Numbers [3, 3, 5, 3]: [0, 1, 0, 0]."""
+    place = np.arange(len(numbers))
+    places: Int64s = place - np.maximum.accumulate(np.where(run_starts(numbers), place, 0))
+    return places
+
+
 def group_codes(keys: pa.Array) -> tuple[Int64s, Int64s]:
     """(The group of each row, the first row of each group). Both int64.
 
@@ -338,10 +352,7 @@ class Groups:
     @cached_property
     def _starts(self) -> Bools:
         """Whether a group starts at each place of `_sorted`."""
-        ordered = self.code[self._sorted]
-        starts = np.ones(len(ordered), np.bool_)
-        starts[1:] = ordered[1:] != ordered[:-1]
-        return starts
+        return run_starts(self.code[self._sorted])
 
     def _running_rank(self, rank: Int64s, ranks: int) -> Int64s:
         """The maximum rank (0 to `ranks` - 1) in the group up to each row, in the order of `_sorted`."""

@@ -123,7 +123,7 @@ def at_points(groups: Groups, rows: Rows, columns: Mapping[str, pa.Array]) -> Ro
 
     `columns`: the key columns of each group.
     """
-    bare = replace(rows, columns={}, key=(), value=(), state=None)
+    bare = rows.bare()
     if not groups.each:
         return bare.take(groups.last).with_columns(columns)
     code = pa.array(groups.code)

@@ -18,7 +18,7 @@ from ....records.types import Kind, parse_columns
 from ....tasks.plan import LaneInput, SkippedRecord, TaskPlan, TopicInput, TrialRecords
 from ....timed_parts import timed
 from ...operators.operator import Flow
-from ..rows import Rows
+from ..rows import Rows, no_rows
 from .prefix_merge import Chunk, PrefixMerge, RunningMaximum, concat_chunks
 
 # The records of an epoch and their order. The order does not depend on where epochs end, so results do not either.
@@ -394,13 +394,8 @@ def _consumed(topic: TopicInput, feeds: Sequence[LaneFeed], chunk: Chunk | None)
 
 
 def _rows(reading: Reading, chunk: Chunk | None, places: Int64s, order: Int64s) -> Rows:
-    keys, values = parse_columns(reading.columns.key), parse_columns(reading.columns.value)
     if chunk is None:
-        empty = Rows((_NONE,), _NONE.astype(np.int8), _NONE, _NONE, None, {}, (), ())
-        return empty.with_columns(
-            {name: pa.nulls(0, data_type) for name, data_type in keys.items()},
-            {name: pa.nulls(0, data_type) for name, data_type in values.items()},
-        )
+        return no_rows(reading.columns)
     batch = chunk.batch
     headers = batch.column("_headers")
     rows = Rows(
@@ -409,12 +404,10 @@ def _rows(reading: Reading, chunk: Chunk | None, places: Int64s, order: Int64s) 
         to_numpy(batch.column("_timestamp")),
         order[places],
         None if headers.null_count == len(headers) else headers,
-        {},
-        (),
-        (),
     )
     return rows.with_columns(
-        {name: batch.column(f"key.{name}") for name in keys}, {name: batch.column(f"value.{name}") for name in values}
+        {name: batch.column(f"key.{name}") for name in parse_columns(reading.columns.key)},
+        {name: batch.column(f"value.{name}") for name in parse_columns(reading.columns.value)},
     )
 
 
@@ -443,4 +436,4 @@ class PassedTime:
         """One row without columns: the path and time of rows that a step emits. `rank`: of the step in its stage."""
         path = tuple(np.array([level]) for level in (self.level, _BEHIND, rank))
         time, order = np.array([self.time]), np.array([self.order])
-        return Rows(path, np.array([Kind.VALUE], np.int8), time, order, None, {}, (), ())
+        return Rows(path, np.array([Kind.VALUE], np.int8), time, order)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import get_ident
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from ....python_functions.results import UnfitValueError, cast_column
 from ....records.arrays import Bools, Int8s, Int64s, to_numpy
 from ....records.schema import invalid_timestamps, timestamp_error
 from ....records.types import Kind
+from ..keyed.groups import places_in_runs
 from ..node import RowFailedError
 from ..rows import Rows, physical_key
 
@@ -146,7 +147,7 @@ def rows_of_batch(batch: Columns, key: Mapping[str, pa.DataType], value: Mapping
     timestamp = times_of(batch, "_timestamp", "forward") if "_timestamp" in given else plain.timestamp
     kind = _kinds(batch) if "_kind" in given else np.full(len(batch), int(Kind.VALUE), np.int8)
     headers = _headers(batch) if "_headers" in given else plain.headers
-    made = Rows((*plain.path, _places(source)), kind, timestamp, plain.order, headers, {}, (), ())
+    made = Rows((*plain.path, places_in_runs(source)), kind, timestamp, plain.order, headers)
     return made.with_columns(
         {name: column_of(batch, keys[name], of, "forward") for name, of in key.items()},
         {name: _of_values(column_of(batch, name, of, "forward"), kind == Kind.VALUE) for name, of in value.items()},
@@ -209,21 +210,6 @@ def _sources(batch: Columns, came: int) -> Int64s:
     if len(found) != len(batch) or (np.diff(found) < 0).any() or (len(found) and not 0 <= found[0] <= found[-1] < came):
         raise UnfitValueError(f"`{ROW}` of a batch has numbers from 0 to {came - 1}, none below the one before it")
     return found
-
-
-def _places(source: Int64s) -> Int64s:
-    """The place of each row among the rows of its input record, from 0. `source`: ascending.
-
-    Example: records 0, 2 and 5 gave two, three and one rows.
-
-        source   [0, 0, 2, 2, 2, 5]
-        result   [0, 1, 0, 1, 2, 0]
-    """
-    begins = np.ones(len(source), np.bool_)
-    begins[1:] = source[1:] != source[:-1]
-    starts = np.maximum.accumulate(np.where(begins, np.arange(len(source)), 0))
-    places: Int64s = np.arange(len(source)) - starts
-    return places
 
 
 # The record or punctuation that a processor works on at the moment.
@@ -322,6 +308,18 @@ class Words:
         said = self.kafka.get(word) or next((f"`{each}`" for each in close), None)
         guess = f"did you mean {said}? " if said else ""
         return AttributeError(f"{self.of} has no `{word}`: {guess}It has {', '.join(self.here)}")
+
+
+class WithWords:
+    """An object that processors use. `_words`: its methods, for the error of an unknown one."""
+
+    _words: ClassVar[Words]
+
+    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
+
+        def __getattr__(self, name: str) -> NoReturn:
+            """Raise AttributeError, with a list of the methods."""
+            raise self._words.unknown(name)
 
 
 def not_named(name: object, word: str, known: Iterable[str]) -> str:

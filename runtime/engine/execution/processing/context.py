@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,7 +18,7 @@ from ....records.types import Kind, parse_columns
 from ...operators.operator import Flow
 from ..order.origins import Origins
 from ..rows import Rows, concat
-from .batches import CONTEXT, Moment, Record, header_text, not_named, rows_of_batch
+from .batches import CONTEXT, Moment, Record, WithWords, header_text, not_named, rows_of_batch
 from .punctuation import Callback, Cancellable, Position, PunctuationType, Schedules
 from .stores import AnyStore
 
@@ -154,9 +154,6 @@ class Forwarded:
             np.array(output.timestamps, np.int64),
             np.where(source < 0, origins.order_of(numbers), order),
             pa.array(output.headers, pa.string()) if some else None,
-            {},
-            (),
-            (),
         )
         return plain.with_columns(output.key.to_columns(output.keys), output.value.to_columns(output.values))
 
@@ -223,17 +220,13 @@ def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:
 # The argument of a processor's `init`: access to stores, output, punctuations, and metadata of the task and record.
 
 
-class ProcessorContext:
+class ProcessorContext(WithWords):
     """The context of a processor, with the names of Kafka's `ProcessorContext`. It is valid for one epoch.
 
     Wrong use raises an error. It counts as the error of the current record, and names the line of the processor's code.
     """
 
-    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError, with a list of the methods."""
-            raise CONTEXT.unknown(name)
+    _words = CONTEXT
 
     def __init__(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,24 +15,20 @@ from ..keyed.groups import bytes_of
 from ..node import EpochStore, TaskEpoch
 from ..order.origins import Origins
 from ..rows import Rows
-from .batches import KEY_VALUE, Columns, Moment, OfEpoch
+from .batches import KEY_VALUE, Columns, Moment, OfEpoch, WithWords
 from .epoch_rows import EpochRows, Found, StoreKeys, behind
 from .timed_stores import SessionStore, WindowStore
 
 # A key-value store as a processor uses it. Reads see the changes of the current epoch.
 
 
-class KeyValueStore:
+class KeyValueStore(WithWords):
     """Rows by key. A processor passes keys and values as mappings by column, or as objects with these attributes.
 
     With a `retention`, a row is visible while its timestamp is later than stream time - retention.
     """
 
-    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError, with a list of the methods."""
-            raise KEY_VALUE.unknown(name)
+    _words = KEY_VALUE
 
     def __init__(self, store: Store, opened: EpochStore, moment: Moment) -> None:
         self._store = store

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NoReturn, overload
+from typing import Any, ClassVar, NoReturn, overload
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +28,7 @@ from ....records.window_keys import (
     times_of,
 )
 from ..node import EpochStore
-from .batches import SESSION, WINDOW, Columns, Item, Moment, OfEpoch, column_of
+from .batches import SESSION, WINDOW, Columns, Item, Moment, OfEpoch, WithWords, column_of
 from .epoch_rows import EpochRows, Found, StoreKeys, behind
 
 # The rows of a processor's window or session store: by key and time, visible until they expire.
@@ -44,19 +44,19 @@ Times = tuple[int, ...]
 
 
 class TimedRows:
-    """The rows of a window or session store. `words`: the number of times in a key: 1 for windows, 2 for sessions.
+    """The rows of a window or session store. `names`: the columns of a key's times in batches, END before START.
 
     A row is visible while its first time is later than `clock` - retention. `clock`: the greatest first time of all
     rows that were put or deleted, ms; -1 before the first. `late`: how many rows had expired when they were put.
     """
 
-    def __init__(self, store: Store, opened: EpochStore, moment: Moment, words: int, clock: int) -> None:
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment, names: tuple[str, ...], clock: int) -> None:
         assert store.retention_ms is not None
-        self._name = store.name
+        self.name = store.name
         self._retention = store.retention_ms
         self._length = segment_length(store.retention_ms)
         self._moment = moment
-        self._words = words
+        self._names = names
         self.clock = clock
         self._keys = StoreKeys(store.name, parse_columns(store.key))
         self._rows = EpochRows(store.name, parse_columns(store.value), opened, moment)
@@ -94,7 +94,7 @@ class TimedRows:
         bounds = [range_in_segment(at, encoded, first, last) for at in self._between(first, last, reverse)]
         parts = [self._rows.between(*each, reverse=reverse) for each in bounds]
         found = chain.from_iterable(chain.from_iterable(parts))
-        return ((times_of(key, self._words), row) for key, row, _ in found)
+        return ((times_of(key, len(self._names)), row) for key, row, _ in found)
 
     def of_all(
         self, first: int, last: int, from_key: Any = None, to_key: Any = None, *, reverse: bool = False
@@ -117,23 +117,23 @@ class TimedRows:
         """The iterator, valid in this epoch only."""
         return OfEpoch(found, self._moment)
 
-    def get_columns(self, keys: Columns, names: Sequence[str]) -> pa.RecordBatch:
-        """The rows of keys and times, see `EpochRows.get_columns`. `names`: the columns of the times."""
-        times = self._times(keys, names)
+    def get_columns(self, keys: Columns) -> pa.RecordBatch:
+        """The rows of keys and times, see `EpochRows.get_columns`."""
+        times = self._times(keys)
         there = (times >= 0).all(axis=1) & (times < EVER).all(axis=1) & (times[:, 0] >= self._oldest())
         # Invalid times are looked up as time 0, so that the result has a row for each key; `there` makes it null.
         return self._rows.get_columns(self._timed_keys(keys, np.where(there[:, np.newaxis], times, 0)), there)
 
-    def put_columns(self, rows: Columns, names: Sequence[str]) -> None:
+    def put_columns(self, rows: Columns) -> None:
         """Set the rows of keys and times. `rows`: key, time and value columns, see `EpochRows.put_columns`."""
         given = len(rows)
-        rows, times = self._kept(rows, names)
+        rows, times = self._kept(rows)
         self.late += given - len(rows)
         self._rows.put_columns(self._timed_keys(rows, times), rows, self._moment.timestamp)
 
-    def delete_columns(self, keys: Columns, names: Sequence[str]) -> None:
+    def delete_columns(self, keys: Columns) -> None:
         """Delete the rows of keys and times. `keys`: key and time columns."""
-        keys, times = self._kept(keys, names)
+        keys, times = self._kept(keys)
         for key in self._timed_keys(keys, times):
             self._rows.put(key, None, self._moment.timestamp)
 
@@ -143,9 +143,9 @@ class TimedRows:
 
     def _typed(self, found: Iterator[list[Found]], first: int, last: int) -> Iterator[tuple[Row, Times, Row]]:
         for batch in found:
-            timed = [(key, times_of(key, self._words), row) for key, row, _ in batch]
+            timed = [(key, times_of(key, len(self._names)), row) for key, row, _ in batch]
             there = [each for each in timed if first <= each[1][0] <= last]
-            keys = self._keys.decoded([plain_key(key, self._words) for key, _, _ in there])
+            keys = self._keys.decoded([plain_key(key, len(self._names)) for key, _, _ in there])
             for key, (_, times, row) in zip(keys, there, strict=True):
                 yield key, times, row
 
@@ -160,7 +160,7 @@ class TimedRows:
     def whole(self, time: int) -> int:
         """Checks a time of a query, ms. Raises UnfitValueError."""
         if type(time) is not int:
-            raise UnfitValueError(f"the store {self._name!r} is asked for times in whole ms, not for {time!r}")
+            raise UnfitValueError(f"the store {self.name!r} is asked for times in whole ms, not for {time!r}")
         return time
 
     def _between(self, first: int, last: int, reverse: bool) -> list[int]:
@@ -172,10 +172,10 @@ class TimedRows:
         found = segments[start : bisect_right(segments, last)]
         return found[::-1] if reverse else found
 
-    def _kept(self, rows: Columns, names: Sequence[str]) -> tuple[Columns, Int64s]:
+    def _kept(self, rows: Columns) -> tuple[Columns, Int64s]:
         """(The rows that have not expired, their times). Advances the clock, and notes the segments of these rows.
 
-        The times are int64 of shape (rows, `words`). The result is the same as for one row after another: each row
+        The times are int64 of shape (rows, names). The result is the same as for one row after another: each row
         first advances the clock, and is kept if its first time is later than clock - retention.
 
         Example: clock 120, retention 60.
@@ -184,7 +184,7 @@ class TimedRows:
             clocks       [ 120,   120,  160,   160]
             kept         [True, False, True, False]
         """
-        times = self._times(rows, names)
+        times = self._times(rows)
         self._moment.refuse_outside()
         wrong = times[invalid_timestamps(times)]
         if len(wrong):
@@ -197,9 +197,9 @@ class TimedRows:
             self._open(segment * self._length)
         return rows.filter(pa.array(kept)), times[kept]
 
-    def _times(self, rows: Columns, names: Sequence[str]) -> Int64s:
-        """The times of keys: int64 of shape (rows, `words`)."""
-        columns = [column_of(rows, name, pa.int64(), self._name) for name in names]
+    def _times(self, rows: Columns) -> Int64s:
+        """The times of keys: int64 of shape (rows, names)."""
+        columns = [column_of(rows, name, pa.int64(), self.name) for name in self._names]
         if any(column.null_count for column in columns):
             self._refuse_time(None)
         return np.stack([to_numpy(column) for column in columns], axis=1)
@@ -209,7 +209,7 @@ class TimedRows:
         return [timed_key(self._length, key, *each) for key, each in pairs]
 
     def _refuse_time(self, time: Any) -> NoReturn:
-        what = f"a time in a key of the store {self._name!r}"
+        what = f"a time in a key of the store {self.name!r}"
         raise UnfitValueError(f"{what} {timestamp_error(time)}: {time!r:.100}")
 
     def _open(self, time: int) -> None:
@@ -230,24 +230,59 @@ class TimedRows:
         return self._known
 
 
-# A window store as a processor uses it: rows by key and start of the window.
+# Window and session stores as a processor uses them.
 
 
-class WindowStore:
+class TimedStore(WithWords):
+    """The methods that window and session stores share. `_times`: the columns of a key's times, see `TimedRows`."""
+
+    _times: ClassVar[tuple[str, ...]]
+
+    def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
+        """`clock`: its value at the start of the epoch, see `TimedRows`."""
+        self._rows = TimedRows(store, opened, moment, self._times, clock)
+
+    def get_many(self, keys: Columns) -> pa.RecordBatch:
+        """The rows of windows or sessions. `keys`: the key columns and `_start`, and `_end` of sessions.
+
+        The result has the value columns and `_timestamp` (ms), one row for each key. All are null where no row exists.
+        """
+        return self._rows.get_columns(keys)
+
+    def put_many(self, rows: Columns) -> None:
+        """Set the rows of windows or sessions. `rows`: the columns of key and value, `_start`, and `_end` of sessions.
+
+        The column `_timestamp` (ms) is optional. Without it, rows get the timestamp of the current record.
+        """
+        self._rows.put_columns(rows)
+
+    def delete_many(self, keys: Columns) -> None:
+        """Delete the rows of windows or sessions. `keys`: the key columns and `_start`, and `_end` of sessions."""
+        self._rows.delete_columns(keys)
+
+    @property
+    def clock(self) -> int:
+        """The clock of the store, ms, see `TimedRows`."""
+        return self._rows.clock
+
+    @property
+    def late(self) -> int:
+        """How many rows were not kept, because they had expired when they were put."""
+        return self._rows.late
+
+    def flush(self) -> None:
+        """Write the epoch's changes to the store."""
+        self._rows.flush()
+
+
+class WindowStore(TimedStore):
     """Rows by key and window, with the methods of Kafka's `WindowStore`. All times are whole ms since 1970.
 
     A row is visible while its window's start is later than the latest start that was put - `retention`.
     """
 
-    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError, with a list of the methods."""
-            raise WINDOW.unknown(name)
-
-    def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
-        """`clock`: its value at the start of the epoch, see `TimedRows`."""
-        self._rows = TimedRows(store, opened, moment, words=1, clock=clock)
+    _words = WINDOW
+    _times = (START,)
 
     def put(self, key: Any, value: Any, start: int) -> None:
         """Set the row of a key and of the window that starts at `start`. None deletes the row."""
@@ -287,58 +322,15 @@ class WindowStore:
         """(key, start, row) of all windows, optionally of a range of keys, in the order of `fetch_all`."""
         return self.fetch_all(0, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
 
-    def get_many(self, keys: Columns) -> pa.RecordBatch:
-        """The rows of windows. `keys`: the key columns and `_start`.
 
-        The result has the value columns and `_timestamp` (ms), one row for each key. All are null where no row exists.
-        """
-        return self._rows.get_columns(keys, [START])
-
-    def put_many(self, rows: Columns) -> None:
-        """Set the rows of windows. `rows`: the columns of key and value, and `_start`.
-
-        The column `_timestamp` (ms) is optional. Without it, rows get the timestamp of the current record.
-        """
-        self._rows.put_columns(rows, [START])
-
-    def delete_many(self, keys: Columns) -> None:
-        """Delete the rows of windows. `keys`: the key columns and `_start`."""
-        self._rows.delete_columns(keys, [START])
-
-    @property
-    def clock(self) -> int:
-        """The clock of the store, ms, see `TimedRows`."""
-        return self._rows.clock
-
-    @property
-    def late(self) -> int:
-        """How many rows were not kept, because they had expired when they were put."""
-        return self._rows.late
-
-    def flush(self) -> None:
-        """Write the epoch's changes to the store."""
-        self._rows.flush()
-
-
-# A session store as a processor uses it: rows by key, and by start and end of the session.
-
-
-class SessionStore:
+class SessionStore(TimedStore):
     """Rows by key and session, with the methods of Kafka's `SessionStore`. All times are whole ms since 1970.
 
     A row is visible while its session's end is later than the latest end that was put - `retention`.
     """
 
-    if not TYPE_CHECKING:  # a type checker reports unknown methods itself
-
-        def __getattr__(self, name: str) -> NoReturn:
-            """Raise AttributeError, with a list of the methods."""
-            raise SESSION.unknown(name)
-
-    def __init__(self, store: Store, opened: EpochStore, moment: Moment, clock: int) -> None:
-        """`clock`: its value at the start of the epoch, see `TimedRows`."""
-        self._name = store.name
-        self._rows = TimedRows(store, opened, moment, words=2, clock=clock)
+    _words = SESSION
+    _times = (END, START)
 
     def put(self, key: Any, value: Any, start: int, end: int) -> None:
         """Set the row of a key's session from `start` to `end`. None deletes the row."""
@@ -397,42 +389,16 @@ class SessionStore:
         """(key, start, end, row) of all sessions, optionally of a range of keys, in the order of `fetch_all`."""
         return self.fetch_all(0, EVER, from_key=from_key, to_key=to_key, reverse=reverse)
 
-    def get_many(self, keys: Columns) -> pa.RecordBatch:
-        """The rows of sessions. `keys`: the key columns, `_start` and `_end`.
-
-        The result has the value columns and `_timestamp` (ms), one row for each key. All are null where no row exists.
-        """
-        return self._rows.get_columns(keys, [END, START])
-
     def put_many(self, rows: Columns) -> None:
-        """Set the rows of sessions. `rows`: the columns of key and value, `_start` and `_end`.
-
-        The column `_timestamp` (ms) is optional. Without it, rows get the timestamp of the current record.
-        """
-        ends = zip(*(column_of(rows, name, pa.int64(), self._name).to_pylist() for name in (START, END)), strict=True)
-        for start, end in ends:
+        """See `TimedStore`. Raises UnfitValueError for a session that ends before its start."""
+        bounds = zip(
+            *(column_of(rows, name, pa.int64(), self._rows.name).to_pylist() for name in (START, END)), strict=True
+        )
+        for start, end in bounds:
             self._bounds(start, end)
-        self._rows.put_columns(rows, [END, START])
-
-    def delete_many(self, keys: Columns) -> None:
-        """Delete the rows of sessions. `keys`: the key columns, `_start` and `_end`."""
-        self._rows.delete_columns(keys, [END, START])
-
-    @property
-    def clock(self) -> int:
-        """The clock of the store, ms, see `TimedRows`."""
-        return self._rows.clock
-
-    @property
-    def late(self) -> int:
-        """How many rows were not kept, because they had expired when they were put."""
-        return self._rows.late
-
-    def flush(self) -> None:
-        """Write the epoch's changes to the store."""
-        self._rows.flush()
+        super().put_many(rows)
 
     def _bounds(self, start: int, end: int) -> tuple[int, int]:
         if type(start) is int and type(end) is int and end < start:
-            raise UnfitValueError(f"a session of {self._name!r} cannot end at {end}, before its start at {start}")
+            raise UnfitValueError(f"a session of {self._rows.name!r} cannot end at {end}, before its start at {start}")
         return end, start

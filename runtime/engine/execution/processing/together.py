@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 import numpy as np
-import pyarrow as pa
 
 from .....errors import HeadwaterError
 from ....python_functions.objects import RowType, UnfitRowError
-from ....records.types import Kind, parse_columns
+from ....records.types import Kind
 from ....timed_parts import timed
-from ...operators.operator import Flow, Node, Place, Touched
+from ...operators.operator import Node, Place, Touched
 from ...operators.process import Process
 from ...operators.stateless import Fork, KeyBy, Merge, Select
 from ..computing import Branch, Compute, Explode, Where
 from ..node import Edges, RowFailedError, RowsFailedError, TaskEpoch, step_name
-from ..rows import Rows, null_keys, path_order
+from ..rows import Rows, no_rows, null_keys, path_order
 from .batches import Moment, Record
 from .process import Given, Running, columns_of
 from .punctuation import Position
@@ -53,7 +52,7 @@ class Columns:
         """A record as a `Rows` of one row, without headers. `order`: its `_order`."""
         first = np.zeros(1, np.int64)
         kind = np.array([Kind.TOMBSTONE if record.value is None else Kind.VALUE], np.int8)
-        plain = Rows((first,), kind, np.array([record.timestamp]), np.array([order]), None, {}, (), ())
+        plain = Rows((first,), kind, np.array([record.timestamp]), np.array([order]))
         return plain.with_columns(self.key.to_columns([record.key]), self.value.to_columns([record.value]))
 
     def records(self, rows: Rows, came: Record) -> list[Record]:
@@ -129,15 +128,6 @@ class Passing:
             cause = HeadwaterError(f"a processor cannot be given this record: {error.cause}")
             self._moment.failed = RowFailedError(self._moment.order, cause, self._steps[-1].at)
             raise self._moment.failed from error
-
-
-def no_rows(flow: Flow) -> Rows:
-    """An empty edge with the columns of a flow."""
-    none = np.zeros(0, np.int64)
-    keys, values = (
-        {name: pa.array([], kind) for name, kind in parse_columns(side).items()} for side in (flow.key, flow.value)
-    )
-    return Rows((none,), none.astype(np.int8), none, none, None, {}, (), ()).with_columns(keys, values)
 
 
 # Processors that share a store: each sees what the others stored for earlier records.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -21,7 +21,7 @@ from ...operators.operator import Emit
 from ..aggregate import STATE, hide_state, state_at_points, stored_values, travels
 from ..aggregates.registry import Columns, aggregate, kept_aggregates, own_state
 from ..aggregates.sums import SumOverflowError
-from ..keyed.groups import Groups, bytes_of, in_groups, last_rows, sorted_groups_by, window_column
+from ..keyed.groups import Groups, bytes_of, in_groups, last_rows, places_in_runs, sorted_groups_by, window_column
 from ..keyed.session_store import ChangedSessions, FoundSessions, SessionStore
 from ..keyed.stored_rows import StoredRows, Versions, changes, stored_columns
 from ..node import Edges, RowFailedError, TaskEpoch, step_name
@@ -280,13 +280,11 @@ class SlidingTable:
         taken = slice(None) if groups.each else groups.last
         after = Versions(values, found.timestamp[taken], np.ones(groups.points, np.bool_))
         before = self._before(np.where(exists, window, -1), stored)
-        place = np.arange(len(found.row)) - np.searchsorted(found.row, found.row)
-        row, start, place = found.row[taken], found.start[found.window[taken]], place[taken]
-        bare = replace(rows, columns={}, key=(), value=(), state=None).take(row)
+        row, start, place = found.row[taken], found.start[found.window[taken]], places_in_runs(found.row)[taken]
         key = {name: column.take(pa.array(row)) for name, column in rows.keys.items()}
         end = start + self.store.window.difference_ms
         times = {"window_start": window_column(start), "window_end": window_column(end)}
-        context = bare.deeper(place).with_columns(key | times)
+        context = rows.bare().take(row).deeper(place).with_columns(key | times)
         return changes(groups, context, before, after, self.old)
 
     def _before(self, place: Int64s, stored: StoredRows) -> Versions:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, fields
 import numpy as np
 
 from ....records.arrays import Bools, Int64s
+from ..keyed.groups import run_starts
 from .one_by_one import NOTHING, Part, Records, Rules, StoredWindows, of_keys
 
 _MOST_PLACES = 2**62
@@ -39,7 +40,7 @@ def keys_in_order(records: Records, stored: StoredWindows, rules: Rules) -> Bool
     code, time, difference = records.code[order], records.timestamp[order], rules.difference
     before = np.empty_like(time)
     before[1:] = time[:-1]
-    first = _starts(code)
+    first = run_starts(code)
     before[first] = _newest(stored, records.keys)[code[first]]
     usual[code[(time < before) | (time < difference) | (time < records.clock[order] - rules.grace)]] = False
     # The latest window that a record may create is its left one, or the right one of the record before it.
@@ -105,13 +106,6 @@ def find_in_order(records: Records, keys: Bools, stored: StoredWindows, rules: R
 def _times(records: Records, stored: StoredWindows) -> int:
     """The number of distinct times in places: the latest time + 2, so that a right window's start fits."""
     return 2 + max(int(records.timestamp.max(initial=0)), int(stored.start.max(initial=0)))
-
-
-def _starts(code: Int64s) -> Bools:
-    """Whether each row is the first of its key."""
-    starts = np.ones(len(code), np.bool_)
-    starts[1:] = code[1:] != code[:-1]
-    return starts
 
 
 def _newest(stored: StoredWindows, keys: int) -> Int64s:
@@ -198,7 +192,7 @@ class _Heads:
 
 
 def _heads(code: Int64s, time: Int64s, times: int, stored: _Windows, difference: int) -> _Heads:
-    first = _starts(code)
+    first = run_starts(code)
     is_head = first.copy()
     is_head[1:] |= time[1:] != time[:-1]
     row = np.flatnonzero(is_head)
