@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -86,6 +86,7 @@ class Written:
     partitions: Int64s
 
 
+@dataclass
 class TaskEpoch:
     """One task's epoch in one stage.
 
@@ -99,38 +100,28 @@ class TaskEpoch:
     the sink of the edge takes them.
     """
 
-    def __init__(
-        self,
-        partition: int,
-        now: int,
-        clocks: Mapping[str, int],
-        open_store: Callable[[Store], CommittedRows],
-        open_global: Callable[[GlobalTable], CommittedRows],
-        began: Mapping[str, int] | None = None,
-        origins: Origins | None = None,
-        scheduled: Sequence[Scheduled] = (),
-        task: str = "",
-        passed: PassedTime | None = None,
-        trial: bool = False,
-    ) -> None:
-        self.partition = partition
-        self.task = task
-        self.origins = origins
-        self.scheduled = tuple(scheduled)
-        self.passed = passed
-        self.trial = trial
-        self._places = 0
-        self.now = now
-        self.clocks = dict(clocks)
-        self._began = clocks if began is None else began
-        self.dropped: Counter[str] = Counter()
-        self.stores: dict[str, EpochStore] = {}
-        self.global_tables: set[str] = set()
-        self.sinks: dict[str, tuple[Topic, list[Written]]] = {}
-        self.more: dict[str, Iterator[Rows]] = {}
-        self.later: list[tuple[Topic, Iterator[Written]]] = []
-        self._open_store = open_store
-        self._open_global = open_global
+    partition: int
+    now: int
+    clocks: dict[str, int]
+    open_store: Callable[[Store], CommittedRows]
+    open_global: Callable[[GlobalTable], CommittedRows]
+    began: Mapping[str, int] | None = None
+    origins: Origins | None = None
+    scheduled: tuple[Scheduled, ...] = ()
+    task: str = ""
+    passed: PassedTime | None = None
+    trial: bool = False
+    dropped: Counter[str] = field(default_factory=Counter)
+    stores: dict[str, EpochStore] = field(default_factory=dict)
+    global_tables: set[str] = field(default_factory=set)
+    sinks: dict[str, tuple[Topic, list[Written]]] = field(default_factory=dict)
+    more: dict[str, Iterator[Rows]] = field(default_factory=dict)
+    later: list[tuple[Topic, Iterator[Written]]] = field(default_factory=list)
+    _places: int = 0
+
+    def __post_init__(self) -> None:
+        if self.began is None:
+            self.began = dict(self.clocks)
 
     def clock(self, name: str) -> int:
         """The stream time of a window store, ms; -1 before its first record."""
@@ -138,7 +129,7 @@ class TaskEpoch:
 
     def clock_before(self, name: str) -> int:
         """`clock` at the start of the epoch."""
-        return self._began.get(name, -1)
+        return (self.began or {}).get(name, -1)
 
     def advance(self, name: str, time: int) -> None:
         """Move the clock of a window store. It never goes back."""
@@ -164,7 +155,7 @@ class TaskEpoch:
     def store(self, store: Store) -> EpochStore:
         """The task's partition of a store, the same object for every operator of the stage."""
         if store.name not in self.stores:
-            self.stores[store.name] = EpochStore(self._open_store(store))
+            self.stores[store.name] = EpochStore(self.open_store(store))
         return self.stores[store.name]
 
     def schedule(self, processor: str, scheduled: Iterable[Scheduled]) -> None:
@@ -175,7 +166,7 @@ class TaskEpoch:
     def global_table(self, table: GlobalTable) -> CommittedRows:
         """A global table at the position of the epoch's plan."""
         self.global_tables.add(table.name)
-        return self._open_global(table)
+        return self.open_global(table)
 
     def write(self, topic: Topic, rows: Rows, partitions: Int64s) -> None:
         """Write records to a topic at the end of the epoch. `partitions`: of each record."""

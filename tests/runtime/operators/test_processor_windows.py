@@ -319,7 +319,7 @@ class Wrong:
 )
 def test_words_that_an_error_lists_are_those_that_there_are(words, kind):
     inner = {"key_types", "name", "clock", "expect", "sweep", "late", "flush", "begin", "end"}
-    assert {*words.here} == {each for each in vars(kind) if not each.startswith("_")} - inner
+    assert {*words.here} == {each for each in dir(kind) if not each.startswith("_")} - inner
 
 
 class CountedRows:

@@ -82,16 +82,16 @@ class Record(NamedTuple):
 
 
 def header_text(headers: Any) -> str:
-    """Headers as JSON, the form in topics. Raises ValueError unless they map text to text that UTF-8 can encode."""
+    """Headers as JSON, the form in topics. Raises UnfitValueError unless they map texts to texts in UTF-8."""
     if not isinstance(headers, Mapping) or not all(
         isinstance(name, str) and isinstance(text, str) for name, text in headers.items()
     ):
-        raise ValueError(f"headers are texts by name, not {headers!r:.100}")
+        raise UnfitValueError(f"headers are texts by name, not {headers!r:.100}")
     text = json.dumps(dict(headers), ensure_ascii=False, separators=(",", ":"))
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise ValueError(f"headers are texts that UTF-8 can write, not {headers!r:.100}") from None
+        raise UnfitValueError(f"headers are texts that UTF-8 can write, not {headers!r:.100}") from None
     return text
 
 
@@ -173,7 +173,7 @@ def _headers(batch: Columns) -> pa.Array:
     for number, text in enumerate(found.dictionary.to_pylist()):
         try:
             texts.append(_header(text))
-        except ValueError:
+        except (ValueError, UnfitValueError):
             row = pc.index(found.indices, number).as_py()
             raise UnfitValueError(
                 f'row {row}: `_headers` is null or JSON with texts by name, such as {{"source": "web"}}, '
@@ -183,7 +183,7 @@ def _headers(batch: Columns) -> pa.Array:
 
 
 def _header(text: str) -> str | None:
-    """Checks headers in JSON. Returns the text, or None for empty headers. Raises ValueError."""
+    """Checks headers in JSON. Returns the text, or None for empty headers. Raises ValueError, UnfitValueError."""
     found = parsed(text)
     if not isinstance(found, dict):
         raise ValueError(text)

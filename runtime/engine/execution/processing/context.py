@@ -25,34 +25,29 @@ from .stores import AnyStore
 # The records that a processor forwards: collected one by one, and turned into rows on its output edges.
 
 
+ForwardedRecord = tuple[int, int, int, str | None, Row | None, Row | None]
+"""(Row, place, timestamp in ms, headers, key, value). Row: the input row from which it comes, or a negative number for
+a punctuation: -1 for the first one that forwarded, -2 for the second. Place: among all that the row or punctuation
+forwarded, to any edge."""
+
+
 @dataclass(frozen=True)
 class Output:
-    """An output edge: the types of its records, and the records that were forwarded to it.
+    """An output edge: its name, the types of its records, and the records that were forwarded to it.
 
-    The lists have one entry for each forwarded record. `rows`: the input row from which it comes, or a negative number
-    for a punctuation: -1 for the first one that forwarded, -2 for the second. `places`: its place among all that the
-    row or punctuation forwarded, to any edge. `timestamps`: ms. `done`: rows that were forwarded before these.
+    `done`: rows that were forwarded before `records`.
     """
 
+    name: str
     key: RowType
     value: RowType
-    rows: list[int] = field(default_factory=list)
-    places: list[int] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    headers: list[str | None] = field(default_factory=list)
-    keys: list[Row | None] = field(default_factory=list)
-    values: list[Row | None] = field(default_factory=list)
+    records: list[ForwardedRecord] = field(default_factory=list)
     done: list[Rows] = field(default_factory=list)
 
     @classmethod
-    def of(cls, flow: Flow) -> Output:
+    def of(cls, name: str, flow: Flow) -> Output:
         """An empty output edge with the columns of a flow."""
-        return cls(RowType(parse_columns(flow.key)), RowType(parse_columns(flow.value)))
-
-    def clear(self) -> None:
-        """Clear the lists of forwarded records."""
-        for each in (self.rows, self.places, self.timestamps, self.headers, self.keys, self.values):
-            each.clear()
+        return cls(name, RowType(parse_columns(flow.key)), RowType(parse_columns(flow.value)))
 
 
 class Forwarded:
@@ -64,7 +59,6 @@ class Forwarded:
     def __init__(self, outputs: Mapping[str, Output], named: bool, moment: Moment) -> None:
         self.behind: Mapping[str, Sequence[Callable[[Record], None]]] = {}
         self._outputs = outputs
-        self._names = {id(output): name for name, output in outputs.items()}
         self._named = named
         self._only = None if named else next(iter(outputs.values()))
         self._moment = moment
@@ -85,23 +79,19 @@ class Forwarded:
             raise UnfitValueError(f"the timestamp of a forwarded record {wrong}: {timestamp!r:.100}")
         key = None if key is None else _row(output.key, key, "key")
         value = None if value is None else _row(output.value, value, "value")
-        text = _header_text(headers) if headers else None
+        text = header_text(headers) if headers else None
         if self._from != (moment.row, moment.at):
             self._from, self._place = (moment.row, moment.at), 0
             if moment.row is None:
                 self._punctuations.append(moment.at)
-        output.rows.append(-len(self._punctuations) if moment.row is None else moment.row)
-        output.places.append(self._place)
-        output.timestamps.append(timestamp)
-        output.headers.append(text)
-        output.keys.append(key)
-        output.values.append(value)
+        row = -len(self._punctuations) if moment.row is None else moment.row
+        output.records.append((row, self._place, timestamp, text, key, value))
         self._place += 1
         if self.behind:
             self._pass_on(output, key, value, timestamp, headers)
 
     def _pass_on(self, output: Output, key: Row | None, value: Row | None, timestamp: int, headers: Any) -> None:
-        for take in self.behind.get(self._names[id(output)], ()):
+        for take in self.behind.get(output.name, ()):
             there = key is not None and any(each is not None for each in tuple(key))
             taken = Record(
                 output.key.copy(key) if there else None, output.value.copy(value), timestamp, dict(headers or {})
@@ -129,9 +119,9 @@ class Forwarded:
 
     def _finish(self, output: Output, rows: Rows, origins: Origins) -> None:
         """Turn the records that were forwarded one by one into rows. An empty edge gets one empty part, for columns."""
-        if output.rows or not output.done:
+        if output.records or not output.done:
             output.done.append(self._edge(output, rows, origins))
-            output.clear()
+            output.records.clear()
 
     def _named_output(self, flow: str | None) -> Output:
         if not self._named:
@@ -144,18 +134,21 @@ class Forwarded:
         return self._outputs[flow]
 
     def _edge(self, output: Output, rows: Rows, origins: Origins) -> Rows:
-        source = np.array(output.rows, np.int64)
-        path, numbers, order = self._paths(source, np.array(output.places, np.int64), rows, origins)
-        kinds = [Kind.TOMBSTONE if value is None else Kind.VALUE for value in output.values]
-        some = any(text is not None for text in output.headers)
+        sources, places, timestamps, headers, keys, values = (
+            zip(*output.records, strict=True) if output.records else [()] * 6
+        )
+        source = np.array(sources, np.int64)
+        path, numbers, order = self._paths(source, np.array(places, np.int64), rows, origins)
+        kinds = [Kind.TOMBSTONE if value is None else Kind.VALUE for value in values]
+        some = any(text is not None for text in headers)
         plain = Rows(
             path,
             np.array(kinds, np.int8),
-            np.array(output.timestamps, np.int64),
+            np.array(timestamps, np.int64),
             np.where(source < 0, origins.order_of(numbers), order),
-            pa.array(output.headers, pa.string()) if some else None,
+            pa.array(headers, pa.string()) if some else None,
         )
-        return plain.with_columns(output.key.to_columns(output.keys), output.value.to_columns(output.values))
+        return plain.with_columns(output.key.to_columns(keys), output.value.to_columns(values))
 
     def _paths(
         self, source: Int64s, places: Int64s, rows: Rows, origins: Origins
@@ -203,13 +196,6 @@ def _row(kind: RowType, value: Any, side: str) -> Row:
         return kind.of(value)
     except UnfitValueError as error:
         raise UnfitValueError(f"the {side} of a forwarded record: {error.cause}") from None
-
-
-def _header_text(headers: Any) -> str:
-    try:
-        return header_text(headers)
-    except ValueError as error:
-        raise UnfitValueError(str(error)) from None
 
 
 def headers_of(texts: Sequence[str | None]) -> list[dict[str, str]]:

@@ -14,7 +14,7 @@ from ....python_functions.errors import FunctionRaisedError
 from ....python_functions.loading import load
 from ....python_functions.objects import RowType, UnfitRowError
 from ....python_functions.results import UnfitValueError
-from ....records.arrays import Int64s
+from ....records.arrays import Bools, Int64s
 from ....records.types import Kind, columns_ddl
 from ....timed_parts import timed
 from ...operators.operator import Flow
@@ -65,7 +65,9 @@ class Running:
             moment.refuse_outside,
             held=epoch.passed is not None,
         )
-        self.forwarded = Forwarded({name: Output.of(flow) for name, flow in self.into.items()}, step.named, moment)
+        self.forwarded = Forwarded(
+            {name: Output.of(name, flow) for name, flow in self.into.items()}, step.named, moment
+        )
         self._epoch = epoch
         self._origins = epoch.origins
         self._moment = moment
@@ -158,7 +160,7 @@ class Running:
         moment.record = moment.row = None
         moment.at, moment.timestamp, moment.stream_time = due.at, due.time, self._origins.time(number)
         moment.order = int(self._origins.order_of(np.array([number]))[0])
-        name = getattr(due.schedule.callback, "__name__", "punctuate")
+        name = due.schedule.name
         self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
         self._called(f"{name}, a punctuation", self._refuse_misused)
         self._refuse_failed()
@@ -170,9 +172,8 @@ class Running:
 
     def _positions(self, rows: Rows, numbers: Int64s) -> Sequence[Position]:
         """The positions of rows in the epoch. `numbers`: of the records from which the rows come."""
-        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
         found: list[Position] = [(number,) for number in numbers.tolist()]
-        for row in np.flatnonzero(behind).tolist():
+        for row in np.flatnonzero(_of_punctuations(rows)).tolist():
             found[row] = position_of(int(numbers[row]), (int(level[row]) for level in rows.path[1:]))
         return found
 
@@ -205,7 +206,7 @@ class Running:
         moment, start = self._moment, 0
         numbers = self._origins.numbers_of(rows)
         positions = self._positions(rows, numbers)
-        behind = rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
+        behind = _of_punctuations(rows)
         while start < len(rows):
             self._punctuate(positions[start])
             due = self.schedules.next_record
@@ -255,6 +256,11 @@ class Running:
         except UnfitRowError as error:
             cause = HeadwaterError(f"{self.step.function.name} cannot be given this record: {error.cause}")
             raise RowFailedError(int(rows.order[error.row]), cause, self.step.at) from error
+
+
+def _of_punctuations(rows: Rows) -> Bools:
+    """Whether a punctuation of an earlier processor made each row."""
+    return rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
 
 
 def _refuse_lost(method: str, returned: Any) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from typing import Literal
 
@@ -47,35 +47,26 @@ _LEVELS = 5
 """How many levels a punctuation adds to a position."""
 
 
+@dataclass(eq=False)
 class Cancellable:
-    """A schedule. `interval`: ms."""
+    """A schedule. `interval`: ms. `refuse_outside`: see `Moment`.
 
-    def __init__(
-        self,
-        kind: PunctuationType,
-        interval: int,
-        callback: Callback,
-        method: str,
-        number: int,
-        refuse_outside: Callable[[], None],
-    ) -> None:
-        """`method`: the name by which a later epoch finds the callback. Empty for a schedule from `init`.
+    `method`: the name by which a later epoch finds the callback. Empty for a schedule from `init`. `number`: of a
+    schedule from `init`, its place among those of the same kind and interval; otherwise its place among all later
+    schedules of the processor. `place`: its place among all schedules of the processor, in the order of creation.
+    `depth`: how many punctuations have scheduled one another for the same moment, up to this one.
+    """
 
-        `number`: of a schedule from `init`, its place among those of the same kind and interval; otherwise its place
-        among all later schedules of the processor. `refuse_outside`: see `Moment`.
-        """
-        self.kind = kind
-        self.interval = interval
-        self.callback = callback
-        self.method = method
-        self.number = number
-        self.due = 0
-        self.cancelled = False
-        self.place = 0
-        """Its place among all schedules of the processor, in the order of creation."""
-        self.depth = 0
-        """How many punctuations have scheduled one another for the same moment, up to this one."""
-        self._refuse_outside = refuse_outside
+    kind: PunctuationType
+    interval: int
+    callback: Callback
+    method: str
+    number: int
+    refuse_outside: Callable[[], None] = field(repr=False)
+    due: int = 0
+    cancelled: bool = False
+    place: int = 0
+    depth: int = 0
 
     @property
     def name(self) -> str:
@@ -84,7 +75,7 @@ class Cancellable:
 
     def cancel(self) -> None:
         """Cancel the schedule: it does not run again."""
-        self._refuse_outside()
+        self.refuse_outside()
         self.cancelled = True
 
     def go_on(self, now: int) -> None:
@@ -161,24 +152,19 @@ class Schedules:
         for each in self._before:
             if each.callback:
                 kind: PunctuationType = "wall_clock" if each.kind == "wall_clock" else "stream_time"
-                self._begin(
-                    self._made_later(kind, each.interval_ms, method(each.callback), each.callback, each.number),
-                    each.due,
-                )
+                callback, length = method(each.callback), each.interval_ms
+                made = Cancellable(kind, length, callback, each.callback, each.number, self._refuse_outside)
+                self._begin(made, each.due)
 
     def later(self, interval: str, kind: PunctuationType, callback: Callback, method: str, at: Position) -> Cancellable:
         """Create a schedule while records are processed. `at`: the current position. Raises UnfitValueError."""
-        made = self._made_later(kind, _checked(interval, kind), callback, method, self._next_number)
+        length = _checked(interval, kind)
+        made = Cancellable(kind, length, callback, method, self._next_number, self._refuse_outside)
         self._next_number += 1
         self._at = at
         made.depth = self._depth(made)
         self._begin(made, self._first(made))
         return made
-
-    def _made_later(
-        self, kind: PunctuationType, length: int, callback: Callback, method: str, number: int
-    ) -> Cancellable:
-        return Cancellable(kind, length, callback, method, number, self._refuse_outside)
 
     def _depth(self, made: Cancellable) -> int:
         """The `depth` of a new schedule. Raises UnfitValueError if too many punctuations schedule one another."""
