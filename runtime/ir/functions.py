@@ -6,7 +6,7 @@ import ast
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property, partial
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -32,8 +32,8 @@ class PythonCode:
         Missing modules are omitted; loading them raises an error later. Raises OutsideProjectError, OSError,
         UnicodeDecodeError.
         """
-        texts = _Texts(lambda path: _read(root, path))
-        return cls(tuple((path, texts[path]) for path in sorted(_reached(modules, texts))))
+        read = cache(partial(_read, root))
+        return cls(tuple((path, read(path) or "") for path in sorted(_reached(modules, read))))
 
     @classmethod
     def beside(cls, file: str) -> PythonCode:
@@ -54,12 +54,11 @@ class PythonCode:
 
     def digest_of(self, module: str) -> str:
         """The digest of the files on which a module depends. It changes with the code that its functions run."""
-        texts = _Texts(self.texts.get)
-        return _digest([(path, self.texts[path]) for path in sorted(_reached([module], texts))])
+        return _digest([(path, self.texts[path]) for path in sorted(_reached([module], self.texts.get))])
 
     def path_of(self, module: str) -> str | None:
         """The path of a module. None if it does not exist."""
-        return next((path for path in _paths(module) if path in self.texts), None)
+        return _path_of(module, self.texts.get)
 
 
 @dataclass(frozen=True)
@@ -80,29 +79,13 @@ class PythonFunction:
         return self.code.digest_of(self.module)
 
 
-class _Texts:
-    """The texts of files by path. A file is read once. A missing file has an empty text."""
-
-    def __init__(self, read: Callable[[str], str | None]) -> None:
-        self._read = read
-        self._known: dict[str, str | None] = {}
-
-    def find(self, module: str) -> str | None:
-        """The path of a module. None if it does not exist."""
-        return next((path for path in _paths(module) if self._text(path) is not None), None)
-
-    def __getitem__(self, path: str) -> str:
-        return self._text(path) or ""
-
-    def _text(self, path: str) -> str | None:
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
+Read = Callable[[str], str | None]
+"""The text of a file by its path. None if it does not exist."""
 
 
-def _paths(module: str) -> tuple[str, str]:
+def _path_of(module: str, read: Read) -> str | None:
     base = module.replace(".", "/")
-    return f"{base}.py", f"{base}/__init__.py"
+    return next((path for path in (f"{base}.py", f"{base}/__init__.py") if read(path) is not None), None)
 
 
 def _read(root: Path, path: str) -> str | None:
@@ -121,7 +104,7 @@ def _digest(files: Iterable[tuple[str, str]]) -> str:
     return digest.hexdigest()
 
 
-def _reached(modules: Iterable[str], texts: _Texts) -> set[str]:
+def _reached(modules: Iterable[str], read: Read) -> set[str]:
     """The paths of these modules, of their packages, and of all modules that they import, within `functions/`."""
     found: set[str] = set()
     left = list(modules)
@@ -129,11 +112,11 @@ def _reached(modules: Iterable[str], texts: _Texts) -> set[str]:
         module = left.pop()
         if "." in module:
             left.append(module.rpartition(".")[0])
-        path = texts.find(module)
+        path = _path_of(module, read)
         if path is not None and path not in found:
             found.add(path)
             package = module if path.endswith("/__init__.py") else module.rpartition(".")[0]
-            left += (each for each in _imported(texts[path], package) if _is_own(each))
+            left += (each for each in _imported(read(path) or "", package) if _is_own(each))
     return found
 
 

@@ -10,8 +10,29 @@ from dataclasses import dataclass
 from ..environment import parse_duration
 
 
+class _Kept:
+    """What is the same for most windows."""
+
+    grace_ms: int
+
+    @property
+    def closed_after_ms(self) -> int:
+        """How far stream time is past the end of a window when it closes."""
+        return self.grace_ms
+
+    @property
+    def suppressed_ms(self) -> int:
+        """How far stream time is past the end of a window when `suppress` treats it as closed."""
+        return self.grace_ms
+
+    @property
+    def unseen_ms(self) -> int:
+        """How long a row stays in its store after steps stop finding it."""
+        return 0
+
+
 @dataclass(frozen=True)
-class Window:
+class Window(_Kept):
     """Time windows `[start, start + size)`. They start at multiples of `advance`. Tumbling windows: size = advance.
 
     A window is closed once stream time >= end + grace.
@@ -41,24 +62,9 @@ class Window:
         """How long after the start of its window a row can change."""
         return self.size_ms + self.grace_ms
 
-    @property
-    def closed_after_ms(self) -> int:
-        """How far stream time is past the end of a window when it closes."""
-        return self.grace_ms
-
-    @property
-    def suppressed_ms(self) -> int:
-        """How far stream time is past the end of a window when `suppress` treats it as closed."""
-        return self.grace_ms
-
-    @property
-    def unseen_ms(self) -> int:
-        """How long a row stays in its store after steps stop finding it."""
-        return 0
-
 
 @dataclass(frozen=True)
-class SessionWindow:
+class SessionWindow(_Kept):
     """Sessions: windows of a key's records with gaps of at most `gap`.
 
     A session starts at its first record and ends at its last one, both included. It is closed once stream time > end +
@@ -95,7 +101,7 @@ class SessionWindow:
 
 
 @dataclass(frozen=True)
-class JoinWindow:
+class JoinWindow(_Kept):
     """The condition for two records to join: this time - `before` <= other time <= this time + `after`.
 
     A record without a match stops waiting once stream time is more than `grace` past the last matching time.
@@ -115,14 +121,9 @@ class JoinWindow:
         """How long after its time a record can be found."""
         return self.before_ms + self.after_ms + self.grace_ms
 
-    @property
-    def unseen_ms(self) -> int:
-        """How long a record stays in its store after other records stop finding it."""
-        return 0
-
 
 @dataclass(frozen=True)
-class SlidingWindow:
+class SlidingWindow(_Kept):
     """Sliding windows `[start, start + difference]`, both bounds included.
 
     A key has a window wherever one of its records is at the end, or 1 ms before the start. A window is closed once
@@ -151,19 +152,9 @@ class SlidingWindow:
         return max(2 * self.difference_ms, 1) + self.grace_ms
 
     @property
-    def suppressed_ms(self) -> int:
-        """How long `suppress` waits after the end of a window."""
-        return self.grace_ms
-
-    @property
     def closed_after_ms(self) -> int:
         """How far stream time is past the end of a window when it closes."""
         return self.grace_ms + 1
-
-    @property
-    def unseen_ms(self) -> int:
-        """How long a row stays in its store after steps stop finding it."""
-        return 0
 
 
 AnyWindow = Window | SessionWindow | SlidingWindow

@@ -187,7 +187,7 @@ def compared(
     for side, given in enumerate((expected, found)):
         for number, row in enumerate(given):
             groups.setdefault(_key(row, shared), ([], []))[side].append(number)
-    pair: Callable[[Sequence[Cells], Sequence[Cells], _Differ], list[tuple[int | None, int | None]]]
+    pair: Callable[[Sequence[Cells], Sequence[Cells], _Differ], Pairs]
     pair = _in_any_order if any_order else _in_order
     rows: list[Compared] = []
     for group, (named, actual) in groups.items():
@@ -216,19 +216,15 @@ def _key(row: Cells, names: Sequence[str]) -> str:
     return repr([row.get(name) for name in names])
 
 
-def _in_order(
-    expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ
-) -> list[tuple[int | None, int | None]]:
+def _in_order(expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ) -> Pairs:
     """Pairs in the order of both lists, with as many equal rows as possible."""
     return align(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
 
 
-def _in_any_order(
-    expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ
-) -> list[tuple[int | None, int | None]]:
+def _in_any_order(expected: Sequence[Cells], found: Sequence[Cells], differ: _Differ) -> Pairs:
     """As many pairs of equal rows as possible. Other rows are paired with those that they are most like."""
     equals = best_matching(len(expected), len(found), lambda left, right: not differ(expected[left], found[right]))
-    pairs: list[tuple[int | None, int | None]] = [*equals.items()]
+    pairs: Pairs = [*equals.items()]
     unpaired = [number for number in range(len(found)) if number not in equals.values()]
     for number in range(len(expected)):
         if number in equals:
