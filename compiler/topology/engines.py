@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ...runtime.engine.in_task import alone_in_sql, operators_of
+from ...runtime.engine.execution.computing import alone_in_sql, operators_of
 from ...runtime.engine.sql_step import SqlStep
 from ...runtime.engine.steps import Columns, after, edges_of, flows
 from ...runtime.expressions.promotion import UnprovenError

@@ -101,7 +101,7 @@ class _Check:
     def _kept(self, op: GraphOperation) -> str:
         """Why only Spark SQL can compute a step; empty if tasks can."""
         # Imported here, because expressions import Arrow.
-        from ...runtime.engine.in_task import computing
+        from ...runtime.engine.execution.computing import computing
         from ...runtime.expressions.promotion import UnprovenError
 
         if isinstance(op.operation, PythonOperation):

@@ -215,25 +215,25 @@ def _told(error: Exception) -> str:
 # driver writes letters for the records that a step could not process in the job itself.
 
 
-def counted(left_out: Iterable[SkippedRecord]) -> dict[str, int]:
+def counted(skipped: Iterable[SkippedRecord]) -> dict[str, int]:
     """The number of dropped records by step and reason, as `step:reason`."""
     return dict(
-        Counter(f"{each.step or each.topic}:{'dead_letter' if each.dead_letter else 'skipped'}" for each in left_out)
+        Counter(f"{each.step or each.topic}:{'dead_letter' if each.dead_letter else 'skipped'}" for each in skipped)
     )
 
 
 def letters_of(
-    task: TaskPlan, taken: TakenRecords, left_out: Mapping[int, SkippedRecord], sources: Iterable[Topic], log: Log
+    task: TaskPlan, taken: TakenRecords, skipped: Mapping[int, SkippedRecord], sources: Iterable[Topic], log: Log
 ) -> list[DeadLetter]:
-    """The dead letters of the records that a task skips. `left_out`: number in the task's order -> skipped record."""
-    numbers = [number for number, each in left_out.items() if each.dead_letter]
+    """The dead letters of the records that a task skips. `skipped`: number in the task's order -> skipped record."""
+    numbers = [number for number, each in skipped.items() if each.dead_letter]
     again = records_again(task, taken, {topic.name: topic for topic in sources}, numbers, log) if numbers else []
     return [
         DeadLetter(
             each.topic,
             each.record,
-            left_out[each.number].step,
-            left_out[each.number].error,
+            skipped[each.number].step,
+            skipped[each.number].error,
             taken.order_at(each.number),
         )
         for each in again

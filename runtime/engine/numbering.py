@@ -72,7 +72,7 @@ class Numbering:
         """
         return np.where(self._numbers < 0, -1 - self._numbers, self._numbers)
 
-    def leave_out(self, records: Int64s, edges: Edges) -> tuple[int, ...]:
+    def skip(self, records: Int64s, edges: Edges) -> tuple[int, ...]:
         """Remove all rows of failed records from `edges`. Returns the numbers of these records.
 
         `records`: the first level of the paths of failed rows. Raises TouchedRecordError.

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from ...errors import HeadwaterError
 from ..records.arrays import Int8s, Int64s, cast_to, to_numpy
 from ..records.types import Kind, parse_columns
-from .execution.rows import Rows, after_old, path_order, physical_columns
+from .execution.rows import Rows, after_old, conform, path_order, physical_columns, taken
 from .operators.operator import Flow
 
 META = (("_kind", pa.int8()), ("_ts", pa.int64()), ("_order", pa.int64()), ("_meta", pa.string()))
@@ -96,17 +96,6 @@ def send_end(flows: Mapping[str, Flow], end: str, numbered: bool = False) -> pa.
 def _end(schema: pa.Schema, end: str) -> pa.RecordBatch:
     control = {"_kind": [int(Kind.CONTROL)], "_ts": [0], "_order": [0], "_meta": [end]}
     return pa.RecordBatch.from_pydict({name: control.get(name, [None]) for name in schema.names}, schema=schema)
-
-
-def conform(rows: Rows, flow: Flow, now: int) -> Rows:
-    """The rows, cast to exactly the flow's columns. `now`: the epoch's planned time in ms, for a flow with `_now`."""
-    keys, values, value = rows.keys, rows.values, parse_columns(flow.value)
-    if "_now" in value and "_now" not in values:
-        values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(pa.timestamp("us", "UTC"))
-    return rows.with_columns(
-        {name: cast_to(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
-        {name: cast_to(values[name], data_type) for name, data_type in value.items()},
-    )
 
 
 def _meta(rows: Rows) -> list[pa.Array]:
@@ -218,7 +207,7 @@ def _arrived(batches: list[pa.RecordBatch], flows: Mapping[str, Flow], schema: p
         # All rows of a failed record are removed, including those from other steps.
         kept = np.flatnonzero(~np.isin(numbers, failed))
         numbers = numbers[kept]
-        columns = {name: column.take(pa.array(kept)) for name, column in columns.items()}
+        columns = taken(columns, kept)
     first = ~after_old(_kinds(columns))
     # Rows that punctuations forward before the first row have the path 0, and no record.
     return Arrived(_edges(columns, flows), end, np.concatenate([[0], numbers[first]]), tuple(failed.tolist()))

@@ -168,10 +168,10 @@ class _Work:
     numbering: Numbering | None = None
     origins: Origins | None = None
 
-    def run(self, node: Node, epoch: TaskEpoch, *, leaves_out: bool) -> tuple[int, ...]:
+    def run(self, node: Node, epoch: TaskEpoch, *, skips: bool) -> tuple[int, ...]:
         """Run an operator on the rows. Returns the numbers of the records that it cannot process, which are skipped.
 
-        Without `leaves_out`, no record may be skipped: raises RowsFailedError.
+        Without `skips`, no record may be skipped: raises RowsFailedError.
         """
         if self.numbering is None:
             node.run(self.edges, epoch)
@@ -180,9 +180,9 @@ class _Work:
             self.numbering.run(node, self.edges, epoch)
             return ()
         except RowsFailedError as error:
-            if not leaves_out:
+            if not skips:
                 raise
-            failed = self.numbering.leave_out(error.records, self.edges)
+            failed = self.numbering.skip(error.records, self.edges)
             self.numbering.run(node, self.edges, epoch)
             return failed
 
@@ -319,7 +319,7 @@ class Stage:
             clocks=task.clocks,
             scheduled=task.scheduled,
             segments=letters,
-            dropped=counted(taken.left_out.values()),
+            dropped=counted(taken.skipped.values()),
             records=len(taken),
         )
         stopwatch.volume += Volume(read_bytes=bytes_taken(task, taken.positions))
@@ -345,9 +345,9 @@ class Stage:
         self, task: TaskPlan, taken: TakenRecords, sources: Sequence[Source], worker: Worker, stopwatch: Stopwatch
     ) -> tuple[Listed, ...]:
         """Write the dead letters of the records that the plan skips."""
-        if worker.plan.trial or not taken.left_out:
+        if worker.plan.trial or not taken.skipped:
             return ()
-        letters = letters_of(task, taken, taken.left_out, [source.topic for source in sources], worker.log)
+        letters = letters_of(task, taken, taken.skipped, [source.topic for source in sources], worker.log)
         topics = {source.topic.name: source.dead_letter for source in sources}
         listed = tuple(write_letters(worker.plan, task.key, letters, topics, worker.writer))
         stopwatch.volume += volume_of(listed)
@@ -365,7 +365,7 @@ class Stage:
         epoch = TaskEpoch(
             task.key.partition,
             worker.plan.now,
-            commit.clocks,
+            dict(commit.clocks),
             lambda store: stopwatch.opened(store.name, lambda: worker.store(task, store)),
             lambda table: stopwatch.opened(table.store.name, lambda: worker.global_table(table)),
             task.clocks,
@@ -377,8 +377,8 @@ class Stage:
         )
         if epoch.passed is not None and work.numbering is not None:
             work.numbering.touch_all()  # rows that are released as time passes belong to no record that can be skipped
-        leaves_out = self.leaves_out and not worker.plan.trial
-        failed = self._run_nodes(task, work, epoch, stopwatch, leaves_out=leaves_out)
+        skips = self.leaves_out and not worker.plan.trial
+        failed = self._run_nodes(task, work, epoch, stopwatch, skips=skips)
         with stopwatch.phase("write"):
             written = tuple(write_records(worker.plan, task, epoch, worker.writer, stopwatch))
         done = replace(
@@ -393,14 +393,14 @@ class Stage:
         return done, failed
 
     def _run_nodes(
-        self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch, *, leaves_out: bool
+        self, task: TaskPlan, work: _Work, epoch: TaskEpoch, stopwatch: Stopwatch, *, skips: bool
     ) -> tuple[int, ...]:
         name = str(task.key)
         failed: list[int] = []
         for node in self._operators:
             more, later = {*epoch.more}, len(epoch.later)
             with stopwatch.phase("operators"), timed(_named(node)), named_step(node, name):
-                failed += work.run(node, epoch, leaves_out=leaves_out)
+                failed += work.run(node, epoch, skips=skips)
             # Lazy rows may fail while they are written. That is still an error of this operator.
             for edge in epoch.more.keys() - more:
                 epoch.more[edge] = pieces_of(node, name, epoch.more[edge])

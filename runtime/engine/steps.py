@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from typing import Any, Protocol, assert_never
 
 from ..ir.topology import StepText, Subtopology
@@ -20,36 +21,16 @@ from .sql_step import SqlStep
 
 
 def stateless_stages(part: Subtopology) -> list[bool]:
-    """For each Python stage, in order, whether neither it nor an earlier stage is stateful."""
-    stages = _Stages()
-    part.build(None, stages)
-    return [not any(stages.stores[: number + 1]) for number in range(len(stages.stores))]
+    """For each Python stage, in order, whether neither it nor an earlier stage is stateful.
 
-
-@dataclass
-class _Stages:
-    """An Engine that only inspects the operators."""
-
-    stores: list[bool] = field(default_factory=list)
-
-    def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
-        """False: stages are counted as if all SQL steps run in Spark SQL."""
-        return False
-
-    def process(
-        self,
-        rows: Any,
-        nodes: tuple[Node, ...],
-        reads: Mapping[str, Flow],  # noqa: ARG002
-        yields: Mapping[str, Flow],  # noqa: ARG002
-    ) -> Any:
-        """Note whether an operator of the stage is stateful."""
-        self.stores.append(any(node.is_stateful for node in nodes))
-        return rows
-
-    def sql(self, rows: Any, step: str, arguments: Mapping[str, Any]) -> Any:  # noqa: ARG002
-        """Nothing: a step in SQL has no store."""
-        return rows
+    Stages are counted as if all SQL steps run in Spark SQL.
+    """
+    stages: list[bool] = []
+    for in_python, run in groupby(steps_of(part), lambda step: isinstance(step, PythonStep)):
+        if in_python:
+            operators = [node for node in nodes_of(run) if isinstance(node, Operator)]
+            stages.append(all(stages[-1:]) and not any(node.is_stateful for node in operators))
+    return stages
 
 
 # The columns of each edge after each step. They follow from the steps, so generated code does not list them.
@@ -90,7 +71,7 @@ def flows(edges: Columns) -> dict[str, Flow]:
 
 
 class Engine(Protocol):
-    """Runs single steps. `rows`: the result of the step before. The first step gets the argument of `do_steps`."""
+    """Runs single steps. `rows`: the result of the step before. The first step gets the argument of `Steps`."""
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:
         """Whether a step runs within a Python stage, provided that the type checker accepts it.
@@ -127,7 +108,7 @@ class PythonStep:
         operators: list[Node] = []
         for node in self.nodes:
             if isinstance(node, SqlStep):
-                from .in_task import computing
+                from .execution.computing import computing
 
                 operators.append(computing(node, edges[node.flow].flow, node.makes))
             else:
@@ -151,32 +132,28 @@ class Steps:
     steps: tuple[Step, ...]
 
     def __call__(self, rows: Any, engine: Engine) -> Any:
-        """The engine's result of all steps on `rows`."""
-        return do_steps(self.steps, rows, engine)
+        """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
+        stage: _Stage | None = None
+        kept = False
+        sources = tuple(node for node in nodes_of(self.steps) if isinstance(node, Source))
+        for each in _placed(self.steps, engine):
+            before = each.before
+            if isinstance(each.step, PythonStep):
+                stage = _Stage.going_on(stage, before, each.step.operators(before), each.step.makes(before))
+            elif each.operators:
+                stage = _Stage.going_on(stage, before, each.operators, each.behind)
+            else:
+                if stage is not None:
+                    rows = engine.process(rows, stage.complete(sources, kept), flows(stage.reads), flows(before))
+                    kept = kept or any(node.is_stateful for node in stage.nodes)
+                stage, rows = None, engine.sql(rows, each.step.kind, sql_arguments(each.step, before, each.behind))
+        return rows if stage is None else engine.process(rows, stage.complete(sources, kept), flows(stage.reads), {})
 
 
 def steps_of(part: Subtopology) -> tuple[Step, ...]:
     """The steps of a subtopology that a pipe has built."""
     assert isinstance(part.build, Steps)
     return part.build.steps
-
-
-def do_steps(steps: Sequence[Step], rows: Any, engine: Engine) -> Any:
-    """The engine's result of all steps on `rows`. Raises ValueError if a step reads an edge that no step makes."""
-    stage: _Stage | None = None
-    kept = False
-    sources = tuple(node for node in nodes_of(steps) if isinstance(node, Source))
-    for each in _placed(steps, engine):
-        if isinstance(each.step, PythonStep):
-            stage = _Stage.going_on(stage, each.before, each.step.operators(each.before), each.step.makes(each.before))
-        elif each.operators:
-            stage = _Stage.going_on(stage, each.before, each.operators, each.behind)
-        else:
-            if stage is not None:
-                rows = engine.process(rows, stage.told(sources, kept), flows(stage.reads), flows(each.before))
-                kept = kept or any(node.is_stateful for node in stage.nodes)
-            stage, rows = None, engine.sql(rows, each.step.kind, sql_arguments(each.step, each.before, each.behind))
-    return rows if stage is None else engine.process(rows, stage.told(sources, kept), flows(stage.reads), {})
 
 
 @dataclass(frozen=True)
@@ -217,7 +194,7 @@ def columns_between(steps: Sequence[Step], lineage: Lineage = UNTRACED) -> Itera
 def _in_task(step: SqlStep, before: Columns, behind: Columns, engine: Engine) -> tuple[Node, ...]:
     # Imported here, because operators load pandas, and the compiler only collects steps.
     from ..expressions.promotion import UnprovenError
-    from .in_task import operators_of
+    from .execution.computing import operators_of
 
     try:
         return operators_of(step, flows(before), flows(behind)) if engine.in_task(step, alone=False) else ()
@@ -226,7 +203,7 @@ def _in_task(step: SqlStep, before: Columns, behind: Columns, engine: Engine) ->
 
 
 def _some_in_tasks(between: Sequence[_Placed], engine: Engine) -> Iterator[_Placed]:
-    from .in_task import alone_in_sql
+    from .execution.computing import alone_in_sql
 
     alone = alone_in_sql([not each.operators for each in between])
     for number, each in enumerate(between):
@@ -242,7 +219,7 @@ class _Stage:
     nodes: tuple[Node, ...]
     made: Columns
 
-    def told(self, sources: tuple[Source, ...], kept: bool) -> tuple[Node, ...]:
+    def complete(self, sources: tuple[Source, ...], kept: bool) -> tuple[Node, ...]:
         """The operators, with the properties that depend on the stages: `by_itself` of calls, `sources` of processors.
 
         `sources`: all sources of the task, for processors in a stage that does not read them itself. `kept`: whether an
@@ -264,7 +241,7 @@ class _Stage:
         """The stage with the operators of one more step. `edges`: its input. `made`: its output."""
         if stage is None:
             return cls(edges, nodes, made)
-        from .in_task import Handover
+        from .execution.computing import Handover
 
         return cls(stage.reads, (*stage.nodes, *Handover.between(flows(stage.made), flows(edges)), *nodes), made)
 

@@ -63,7 +63,7 @@ def waiting_changes(store: Store, batch: Sequence[Encoded]) -> FoundRows:
     key = decoded_keys(store, pa.array([key for key, _ in batch], pa.binary()))
     times = window_ends(key) if store.type == "window_changes" else None
     changes = ChangeCodec(store).decode([row for _, row in batch], times)
-    return FoundRows(key, changes.values, changes.timestamp)
+    return FoundRows(key, changes.new.values, changes.new.timestamp)
 
 
 # Rows of stores whose keys begin with segments of time, for queries.

@@ -19,14 +19,14 @@ from ..operators.aggregations import AggregateSessions
 from ..operators.operator import Emit
 from .aggregate import STATE, encoded_state, hide_state, stored_values, travels
 from .aggregates.picks import with_order
-from .aggregates.registry import kept_aggregates, mergeable, own_state
+from .aggregates.registry import aggregate, kept_aggregates, own_state
 from .aggregates.sums import SumOverflowError
 from .keyed.groups import Groups, bytes_of, group_by, sorted_groups_by, window_column
-from .keyed.session_store import ChangedSessions, FoundSessions, SessionStore
+from .keyed.session_store import Sessions, SessionStore
 from .keyed.stored_rows import Versions, changes, stored_columns
 from .node import Edges, RowFailedError, TaskEpoch, step_name
-from .rows import Rows, null_keys
-from .session_merging import Merged, Records, Sessions, merge
+from .rows import Rows, null_keys, taken
+from .session_merging import Merged, Records, merge
 
 # Folds records into sessions, and merges the states of sessions that a record joins.
 
@@ -128,7 +128,7 @@ class _Fold:
 
     def aggregate(self, agg: Agg, stored: Columns, chain_end: Int64s) -> tuple[pa.Array, dict[str, pa.Array]]:
         """(The results of one aggregate, its state columns). `stored`: its state columns of the stored sessions."""
-        function = mergeable(agg)
+        function = aggregate(agg, merges=True)
         argument = None if agg.column is None else self.rows.columns[agg.column]
         if argument is not None and function.by_order:
             argument = with_order(argument, self.order)
@@ -153,7 +153,7 @@ class _Fold:
 
         `known`: state columns of the stored sessions and of the chains on lower levels.
         """
-        function = mergeable(agg)
+        function = aggregate(agg, merges=True)
         index = np.full(len(level.chains), -1)
         place, version = level.one
         index[place] = self._state_of(version, chain_end)
@@ -169,9 +169,9 @@ class _Fold:
             raise self._failed(error, first[place]) from error
         count = len(next(iter(known.values())))
         index[joined] = count + np.arange(len(joined))
-        taken = pa.array(index, mask=index < 0)
+        places = pa.array(index, mask=index < 0)
         start = {
-            suffix: pa.concat_arrays([column, made[suffix].cast(column.type)]).take(taken)
+            suffix: pa.concat_arrays([column, made[suffix].cast(column.type)]).take(places)
             for suffix, column in known.items()
         }
         return start, index >= 0
@@ -231,7 +231,7 @@ class SessionTable:
         store = SessionStore(opened, segment_length(window))
         found = store.find(keys, _first_ends(records, window.gap_ms, clock - kept), clock)
         with timed("sessions"):
-            merged = merge(records, Sessions(found.code, found.start, found.end), window, kept)
+            merged = merge(records, found, window, kept)
         epoch.advance(self.store.name, int(records.clock.max(initial=clock)))
         epoch.let_pass(self.store.name)
         epoch.drop(self.step, "late", int(merged.late.sum()))
@@ -249,7 +249,7 @@ class SessionTable:
         self,
         rows: Rows,
         code: Int64s,
-        found: FoundSessions,
+        found: Sessions,
         merged: Merged,
         folded: FoldedSessions,
         stored: Mapping[str, pa.Array],
@@ -272,20 +272,20 @@ class SessionTable:
         if travels(self.store):
             values[STATE] = self._states(merged, folded)
         points = np.where(exists, folded.point[np.where(exists, version, 0)], -1)
-        taken = slice(None) if groups.each else groups.last
-        after = _versions(values, points[taken], end[taken], exists[taken])
+        chosen = slice(None) if groups.each else groups.last
+        after = _versions(values, points[chosen], end[chosen], exists[chosen])
         was = self._before(before, found, stored)
         context = rows.bare().take(row)
         if place.any():
             context = context.deeper(place)
-        key = {name: column.take(pa.array(row)) for name, column in rows.keys.items()}
+        key = taken(rows.keys, row)
         times = {"window_start": window_column(start), "window_end": window_column(end)}
         context = context.with_columns(key | times)
         if not groups.each:
             context = context.take(groups.last)
         return changes(groups, context, was, after, self.old)
 
-    def _before(self, before: Int64s, found: FoundSessions, stored: Mapping[str, pa.Array]) -> Versions:
+    def _before(self, before: Int64s, found: Sessions, stored: Mapping[str, pa.Array]) -> Versions:
         exists = before >= 0
         times = np.where(exists, found.end[np.maximum(before, 0)], -1) if len(found.end) else np.full(len(before), -1)
         if not self.old:
@@ -297,8 +297,7 @@ class SessionTable:
         last = np.full(len(merged.level), -1)
         accepted = np.flatnonzero(~merged.late)
         last[merged.chain[accepted]] = accepted
-        states = {name: column.take(pa.array(folded.chain_end)) for name, column in folded.states.items()}
-        encoded = encoded_state(self.store, states, merged.end[last])
+        encoded = encoded_state(self.store, taken(folded.states, folded.chain_end), merged.end[last])
         points = len(next(iter(folded.values.values())))
         place = np.full(points, -1)
         place[folded.point[last]] = np.arange(len(last))
@@ -345,13 +344,10 @@ def _of_versions(version: Int64s, of_rows: Int64s, of_stored: Int64s) -> Int64s:
 
 
 def _versions(values: Mapping[str, pa.Array], points: Int64s, times: Int64s, exists: Bools) -> Versions:
-    places = pa.array(points, mask=points < 0)
-    return Versions({name: column.take(places) for name, column in values.items()}, times, exists)
+    return Versions(taken(values, points, points < 0), times, exists)
 
 
-def _changed(
-    code: Int64s, found: FoundSessions, merged: Merged, folded: FoldedSessions, codec: RowCodec
-) -> ChangedSessions:
+def _changed(code: Int64s, found: Sessions, merged: Merged, folded: FoldedSessions, codec: RowCodec) -> Sessions:
     """The changes of the store: deletions of stored sessions, then the sessions at the end of the epoch."""
     gone = -1 - merged.replaced[merged.replaced < 0]
     there = ~merged.late
@@ -359,7 +355,7 @@ def _changed(
     rows = np.flatnonzero(there)
     ends = pa.array(folded.chain_end[merged.chain[rows]])
     encoded = codec.encode([folded.states[name].take(ends) for name in codec.types], merged.end[rows])
-    return ChangedSessions(
+    return Sessions(
         np.concatenate([found.code[gone], code[rows]]),
         np.concatenate([found.start[gone], merged.start[rows]]),
         np.concatenate([found.end[gone], merged.end[rows]]),

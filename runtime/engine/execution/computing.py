@@ -1,13 +1,16 @@
 """Operators of SQL steps that run in the task itself, without Spark.
 
-They give the same results as the functions of `cluster/spark/sql_steps.py` give for a DataFrame. A failure counts only
-for rows for which Spark would compute the expression. For example, it does not count for a row with a null value.
+They run in an adjacent Python stage, so that no row goes to Spark SQL and back. This applies only if the type checker
+accepts every expression of a step (`expressions/reading.py`). Then they give the same results as the functions of
+`cluster/spark/sql_steps.py` give for a DataFrame. A failure counts only for rows for which Spark would compute the
+expression. For example, it does not count for a row with a null value.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any, assert_never
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +19,17 @@ import pyarrow.compute as pc
 from ...expressions.kernels import Batch, Value, either, within
 from ...expressions.nested import elements_of
 from ...expressions.nodes import Node as Expression
+from ...expressions.reading import node_of, predicate_of
 from ...records.arrays import Bools
-from ...records.types import TIMESTAMP, Kind
-from ..operators.operator import Node, Place, Touched
+from ...records.types import TIMESTAMP, Kind, arrow_type
+from ..operators.operator import Flow, Node, Place, Touched
+from ..operators.stateless import Fork, Merge
 from ..sql_step import SqlStep
 from .node import Edges, RowsFailedError, TaskEpoch
-from .rows import Rows
+from .rows import Rows, conform, physical_columns
 
 
+@dataclass(frozen=True)
 class OfStep(Node):
     """An operator of one SQL step. It takes location, edges and flow from the step."""
 
@@ -57,7 +63,6 @@ class OfStep(Node):
 class Where(OfStep):
     """Keeps the rows for which a condition is true. In a table, a new row that does not pass becomes a deletion."""
 
-    step: SqlStep
     condition: Expression
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -81,7 +86,6 @@ class Compute(OfStep):
     A computed value column is null for a row without a value, unless the step has `null_values`.
     """
 
-    step: SqlStep
     columns: Mapping[str, Expression]
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
@@ -111,7 +115,6 @@ class Explode(OfStep):
     `column`: the new column of elements. A row without a value emits rows too, if the array does not depend on it.
     """
 
-    step: SqlStep
     column: str
     elements: Expression
 
@@ -136,7 +139,6 @@ class Branch(OfStep):
     branches are dropped.
     """
 
-    step: SqlStep
     branches: tuple[tuple[str, Expression | None], ...]
     into: tuple[str, ...]
 
@@ -202,3 +204,100 @@ def _where(value: Value, asked: Bools, data_type: pa.DataType) -> pa.Array:
 def _refuse_failed(rows: Rows, failed: Bools | None) -> None:
     if failed is not None and failed.any():
         raise RowsFailedError(rows.path[0][failed], rows.order[failed])
+
+
+# Chooses the operators of a step. They have exactly the input and output columns of the step in the pipe.
+
+
+@dataclass(frozen=True)
+class Handover(Node):
+    """The work of the pipe between two steps: keeps the edges `going`, and casts those in `flows` to its columns."""
+
+    going: tuple[str, ...]
+    flows: Mapping[str, Flow]
+    at: Place = ""
+
+    touches = Touched()
+    is_stateful = False
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.going
+
+    @property
+    def makes(self) -> tuple[str, ...]:
+        """See `Node`."""
+        return self.going
+
+    @classmethod
+    def between(cls, made: Mapping[str, Flow], wanted: Mapping[str, Flow], at: Place = "") -> tuple[Handover, ...]:
+        """The operator that turns the edges `made` into the edges `wanted`. Empty if both are equal."""
+        if made == wanted:
+            return ()
+        return (cls(tuple(wanted), {name: flow for name, flow in wanted.items() if made[name] != flow}, at),)
+
+    def run(self, edges: Edges, epoch: TaskEpoch) -> None:
+        """See `Node`."""
+        going = {name: edges[name] for name in self.going}
+        edges.clear()
+        edges.update(going)
+        for name, flow in self.flows.items():
+            edges[name] = conform(edges[name], flow, epoch.now)
+
+
+def operators_of(step: SqlStep, before: Mapping[str, Flow], behind: Mapping[str, Flow]) -> tuple[Any, ...]:
+    """The operators for a step. `before`: the edges before it. `behind`: the edges that are passed on after it.
+
+    Raises UnprovenError.
+    """
+    read = before[step.flow]
+    made: Mapping[str, Flow] = {**before, **{name: behind[name] for name in step.makes if name in behind}}
+    operators: tuple[Any, ...]
+    match step.kind:
+        case "fork":
+            operators, made = (Fork(step.flow, step.into, step.at),), {**before, **dict.fromkeys(step.into, read)}
+        case "merge":
+            alike = {**before, **dict.fromkeys(step.flows, behind[step.into[0]])}
+            operators = (*Handover.between(before, alike, step.at), Merge(step.flows, step.into[0], step.at))
+        case _:
+            operators = (computing(step, read, tuple(name for name in step.makes if name in behind)),)
+    return (*operators, *Handover.between(made, behind, step.at))
+
+
+def computing(step: SqlStep, read: Flow, into: tuple[str, ...]) -> Where | Compute | Explode | Branch:
+    """The operator of a step with expressions. `read`: the columns of its edge. `into`: the output edges that are used.
+
+    Raises UnprovenError.
+    """
+    columns = {**physical_columns(read), "_ts": pa.int64(), "_now": TIMESTAMP}
+    match step.kind:
+        case "where":
+            return Where(step, predicate_of(step.condition, columns))
+        case "select" | "with_columns" | "key_by":
+            nodes = {name: node_of(sql, columns, arrow_type(step.types[name])) for name, sql in step.columns.items()}
+            return Compute(step, nodes)
+        case "explode":
+            ((name, sql),) = step.columns.items()
+            elements = node_of(sql, columns, arrow_type(f"array<{step.types[name]}>"))
+            return Explode(step, name, elements)
+        case "branch":
+            asked = {
+                name: None if condition is None else predicate_of(condition, columns)
+                for name, condition in step.branches.items()
+            }
+            return Branch(step, tuple(asked.items()), into)
+        case "fork" | "merge":
+            raise ValueError(f"a {step.kind} computes nothing")
+        case unknown:
+            assert_never(unknown)
+
+
+def alone_in_sql(stay: Sequence[bool]) -> range:
+    """The range of steps, between two Python stages, from the first to the last that stays in Spark SQL.
+
+    `stay`: whether each step stays in Spark SQL. Steps outside the range are adjacent to a Python stage or to another
+    step that is: they can run in that stage. For example, [False, True, False, True, False] gives range(1, 4).
+    """
+    staying = [number for number, stays in enumerate(stay) if stays]
+    return range(staying[0], staying[-1] + 1) if staying else range(0)

@@ -10,9 +10,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from ...records.arrays import Bools, Int8s, Int64s, concat_some, to_numpy
+from ...records.arrays import Bools, Int8s, Int64s, cast_to, concat_some, to_numpy
 from ...records.keys import normal_key
-from ...records.types import Kind, parse_columns
+from ...records.types import TIMESTAMP, Kind, parse_columns
 from ..operators.operator import Flow
 
 # The columns of the batches on an edge, by physical names. They depend only on the columns of the edge.
@@ -153,6 +153,12 @@ def no_rows(flow: Flow) -> Rows:
     return Rows((none,), none.astype(np.int8), none, none).with_columns(keys, values)
 
 
+def taken(columns: Mapping[str, pa.Array], index: Int64s, null: Bools | None = None) -> dict[str, pa.Array]:
+    """The values of columns at `index`. `null`: where the result is null, whatever the index."""
+    places = pa.array(index, mask=null)
+    return {name: column.take(places) for name, column in columns.items()}
+
+
 def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple[dict[str, pa.Array], tuple[str, ...]]:
     """(Columns by physical name, key columns first; physical names of the key columns).
 
@@ -160,6 +166,17 @@ def arrange(key: Mapping[str, pa.Array], value: Mapping[str, pa.Array]) -> tuple
     """
     keys = {f"key.{name}" if name in value else name: normal_key(column) for name, column in key.items()}
     return {**keys, **value}, tuple(keys)
+
+
+def conform(rows: Rows, flow: Flow, now: int) -> Rows:
+    """The rows, cast to exactly the flow's columns. `now`: the epoch's planned time in ms, for a flow with `_now`."""
+    keys, values, value = rows.keys, rows.values, parse_columns(flow.value)
+    if "_now" in value and "_now" not in values:
+        values["_now"] = pa.repeat(pa.scalar(now * 1000, pa.int64()), len(rows)).cast(TIMESTAMP)
+    return rows.with_columns(
+        {name: cast_to(keys[name], data_type) for name, data_type in parse_columns(flow.key).items()},
+        {name: cast_to(values[name], data_type) for name, data_type in value.items()},
+    )
 
 
 def is_old(kind: Int8s) -> Bools:

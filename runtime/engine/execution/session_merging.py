@@ -32,20 +32,9 @@ import numpy as np
 from ...ir.windows import SessionWindow
 from ...records.arrays import Bools, Int64s
 from .keyed.groups import run_starts
+from .keyed.session_store import Sessions
 
 NO_ROW = np.iinfo(np.int64).min
-
-
-@dataclass(frozen=True)
-class Sessions:
-    """Sessions, one entry for each, sorted by key, end and start. `code`: number of the key. Times in ms."""
-
-    code: Int64s
-    start: Int64s
-    end: Int64s
-
-    def __len__(self) -> int:
-        return len(self.code)
 
 
 @dataclass(frozen=True)
@@ -94,7 +83,10 @@ class Records:
 
 
 def merge(records: Records, stored: Sessions, window: SessionWindow, retention: int) -> Merged:
-    """Assign records to sessions. `retention`: the time after its end during which a session can be found, ms."""
+    """Assign records to sessions. `stored`: sorted by key, end and start.
+
+    `retention`: the time after its end during which a session can be found, ms.
+    """
     rules = _Rules(window.gap_ms, window.grace_ms, retention)
     count = len(records.code)
     found = _Found(np.zeros(count, np.bool_), np.empty(count, np.int64), np.empty(count, np.int64), np.full(count, -1))

@@ -255,7 +255,7 @@ class _Scheduled:
         schedule, pool = self.schedule, self.pool
         chosen = ~schedule.stays
         if final:
-            chosen &= pool.changes.exists[schedule.last]
+            chosen &= pool.changes.new.exists[schedule.last]
         first, last = schedule.first[chosen], schedule.last[chosen]
         by = schedule.released[chosen]
         order = np.lexsort((pool.code[first], pool.changes.time[first], by))

@@ -11,15 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ...ir.topology import Store
-from ...records.arrays import Bools, Int64s, cast_to, choose, concat_some, to_numpy
+from ...records.arrays import Bools, Int64s, cast_to, concat_some, to_numpy
 from ...records.keys import decode_keys, encode_keys
 from ...records.schema import WINDOW_COLUMNS
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ...state.codec import RowCodec
 from .keyed.groups import group_by, sorted_groups
+from .keyed.stored_rows import Versions, changes_of
 from .node import EpochStore
-from .rows import Rows, after_old, is_old
+from .rows import Rows, after_old, is_old, taken
 
 # The store of a buffer. Its keys are sorted in the order in which changes are released.
 #
@@ -48,65 +49,26 @@ _NO_HEADERS = bytes(_LENGTH)
 class Changes:
     """Changes of a table, one entry for each in all arrays and columns.
 
-    `exists`: False for a deletion. `timestamp`: ms. `headers`: JSON strings or nulls; None if no change has any.
-    `time`: the time by which a change waits, ms. `old`: the replaced rows; None in a store of type `window_changes`,
-    because final results replace no rows.
+    `new`: the new rows, or deletions. `headers`: JSON strings or nulls; None if no change has any. `time`: the time by
+    which a change waits, ms. `old`: the replaced rows; None in a store of type `window_changes`, because final results
+    replace no rows.
     """
 
-    values: Mapping[str, pa.Array]
-    exists: Bools
-    timestamp: Int64s
+    new: Versions
     headers: pa.Array | None
     time: Int64s
-    old: Replaced | None
+    old: Versions | None
 
     def __len__(self) -> int:
-        return len(self.timestamp)
-
-    def take(self, index: Int64s) -> Changes:
-        """The changes at these indexes, in this order."""
-        places = pa.array(index)
-        return Changes(
-            {name: column.take(places) for name, column in self.values.items()},
-            self.exists[index],
-            self.timestamp[index],
-            None if self.headers is None else self.headers.take(places),
-            self.time[index],
-            None if self.old is None else self.old.take(index),
-        )
+        return len(self.time)
 
     def then(self, others: Changes) -> Changes:
         """These changes, then the others. Both are of the same buffer."""
         return Changes(
-            {name: pa.concat_arrays([column, others.values[name]]) for name, column in self.values.items()},
-            np.concatenate([self.exists, others.exists]),
-            np.concatenate([self.timestamp, others.timestamp]),
+            self.new.then(others.new),
             concat_some([(self.headers, len(self)), (others.headers, len(others))], pa.string()),
             np.concatenate([self.time, others.time]),
             None if self.old is None or others.old is None else self.old.then(others.old),
-        )
-
-
-@dataclass(frozen=True)
-class Replaced:
-    """The rows that changes replace, one for each change. A missing row has null columns."""
-
-    values: Mapping[str, pa.Array]
-    exists: Bools
-    timestamp: Int64s
-
-    def take(self, index: Int64s) -> Replaced:
-        """The rows at these indexes, in this order."""
-        places = pa.array(index)
-        values = {name: column.take(places) for name, column in self.values.items()}
-        return Replaced(values, self.exists[index], self.timestamp[index])
-
-    def then(self, others: Replaced) -> Replaced:
-        """These rows, then the others."""
-        return Replaced(
-            {name: pa.concat_arrays([column, others.values[name]]) for name, column in self.values.items()},
-            np.concatenate([self.exists, others.exists]),
-            np.concatenate([self.timestamp, others.timestamp]),
         )
 
 
@@ -176,14 +138,14 @@ class ChangeCodec:
 
     def encode(self, changes: Changes) -> list[bytes]:
         """One encoded row for each change."""
-        columns = {f"new.{name}": changes.values[name] for name in self._value}
-        columns["exists"] = pa.array(changes.exists)
+        columns = {f"new.{name}": changes.new.values[name] for name in self._value}
+        columns["exists"] = pa.array(changes.new.exists)
         if changes.old is not None:
             columns |= {f"old.{name}": changes.old.values[name] for name in self._value}
             columns["existed"] = pa.array(changes.old.exists)
             columns["old_timestamp"] = pa.array(changes.old.timestamp)
             columns["time"] = pa.array(changes.time)
-        rows = self._codec.encode([columns[name] for name in self._codec.types], changes.timestamp)
+        rows = self._codec.encode([columns[name] for name in self._codec.types], changes.new.timestamp)
         if changes.headers is None:
             return [row + _NO_HEADERS for row in rows]
         texts = [b"" if text is None else text.encode() for text in changes.headers.to_pylist()]
@@ -204,15 +166,13 @@ class ChangeCodec:
         columns = dict(zip(self._codec.types, found, strict=True))
         old = None
         if self._with_old:
-            old = Replaced(
-                {name: columns[f"old.{name}"] for name in self._value},
-                _flags(columns["existed"]),
-                to_numpy(columns["old_timestamp"]),
-            )
+            values = {name: columns[f"old.{name}"] for name in self._value}
+            old = Versions(values, to_numpy(columns["old_timestamp"]), _flags(columns["existed"]))
             times = to_numpy(columns["time"])
         assert times is not None
         values = {name: columns[f"new.{name}"] for name in self._value}
-        return Changes(values, _flags(columns["exists"]), timestamps, headers, times.astype(np.int64), old)
+        new = Versions(values, timestamps, _flags(columns["exists"]))
+        return Changes(new, headers, times.astype(np.int64), old)
 
 
 def _flags(column: pa.BooleanArray) -> Bools:
@@ -272,7 +232,7 @@ class Buffer:
         """Write waiting changes. `begun`: the indexes of those without an entry so far, which get a new place."""
         places, changes = place_keys(waiting.changes.time, waiting.keys), waiting.changes
         rows: list[bytes | None] = [*self._codec.encode(changes)]
-        self._put(row_keys(waiting.keys) if self._by_key else places, rows, changes.timestamp)
+        self._put(row_keys(waiting.keys) if self._by_key else places, rows, changes.new.timestamp)
         if self._by_key:
             self._put(places.take(pa.array(begun)), [bytes(_WIDTH)] * len(begun), changes.time[begun])
 
@@ -321,9 +281,13 @@ class Pool:
 
         `first`, `last`: indexes of changes, one for each entry.
         """
-        found = self.changes.take(last)
-        old = None if self.changes.old is None else self.changes.old.take(first)
-        return replace(found, time=self.changes.time[first], old=old)
+        changes = self.changes
+        return Changes(
+            changes.new.take(last),
+            None if changes.headers is None else changes.headers.take(pa.array(last)),
+            changes.time[first],
+            None if changes.old is None else changes.old.take(first),
+        )
 
     def changed(self, at: Rows, first: Int64s, last: Int64s, old: bool) -> Rows:
         """Entries as rows. `at`: rows that give path and order, one for each entry. `old`: with replaced rows.
@@ -331,29 +295,8 @@ class Pool:
         Example: two entries, of which only the first replaces a row, give OLD and VALUE of entry 0, VALUE of entry 1.
         """
         entries = self.entries(first, last)
-        count = len(last)
-        entry, is_new = np.arange(count), np.ones(count, np.bool_)
-        values, timestamp = entries.values, entries.timestamp
-        if old and entries.old is not None:
-            replaced = entries.old
-            # Two rows for each entry: the replaced one, then the new one; without replaced rows that do not exist.
-            both = np.stack([replaced.exists, np.ones(count, np.bool_)], axis=1).ravel()
-            entry, is_new = np.repeat(entry, 2)[both], np.tile([False, True], count)[both]
-            take = pa.array(entry)
-            values = {
-                name: choose(is_new, column.take(take), replaced.values[name].take(take))
-                for name, column in values.items()
-            }
-            timestamp = np.where(is_new, timestamp[entry], replaced.timestamp[entry])
-        exists = np.where(entries.exists[entry], Kind.VALUE, Kind.TOMBSTONE)
-        take = pa.array(last[entry])
-        rows = replace(
-            at.take(entry),
-            kind=np.where(is_new, exists, Kind.OLD).astype(np.int8),
-            timestamp=timestamp,
-            headers=None if entries.headers is None else entries.headers.take(pa.array(entry)),
-        )
-        return rows.with_columns({name: column.take(take) for name, column in self.columns.items()}, values)
+        context = replace(at, headers=entries.headers).with_columns(taken(self.columns, last))
+        return changes_of(context, entries.old if old else None, entries.new)
 
 
 @dataclass(frozen=True)
@@ -376,9 +319,8 @@ class Arriving:
         """Group the changes on an edge by key."""
         rows = everything.filter(~is_old(everything.kind))
         code, first = group_by([*rows.keys.values()])
-        distinct = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
         time = window_ends(rows.keys) if store.type == "window_changes" else rows.timestamp
-        return cls(everything, rows, code, first, encoded_keys(store, distinct), time)
+        return cls(everything, rows, code, first, encoded_keys(store, taken(rows.keys, first)), time)
 
 
 def pooled(store: Store, waiting: Waiting, arriving: Arriving) -> Pool:
@@ -404,9 +346,9 @@ def _changes(store: Store, arriving: Arriving) -> Changes:
         place = np.flatnonzero(~is_old(everything.kind)) - 1
         replaced = pa.array(place, mask=~follows)
         columns = everything.values
-        old = Replaced(
+        old = Versions(
             {name: cast_to(columns[name], kind).take(replaced) for name, kind in types.items()},
-            follows,
             everything.timestamp[np.maximum(place, 0)],
+            follows,
         )
-    return Changes(values, rows.kind == Kind.VALUE, rows.timestamp, rows.headers, arriving.time, old)
+    return Changes(Versions(values, rows.timestamp, rows.kind == Kind.VALUE), rows.headers, arriving.time, old)

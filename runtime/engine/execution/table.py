@@ -16,10 +16,10 @@ from ...state.codec import RowCodec
 from ..operators.tables import Materialize, Table
 from .aggregate import decoded_state, row_keys
 from .keyed.groups import Groups, bytes_of, group_codes, last_rows, sorted_groups
-from .keyed.session_store import ChangedSessions, SessionStore
+from .keyed.session_store import Sessions, SessionStore
 from .keyed.stored_rows import RowStore, Versions, at_points, changes, session_keys, store_keys, stored_columns
 from .node import Edges, TaskEpoch, step_name
-from .rows import Rows, null_keys
+from .rows import Rows, null_keys, taken
 
 # The operator of a table: stores the last row of each key.
 
@@ -40,15 +40,14 @@ def keep_rows(table: Table, edges: Edges, epoch: TaskEpoch) -> None:
     groups = Groups(code, len(first), table.emit == "each_update", stored.exists)
     exists = rows.kind == Kind.VALUE
     last = groups.last
-    ends = pa.array(last)
-    final = {name: column.take(ends) for name, column in values.items()}
+    final = taken(values, last)
     store.put(encoded, final, rows.timestamp[last], exists[last], stored.exists)
     before = Versions(stored.columns, stored.timestamp, stored.exists)
     after = (
         Versions(values, rows.timestamp, exists) if groups.each else Versions(final, rows.timestamp[last], exists[last])
     )
-    columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
-    edges[table.flow] = changes(groups, at_points(groups, rows, columns), before, after, table.old)
+    context = at_points(groups, rows, taken(rows.keys, first))
+    edges[table.flow] = changes(groups, context, before, after, table.old)
 
 
 # Stores the rows of a table computed by SQL: expressions over aggregates, filtered or projected tables.
@@ -83,7 +82,7 @@ def _put_in_segments(
     codec = RowCodec(stored_columns(node.store))
     encoded = codec.encode([columns[name] for name in codec.types], rows.timestamp)
     there = [row if kept else None for row, kept in zip(encoded, exists.tolist(), strict=True)]
-    store.change(bytes_of(distinct), ChangedSessions(code, starts, ends, there))
+    store.change(bytes_of(distinct), Sessions(code, starts, ends, there))
 
 
 def _last_changes(store: Store, rows: Rows) -> Int64s:

@@ -9,7 +9,7 @@ import pytest
 from local_application import WHOLE, part
 from streams_in_cuts import streams_in_cuts
 
-from headwater.runtime.engine.in_task import computing
+from headwater.runtime.engine.execution.computing import computing
 from headwater.runtime.engine.operators.operator import Flow
 from headwater.runtime.engine.operators.process import Process
 from headwater.runtime.engine.operators.stateless import Fork

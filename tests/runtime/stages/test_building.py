@@ -15,7 +15,7 @@ from headwater.runtime.engine.operators.stateless import Fork, KeyBy, Merge, Sel
 from headwater.runtime.engine.operators.tables import Table
 from headwater.runtime.engine.operators.topics import Sink, Source
 from headwater.runtime.engine.sql_step import SqlStep
-from headwater.runtime.engine.steps import do_steps
+from headwater.runtime.engine.steps import Steps
 from headwater.runtime.ir.topology import Agg, GlobalTable, Store, Topic
 from headwater.runtime.ir.windows import Window
 
@@ -55,13 +55,13 @@ class Written:
 
 def told(pipe: Pipe) -> Written:
     engine = Written()
-    assert do_steps(pipe.steps, 0, engine) == len(pipe.steps)
+    assert Steps(pipe.steps)(0, engine) == len(pipe.steps)
     return engine
 
 
 def in_tasks(pipe: Pipe) -> Written:
     engine = Written(in_tasks=True)
-    do_steps(pipe.steps, 0, engine)
+    Steps(pipe.steps)(0, engine)
     return engine
 
 

@@ -48,21 +48,12 @@ AGGREGATES: dict[str, Callable[[Agg], Aggregate]] = {
 """The aggregates by their names in Spark SQL."""
 
 
-def aggregate(agg: Agg) -> Aggregate:
-    """The aggregate function of a declaration. Raises UnknownAggregateError."""
+def aggregate(agg: Agg, merges: bool = False) -> Aggregate:
+    """The aggregate function of a declaration. `merges`: whether groups are merged. Raises UnknownAggregateError."""
     if agg.function not in AGGREGATES:
         raise UnknownAggregateError(agg.function, sorted(AGGREGATES))
-    return AGGREGATES[agg.function](agg)
-
-
-def mergeable(agg: Agg) -> Aggregate:
-    """The aggregate function of a declaration, with a state that can be merged. Raises UnknownAggregateError."""
-    function = aggregate(agg)
-    return replace(function, by_order=True) if isinstance(function, Position | CollectList) else function
-
-
-def _function(agg: Agg, merges: bool) -> Aggregate:
-    return mergeable(agg) if merges else aggregate(agg)
+    function = AGGREGATES[agg.function](agg)
+    return replace(function, by_order=True) if merges and isinstance(function, Position | CollectList) else function
 
 
 ROWS = Agg("_rows", "count")
@@ -86,14 +77,14 @@ def kept_aggregates(aggs: Sequence[Agg]) -> tuple[Agg, ...]:
 def state_columns(aggs: Sequence[Agg], merges: bool = False) -> dict[str, pa.DataType]:
     """The hidden columns of a store with these declared aggregates. `merges`: whether it is a session store."""
     kept = kept_aggregates(aggs)
-    return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in _function(agg, merges).state.items()}
+    return {f"{agg.name}.{suffix}": kind for agg in kept for suffix, kind in aggregate(agg, merges).state.items()}
 
 
 def results(aggs: Sequence[Agg], state: Columns, merges: bool = False) -> dict[str, pa.Array]:
     """The result columns of stored rows, from their hidden columns."""
-    return {agg.name: _function(agg, merges).result(own_state(agg, state, merges)) for agg in aggs}
+    return {agg.name: aggregate(agg, merges).result(own_state(agg, state, merges)) for agg in aggs}
 
 
 def own_state(agg: Agg, columns: Columns, merges: bool = False) -> dict[str, pa.Array]:
     """The hidden columns of one aggregate by suffix, from the columns of its store."""
-    return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in _function(agg, merges).state}
+    return {suffix: columns[f"{agg.name}.{suffix}"] for suffix in aggregate(agg, merges).state}

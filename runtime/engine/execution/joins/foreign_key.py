@@ -20,8 +20,8 @@ from ...operators.foreign_keys import ANSWER, FOUND, HASH, LAST, SUBSCRIBE, Answ
 from ..keyed.groups import bytes_of
 from ..keyed.stored_rows import RowStore, store_keys, stored_columns
 from ..node import Edges, TaskEpoch, step_name
-from ..rows import Rows, interleave, is_old, path_order
-from .foreign_key_stores import Asked, RowsAt, Subscribers, Subscriptions, expiring, unexpired
+from ..rows import Rows, interleave, is_old, path_order, taken
+from .foreign_key_stores import Incoming, RowsAt, Subscribers, Subscriptions, expiring, unexpired
 
 # Part 2 of a foreign-key join, in the tasks of the right table: stores subscriptions and sends responses.
 #
@@ -35,86 +35,86 @@ MOST_TOGETHER = 65_536
 
 def respond(node: Answer, edges: Edges, epoch: TaskEpoch) -> None:
     """See `Answer`."""
-    asked, table = edges[node.flow], edges[node.table]
+    incoming, table = edges[node.flow], edges[node.table]
     changed = table.filter(table.kind <= Kind.VALUE)
-    places = np.empty(len(asked) + len(changed), np.int64)
-    places[path_order([asked, changed])] = np.arange(len(places))
-    subscribers = [asked.values[name] for name in node.key]
+    places = np.empty(len(incoming) + len(changed), np.int64)
+    places[path_order([incoming, changed])] = np.arange(len(places))
+    subscribers = [incoming.values[name] for name in node.key]
     keys = encode_keys(list(changed.keys.values()))
     kept = Subscriptions(
         epoch.store(node.store),
-        Asked(
-            encode_keys(list(asked.keys.values())),
+        Incoming(
+            encode_keys(list(incoming.keys.values())),
             encode_keys(subscribers),
-            asked.values[HASH],
-            to_numpy(asked.values[SUBSCRIBE]),
-            asked.timestamp,
-            places[: len(asked)],
+            incoming.values[HASH],
+            to_numpy(incoming.values[SUBSCRIBE]),
+            incoming.timestamp,
+            places[: len(incoming)],
         ),
         keys,
     )
     kept.put()
-    waits = to_numpy(asked.values[ANSWER])
-    answered = _answered(node, asked.filter(waits), table, epoch)
-    changes = _Changes(changed, bytes_of(keys), places[len(asked) :], [column.type for column in subscribers])
-    pieces = _pieces(node, answered, places[: len(asked)][waits], changes, kept)
+    waits = to_numpy(incoming.values[ANSWER])
+    responses = _responses_to(node, incoming.filter(waits), table, epoch)
+    changes = _Changes(changed, bytes_of(keys), places[len(incoming) :], [column.type for column in subscribers])
+    pieces = _pieces(node, responses, places[: len(incoming)][waits], changes, kept)
     # A row may have millions of subscribers: the sink computes all pieces but the first while it writes.
     edges[node.flow] = next(pieces)
     epoch.more[node.flow] = pieces
 
 
-def _pieces(node: Answer, answered: Rows, places: Int64s, changes: _Changes, kept: Subscriptions) -> Iterator[Rows]:
-    """All responses in path order, piece by piece; a piece may be empty. `places`: of `answered`, see `Asked`."""
-    done, told, size = 0, [], 0
+def _pieces(node: Answer, responses: Rows, places: Int64s, changes: _Changes, kept: Subscriptions) -> Iterator[Rows]:
+    """All responses in path order, piece by piece; a piece may be empty. `places`: of `responses`, see `Incoming`."""
+    done, batches, size = 0, [], 0
     for number, (key, place) in enumerate(zip(changes.keys, changes.places.tolist(), strict=True)):
         order = 0
         for some in kept.at(key, place):
-            told.append(_Told(number, order, some))
+            batches.append(_Batch(number, order, some))
             order += len(some)
             size += len(some)
             if size >= MOST_TOGETHER:
                 before = int(np.searchsorted(places, place))
-                yield interleave([answered.take(np.arange(done, before)), _told(node, changes, told)])
-                done, told, size = before, [], 0
-    yield interleave([answered.take(np.arange(done, len(answered))), _told(node, changes, told)])
+                yield interleave([responses.take(np.arange(done, before)), _to_subscribers(node, changes, batches)])
+                done, batches, size = before, [], 0
+    yield interleave([responses.take(np.arange(done, len(responses))), _to_subscribers(node, changes, batches)])
 
 
-def _answered(node: Answer, asked: Rows, table: Rows, epoch: TaskEpoch) -> Rows:
-    """Responses to the subscriptions in `asked`. The response to an end of a subscription has no row."""
+def _responses_to(node: Answer, incoming: Rows, table: Rows, epoch: TaskEpoch) -> Rows:
+    """Responses to `incoming` subscriptions. The response to the end of one has no row."""
     names = dict.fromkeys(node.values.values())
-    found = RowsAt.of(node.rows, table, asked, names, epoch)
-    times = np.where(found.exists, np.maximum(asked.timestamp, found.timestamp[found.index]), asked.timestamp)
-    there = found.exists & to_numpy(asked.values[SUBSCRIBE])
+    found = RowsAt.of(node.rows, table, incoming, names, epoch)
+    times = np.where(found.exists, np.maximum(incoming.timestamp, found.timestamp[found.index]), incoming.timestamp)
+    there = found.exists & to_numpy(incoming.values[SUBSCRIBE])
     columns = found.taken(there)
-    return _answers(
-        replace(asked, timestamp=times),
-        {name: asked.values[name] for name in node.key},
-        asked.values[HASH],
+    return _response_rows(
+        replace(incoming, timestamp=times),
+        {name: incoming.values[name] for name in node.key},
+        incoming.values[HASH],
         there,
         {new: columns[name] for new, name in node.values.items()},
     )
 
 
-def _told(node: Answer, changes: _Changes, parts: Sequence[_Told]) -> Rows:
+def _to_subscribers(node: Answer, changes: _Changes, parts: Sequence[_Batch]) -> Rows:
     """Responses to the subscribers of changed rows. `parts`: some subscribers each, in order."""
     counts = [len(part.some) for part in parts]
-    told = changes.rows.take(np.repeat(np.array([part.number for part in parts], np.int64), counts))
+    rows = changes.rows.take(np.repeat(np.array([part.number for part in parts], np.int64), counts))
     nobody = pa.array([], pa.binary())
     columns = decode_keys(pa.concat_arrays([nobody, *(part.some.keys for part in parts)]), changes.types)
-    values = told.values
+    values = rows.values
     orders = [np.zeros(0, np.int64), *(part.order + np.arange(len(part.some)) for part in parts)]
-    return _answers(
-        told,
+    return _response_rows(
+        rows,
         dict(zip(node.key, columns, strict=True)),
         pa.concat_arrays([nobody, *(part.some.hashes for part in parts)]),
-        told.kind == Kind.VALUE,
+        rows.kind == Kind.VALUE,
         {new: values[name] for new, name in node.values.items()},
     ).deeper(np.concatenate(orders))
 
 
 @dataclass(frozen=True)
 class _Changes:
-    """Changes of right rows. `keys`: encoded. `places`: see `Asked`. `types`: of the key columns of subscribers."""
+    """Changes of right rows. `keys`: encoded. `places`: see `Incoming`. `types`: of the key columns of subscribers."""
 
     rows: Rows
     keys: Sequence[bytes]
@@ -123,7 +123,7 @@ class _Changes:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _Batch:
     """Some subscribers of a changed row. `number`: of the change. `order`: the count of subscribers before these."""
 
     number: int
@@ -131,7 +131,7 @@ class _Told:
     some: Subscribers
 
 
-def _answers(
+def _response_rows(
     rows: Rows, key: Mapping[str, pa.Array], hashes: pa.Array, found: Bools, values: Mapping[str, pa.Array]
 ) -> Rows:
     """Responses to the left rows with this `key`, with the time and path of `rows`. `hashes`, `found`: of each."""
@@ -170,15 +170,15 @@ def subscribe(node: Subscribe, edges: Edges, epoch: TaskEpoch) -> None:
     """See `Subscribe`."""
     rows = edges[node.flow]
     if node.expired is None:
-        edges[node.flow] = _asked(node, rows, epoch)
+        edges[node.flow] = _subscriptions(node, rows, epoch)
         return
     counting = unexpired(node.store, rows, epoch)
     gone = expiring(node.store, rows, counting, epoch)
     _keep(node.expired, gone, epoch)
-    edges[node.flow] = interleave([_asked(node, counting, epoch), _last(node, gone)])
+    edges[node.flow] = interleave([_subscriptions(node, counting, epoch), _last_subscriptions(node, gone)])
 
 
-def _asked(node: Subscribe, rows: Rows, epoch: TaskEpoch) -> Rows:
+def _subscriptions(node: Subscribe, rows: Rows, epoch: TaskEpoch) -> Rows:
     """The subscriptions that changes of the left table send, and the ends of subscriptions.
 
     A change that moves a row from one foreign key to another sends an end to the old key, then a subscription to the
@@ -223,7 +223,7 @@ def _asked(node: Subscribe, rows: Rows, epoch: TaskEpoch) -> Rows:
     return _records(node, made, keys, hashes.take(pa.array(sent)), second, answer)
 
 
-def _last(node: Subscribe, gone: Rows) -> Rows:
+def _last_subscriptions(node: Subscribe, gone: Rows) -> Rows:
     """The last subscription records of expired rows. They come behind those of the change that moves the clock."""
     number = gone.path[-1] + 2
     made = replace(gone, path=(*gone.path[:-1], number))
@@ -289,20 +289,19 @@ def _joined(join: ForeignKeyJoin, answers: Rows, table: Rows, epoch: TaskEpoch) 
     left = RowsAt.of(join.store, table, answers, names, epoch, join.expired)
     rows = left.taken(left.exists)
     # Hashes of existing left rows. A response to a deleted row has a null hash.
-    there = pa.array(np.flatnonzero(left.exists))
-    hashes = row_hashes(join.store, {name: column.take(there) for name, column in rows.items()}, len(there))
+    there = np.flatnonzero(left.exists)
+    hashes = row_hashes(join.store, taken(rows, there), len(there))
     current: list[bytes | None] = [None] * len(answers)
-    for place, row in zip(there.to_pylist(), hashes, strict=True):
+    for place, row in zip(there.tolist(), hashes, strict=True):
         current[place] = row
-    asked = answers.columns[HASH].to_pylist()
-    fits = np.fromiter(map(eq, asked, current), np.bool_, len(asked))
+    sent = answers.columns[HASH].to_pylist()
+    fits = np.fromiter(map(eq, sent, current), np.bool_, len(sent))
     epoch.drop(step_name(join), "outdated_answer", int((~fits).sum()))
     found = to_numpy(answers.columns[FOUND])
     exists = left.exists & (found | (join.how == "left"))
     kind = np.where(exists, Kind.VALUE, Kind.TOMBSTONE).astype(np.int8)
     other = {name: column for name, column in answers.values.items() if name not in _META}
-    picked = pa.array(np.arange(len(answers)), mask=~exists)
-    values = {name: column.take(picked) for name, column in {**rows, **other}.items()}
+    values = taken({**rows, **other}, np.arange(len(answers)), ~exists)
     return replace(answers, kind=kind).with_columns(None, values).filter(fits)
 
 

@@ -23,7 +23,7 @@ from ..keyed.groups import bytes_of, group_codes, last_rows, sorted_groups
 from ..keyed.stored_rows import StoredRows, visible_columns
 from ..keyed.stored_rows import expired as has_expired
 from ..node import EpochStore, TaskEpoch
-from ..rows import Rows, is_old, path_order
+from ..rows import Rows, is_old, path_order, taken
 from .lookups import last_before
 
 # The store of subscriptions, and the changes of subscriptions during an epoch.
@@ -41,7 +41,7 @@ _TOGETHER = 16_384
 
 
 @dataclass(frozen=True)
-class Asked:
+class Incoming:
     """Subscriptions and ends of subscriptions of an epoch, in order. All arrays have one entry for each.
 
     `keys`: encoded foreign keys, null for a null key. `subscribers`: encoded keys of the left rows. `hashes`: of the
@@ -72,7 +72,8 @@ class Subscribers:
 class _New:
     """The subscriptions to one right row in this epoch, up to a place.
 
-    `waiting`: indexes of later entries of `Asked`, the next one last. `there`: subscriber -> hash; None after an end.
+    `waiting`: indexes of later entries of `Incoming`, the next one last. `there`: subscriber -> hash; None for
+    an ended subscription.
     """
 
     waiting: list[int] = field(default_factory=list)
@@ -82,12 +83,12 @@ class _New:
 class Subscriptions:
     """The subscriptions of one task during an epoch. `changed`: the encoded keys of changed right rows."""
 
-    def __init__(self, store: EpochStore, asked: Asked, changed: pa.BinaryArray) -> None:
+    def __init__(self, store: EpochStore, incoming: Incoming, changed: pa.BinaryArray) -> None:
         self._store = store
-        self._asked = asked
+        self._incoming = incoming
         self._new: dict[bytes, _New] = {key: _New() for key in bytes_of(changed)}
-        for number in reversed(np.flatnonzero(to_numpy(pc.is_in(asked.keys, value_set=changed))).tolist()):
-            self._new[asked.keys[number].as_py()].waiting.append(number)
+        for number in reversed(np.flatnonzero(to_numpy(pc.is_in(incoming.keys, value_set=changed))).tolist()):
+            self._new[incoming.keys[number].as_py()].waiting.append(number)
 
     def at(self, key: bytes, place: int) -> Iterator[Subscribers]:
         """The subscribers of a right row at a place, piece by piece. Calls for one key must come in ascending places.
@@ -95,10 +96,12 @@ class Subscriptions:
         Merges two sorted inputs: the stored subscriptions, and those of this epoch before the place. The latter win.
         """
         new = self._new[key]
-        while new.waiting and self._asked.places[new.waiting[-1]] < place:
+        while new.waiting and self._incoming.places[new.waiting[-1]] < place:
             number = new.waiting.pop()
-            stays = self._asked.stays[number]
-            new.there[self._asked.subscribers[number].as_py()] = self._asked.hashes[number].as_py() if stays else None
+            stays = self._incoming.stays[number]
+            new.there[self._incoming.subscribers[number].as_py()] = (
+                self._incoming.hashes[number].as_py() if stays else None
+            )
         # Subscribers of this epoch, the first one last. Each is merged into the stored piece that covers its key.
         ahead = sorted(new.there, reverse=True)
         rows = self._store.range(key, key + _BEHIND)
@@ -117,15 +120,15 @@ class Subscriptions:
 
     def put(self) -> None:
         """Store the subscriptions of the epoch, and delete ended ones. The last entry for a key counts."""
-        asked = self._asked
-        rows = np.flatnonzero(to_numpy(asked.keys.is_valid()))
-        keys = pc.binary_join_element_wise(asked.keys, asked.subscribers, b"").take(pa.array(rows))
+        incoming = self._incoming
+        rows = np.flatnonzero(to_numpy(incoming.keys.is_valid()))
+        keys = pc.binary_join_element_wise(incoming.keys, incoming.subscribers, b"").take(pa.array(rows))
         code, first, ordered = sorted_groups(keys)
         numbers = rows[last_rows(code, len(first))]
-        encoded = _CODEC.encode([asked.hashes.take(pa.array(numbers))], asked.timestamps[numbers])
-        stays = asked.stays[numbers].tolist()
+        encoded = _CODEC.encode([incoming.hashes.take(pa.array(numbers))], incoming.timestamps[numbers])
+        stays = incoming.stays[numbers].tolist()
         values = [value if kept else None for value, kept in zip(encoded, stays, strict=True)]
-        self._store.put_many(bytes_of(ordered), values, asked.timestamps[numbers])
+        self._store.put_many(bytes_of(ordered), values, incoming.timestamps[numbers])
 
 
 def _there(found: Mapping[bytes, bytes | None]) -> Subscribers:
@@ -187,8 +190,7 @@ class RowsAt:
 
     def taken(self, rows: Bools) -> dict[str, pa.Array]:
         """The columns for each record; null where not in `rows`."""
-        picked = pa.array(self.index, mask=~rows)
-        return {name: column.take(picked) for name, column in self.columns.items()}
+        return taken(self.columns, self.index, ~rows)
 
 
 def _also_expired(store: Store, expired: Store, keys: pa.BinaryArray, epoch: TaskEpoch) -> StoredRows:

@@ -17,7 +17,7 @@ from ..aggregate import look_up, row_keys
 from ..keyed.groups import group_codes, run_starts
 from ..keyed.stored_rows import clock_at, expired, visible_columns
 from ..node import Edges, TaskEpoch, step_name
-from ..rows import Rows, null_keys, path_order
+from ..rows import Rows, null_keys, path_order, taken
 
 # The moment at which a join sees a change of a derived table.
 #
@@ -160,5 +160,4 @@ def _joined(
     if node.how == "inner":
         epoch.drop(step_name(node), "null_key", int(null.sum()))
         rows, index, found = rows.filter(found), index[found], found[found]
-    picked = pa.array(index, mask=~found)
-    return rows.with_columns(None, rows.values | {new: column.take(picked) for new, column in values.items()})
+    return rows.with_columns(None, rows.values | taken(values, index, ~found))

@@ -27,7 +27,7 @@ from ....records.window_keys import first_window_key, range_in_segment
 from ....state.codec import RowCodec
 from ..keyed.groups import bytes_of, places_in_runs
 from ..node import EpochStore
-from ..rows import Rows, concat, null_keys, path_order
+from ..rows import Rows, concat, null_keys, path_order, taken
 
 # Matches records of two streams by key and time range.
 #
@@ -254,13 +254,9 @@ def rows_of(parts: Sequence[Results], columns: Columns, events: Events, trial: b
     rows = replace(rows, timestamp=time[order])
     if trial:
         rows = replace(rows, order=np.where(turn[order] == WAITED, ~rows.order, rows.order))
-    values = _taken(columns.this, this[order]) | _taken(columns.other, other[order])
-    return rows.with_columns(_taken(columns.key, key[order]), values)
-
-
-def _taken(columns: Mapping[str, pa.Array], places: Int64s) -> dict[str, pa.Array]:
-    at = pa.array(places, mask=places == NOBODY)
-    return {name: column.take(at) for name, column in columns.items()}
+    this, other = this[order], other[order]
+    values = taken(columns.this, this, this == NOBODY) | taken(columns.other, other, other == NOBODY)
+    return rows.with_columns(taken(columns.key, key[order]), values)
 
 
 def stacked(parts: Sequence[pa.Array]) -> pa.Array:
@@ -315,12 +311,12 @@ class Deadlines:
 
 
 @dataclass(frozen=True)
-class Fate:
+class Outcome:
     """The outcome of waiting records. `out`: the event that emits each, or NEVER. `stays`: whether it still waits.
 
     Example: one record ripens first, one is matched first, one only ripens, and one does neither.
 
-        Fate.of(ripe=[2, 3, 3, NEVER], match=[3, 2, NEVER, NEVER])
+        Outcome.of(ripe=[2, 3, 3, NEVER], match=[3, 2, NEVER, NEVER])
             out      [2, NEVER, 3, NEVER]
             stays    [False, False, False, True]
     """
@@ -329,7 +325,7 @@ class Fate:
     stays: Bools
 
     @classmethod
-    def of(cls, ripe: Int64s, match: Int64s) -> Fate:
+    def of(cls, ripe: Int64s, match: Int64s) -> Outcome:
         """`ripe`: the event that would emit each record. `match`: the event that first matches it. Both may be NEVER.
 
         A record that ripens at the event that matches it is emitted.

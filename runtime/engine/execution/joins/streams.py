@@ -26,7 +26,7 @@ from .stream_rows import (
     Columns,
     Deadlines,
     Events,
-    Fate,
+    Outcome,
     Pairs,
     Results,
     Seekers,
@@ -211,37 +211,37 @@ class Matched:
 
 
 @dataclass(frozen=True)
-class Lonely:
+class Unmatched:
     """The records of one side without a match so far. The arrays hold events.
 
-    `at_once`: emitted as they come, because no match can come any more. `new`, `fate`: the other new records, and their
-    outcome. `stored`, `stored_fate`: the records that had waited before the epoch, and their outcome. `matched`: store
-    keys of further records that are matched now, and need not have waited.
+    `at_once`: emitted as they come, because no match can come any more. `new`, `outcome`: the other new records, and
+    their outcome. `stored`, `stored_outcome`: the records that had waited before the epoch, and their outcome.
+    `matched`: store keys of further records that are matched now, and need not have waited.
     """
 
     of: Matched
     at_once: Int64s
     new: Int64s
-    fate: Fate
+    outcome: Outcome
     stored: StoredWaiting
-    stored_fate: Fate
+    stored_outcome: Outcome
     matched: list[bytes]
 
     @classmethod
-    def find(cls, of: Matched, events: Events, keys: Keys, store: UnmatchedStore, deadlines: Deadlines) -> Lonely:
+    def find(cls, of: Matched, events: Events, keys: Keys, store: UnmatchedStore, deadlines: Deadlines) -> Unmatched:
         """The unmatched records of a side."""
         side, sought = of.side, of.sought
         matched = np.zeros(len(events.time), np.bool_)
         matched[of.found.pairs.event] = True
-        lonely = side.event[~matched[side.event]]
-        last = events.time[lonely] + side.ahead
-        waits = last >= events.clock[lonely]
-        new, last = lonely[waits], last[waits]
+        alone = side.event[~matched[side.event]]
+        last = events.time[alone] + side.ahead
+        waits = last >= events.clock[alone]
+        new, last = alone[waits], last[waits]
         first = sought.pairs.first_event(len(sought.targets.key), NEVER)
         stored = len(sought.stored.key)
         match = np.full(len(events.time), NEVER)
         match[side.event] = first[stored:]
-        fate = Fate.of(deadlines.events_of(last), match[new])
+        outcome = Outcome.of(deadlines.events_of(last), match[new])
         waited = store.before(deadlines.end - side.ahead, side.of_this)
         found = np.flatnonzero(first[:stored] < NEVER)
         at = _waiting_places(of, keys, found)
@@ -251,18 +251,18 @@ class Lonely:
         then = np.append(first[found], NEVER)[place]
         return cls(
             of,
-            lonely[~waits],
+            alone[~waits],
             new,
-            fate,
+            outcome,
             waited,
-            Fate.of(deadlines.events_of(waited.time + side.ahead), then),
+            Outcome.of(deadlines.events_of(waited.time + side.ahead), then),
             bytes_of(at.filter(pc.invert(pc.is_in(at, value_set=waited.at)))),
         )
 
     @property
     def ended(self) -> list[bytes]:
         """The store keys of stored records that no longer wait."""
-        return bytes_of(self.stored.at.filter(pa.array(~self.stored_fate.stays)))
+        return bytes_of(self.stored.at.filter(pa.array(~self.stored_outcome.stays)))
 
 
 def _waiting_places(of: Matched, keys: Keys, records: Int64s) -> pa.BinaryArray:
@@ -273,7 +273,7 @@ def _waiting_places(of: Matched, keys: Keys, records: Int64s) -> pa.BinaryArray:
 
 
 @dataclass(frozen=True)
-class Settled:
+class EmittedUnmatched:
     """The unmatched records that are emitted. `results`: those that had waited, in order.
 
     `at_once`: for each side, events that are emitted as they come. `columns`: for each side, the columns of stored
@@ -286,7 +286,9 @@ class Settled:
     keys: pa.BinaryArray
 
 
-def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore) -> Settled:
+def emitted_in_order(
+    unmatched: Sequence[Unmatched], events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore
+) -> EmittedUnmatched:
     """Merge the waiting records that are emitted, over all sides. Sorted by event, time, side, key, number.
 
     The other side comes before this side. `numbers`: of the events, see `_numbers`.
@@ -296,16 +298,16 @@ def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s
     values: list[list[pa.Array]] = []
     more: list[pa.BinaryArray] = []
     waited = 0
-    for each in lonely:
-        side, stored = each.of.side, each.stored
-        new = np.flatnonzero(each.fate.out < NEVER)
-        old = np.flatnonzero(each.stored_fate.out < NEVER)
-        event = each.new[new]
-        first = len(each.of.sought.stored.key) + len(side.rows)
-        place = np.concatenate([each.of.place(events, event), first + np.arange(len(old))])
+    for of_side in unmatched:
+        side, stored = of_side.of.side, of_side.stored
+        new = np.flatnonzero(of_side.outcome.out < NEVER)
+        old = np.flatnonzero(of_side.stored_outcome.out < NEVER)
+        event = of_side.new[new]
+        first = len(of_side.of.sought.stored.key) + len(side.rows)
+        place = np.concatenate([of_side.of.place(events, event), first + np.arange(len(old))])
         columns.append(
             [
-                np.concatenate([each.fate.out[new], each.stored_fate.out[old]]),
+                np.concatenate([of_side.outcome.out[new], of_side.stored_outcome.out[old]]),
                 np.concatenate([events.time[event], stored.time[old]]),
                 np.full(len(place), int(side.of_this)),
                 np.concatenate([numbers[event], stored.number[old]]),
@@ -321,7 +323,7 @@ def settle(lonely: Sequence[Lonely], events: Events, keys: Keys, numbers: Int64s
     order = _order(out, time, of_this, pa.concat_arrays(encoded), number)
     this, other = np.where(of_this == 1, place, NOBODY), np.where(of_this == 1, NOBODY, place)
     results = Results(WAITED, out[order], this[order], other[order], key[order], time[order])
-    return Settled(results, [each.at_once for each in lonely], values, pa.concat_arrays(more))
+    return EmittedUnmatched(results, [of_side.at_once for of_side in unmatched], values, pa.concat_arrays(more))
 
 
 def _order(out: Int64s, time: Int64s, of_this: Int64s, key: pa.Array, number: Int64s) -> Int64s:
@@ -358,8 +360,8 @@ def join_streams(join: StreamJoin, edges: Edges, epoch: TaskEpoch) -> None:
         side.keep(events, keys, numbers)
         epoch.advance(store.name, int(side.clock[-1]))
         epoch.let_pass(store.name)
-    settled = _settled(join, sides, events, keys, numbers, epoch)
-    edges[join.flow] = _rows(join, sides, events, keyless, settled, trial=epoch.trial)
+    emitted = _emit_unmatched(join, sides, events, keys, numbers, epoch)
+    edges[join.flow] = _rows(join, sides, events, keyless, emitted, trial=epoch.trial)
 
 
 def _keeps(join: StreamJoin, of_this: Bools) -> Bools:
@@ -379,9 +381,9 @@ def _numbers(join: StreamJoin, events: Events, epoch: TaskEpoch) -> Int64s:
     return (written << _EVENTS_BITS) + np.arange(len(events.time))
 
 
-def _settled(
+def _emit_unmatched(
     join: StreamJoin, sides: Sequence[Matched], events: Events, keys: Keys, numbers: Int64s, epoch: TaskEpoch
-) -> Settled | None:
+) -> EmittedUnmatched | None:
     """Update the store of unmatched records, and return the emitted ones; None in an inner join."""
     if join.unmatched is None:
         return None
@@ -390,13 +392,13 @@ def _settled(
     store = UnmatchedStore(join.unmatched, epoch.store(join.unmatched))
     deadlines = Deadlines.of(events, window.grace_ms)
     kept = sides if join.how == "outer" else sides[:1]
-    lonely = [Lonely.find(side, events, keys, store, deadlines) for side in kept]
-    for each in lonely:
-        store.remove(each.ended, each.matched)
-        _wait(each, events, keys, numbers, store)
+    unmatched = [Unmatched.find(matched, events, keys, store, deadlines) for matched in kept]
+    for side in unmatched:
+        store.remove(side.ended, side.matched)
+        _wait(side, events, keys, numbers, store)
     if len(events.clock):
         epoch.advance(join.unmatched.name, int(events.clock[-1]))
-    return settle(lonely, events, keys, numbers, store)
+    return emitted_in_order(unmatched, events, keys, numbers, store)
 
 
 def _rows(
@@ -404,7 +406,7 @@ def _rows(
     sides: tuple[Matched, Matched],
     events: Events,
     keyless: Bools,
-    settled: Settled | None,
+    emitted: EmittedUnmatched | None,
     *,
     trial: bool,
 ) -> Rows:
@@ -414,11 +416,11 @@ def _rows(
     alone = [np.flatnonzero(keyless & (events.of_this == side.side.of_this)) for side in sides]
     stored = pa.array([], pa.binary())
     waited: list[Sequence[pa.Array]] = [[], []]
-    if settled is not None:
-        parts.append(settled.results)
-        stored = settled.keys
-        waited[: len(settled.columns)] = settled.columns
-        for number, more in enumerate(settled.at_once):
+    if emitted is not None:
+        parts.append(emitted.results)
+        stored = emitted.keys
+        waited[: len(emitted.columns)] = emitted.columns
+        for number, more in enumerate(emitted.at_once):
             alone[number] = np.union1d(alone[number], more)
     parts += [_alone(side, event, events) for side, event in zip(sides, alone, strict=True)]
     types = [column.type for column in events.key.values()]
@@ -448,9 +450,9 @@ def _alone(of: Matched, event: Int64s, events: Events) -> Results:
     return Results(NEW, event, this, other, events.row[event], events.time[event])
 
 
-def _wait(lonely: Lonely, events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore) -> None:
+def _wait(unmatched: Unmatched, events: Events, keys: Keys, numbers: Int64s, store: UnmatchedStore) -> None:
     """Store the new records that still wait."""
-    side, event = lonely.of.side, lonely.new[lonely.fate.stays]
+    side, event = unmatched.of.side, unmatched.new[unmatched.outcome.stays]
     values = side.values(events, event)
     nulls = len(store.types) - len(values)
     if side.of_this:

@@ -16,7 +16,7 @@ from ..aggregate import look_up, row_keys
 from ..keyed.groups import Groups, run_starts, sorted_groups
 from ..keyed.stored_rows import Versions, at_points, changes, changes_of, clock_at, expired, visible_columns
 from ..node import Edges, EpochStore, TaskEpoch
-from ..rows import Rows, concat, path_order
+from ..rows import Rows, concat, path_order, taken
 from .lookups import as_of
 
 
@@ -28,7 +28,7 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     both = {name: (this.keys[name], column) for name, column in theirs}
     columns = {name: pa.concat_arrays([mine, cast_to(its, mine.type)]) for name, (mine, its) in both.items()}
     code, first, distinct = sorted_groups(row_keys(join.store, columns))
-    columns = {name: column.take(pa.array(first)) for name, column in columns.items()}
+    columns = taken(columns, first)
     # Both sides may encode the same windowed key in different ways: `to_table` has no windowed store.
     others = distinct if join.other_store.type == join.store.type else row_keys(join.other_store, columns)
     sides = _Sides(
@@ -58,8 +58,8 @@ def join_tables(join: TableTableJoin, edges: Edges, epoch: TaskEpoch) -> None:
     points = giving if groups.each else giving[groups.last]
     after = sides.joined(met.this[points], met.other[points])
     times = sides.times(met, triggers.timestamp)
-    columns = {name: column.take(pa.array(of_group)) for name, column in columns.items()}
-    context, after = at_points(groups, triggers.take(giving), columns), replace(after, timestamp=times[points])
+    context = at_points(groups, triggers.take(giving), taken(columns, of_group))
+    after = replace(after, timestamp=times[points])
     if met.forgotten is None or not (join.old and groups.each):
         edges[join.flow] = changes(groups, context, before, after, join.old)
     else:
@@ -79,7 +79,7 @@ def _without_expired(
     """
     if not (join.store.is_windowed or join.other_store.is_windowed):
         return met
-    key = {name: column.take(pa.array(met.key)) for name, column in columns.items()}
+    key = taken(columns, met.key)
     order = path_order([each.rows for each in moments])
     triggers = np.concatenate([np.full(len(each.code), each.triggers) for each in moments])
     gone = list[Bools]()
@@ -169,8 +169,9 @@ class _Sides:
     def joined(self, this: Int64s, other: Int64s) -> Versions:
         """The joined rows of these versions of both sides. The time is the greater one of both."""
         exists, theirs = self.this.exists[this], self.other.exists[other]
-        values = _picked(self.this, {name: name for name in self.this.values}, this, exists)
-        values |= _picked(self.other, self.join.values, other, theirs)
+        values = taken(self.this.values, this, ~exists)
+        other_values = {new: self.other.values[name] for new, name in self.join.values.items()}
+        values |= taken(other_values, other, ~theirs)
         timestamp = np.maximum(self.this.timestamp[this], self.other.timestamp[other])
         match self.join.how:
             case "inner":
@@ -214,12 +215,6 @@ def _versions(store: Store, opened: EpochStore, keys: pa.BinaryArray, rows: Rows
         np.concatenate([stored.timestamp, rows.timestamp, [-1]]),
         np.concatenate([stored.exists, rows.kind == Kind.VALUE, [False]]),
     )
-
-
-def _picked(versions: Versions, names: Mapping[str, str], index: Int64s, there: Bools) -> dict[str, pa.Array]:
-    """The columns `names` (new -> name) of the versions at `index`; null where `there` is False."""
-    places = pa.array(index, mask=~there)
-    return {new: versions.values[name].take(places) for new, name in names.items()}
 
 
 def _met(moments: Sequence[_Moments], keys: int) -> _Met:

@@ -20,7 +20,7 @@ from ....records.types import TIMESTAMP, Kind
 from ....records.window_keys import window_keys
 from ....timed_parts import timed
 from ..node import TaskEpoch
-from ..rows import Rows, null_keys
+from ..rows import Rows, null_keys, taken
 
 # Numbers the distinct keys and windows of rows. The number of a row's group is its *code*.
 
@@ -450,17 +450,17 @@ def grouped(rows: Rows, store: Store, used: Collection[str | None], step: str, e
     `used`: the columns to copy into these rows. `step`: counts closed windows as late.
     """
     code, first, keys = sorted_groups_by([*rows.keys.values()])
-    columns = {name: column.take(pa.array(first)) for name, column in rows.keys.items()}
+    columns = taken(rows.keys, first)
     window = store.window
     if window is None:
         return Grouped(rows, code, keys, columns)
     assert isinstance(window, Window)
     rows, record, number = _windowed(rows, store, window, used, step, epoch)
     groups = by_window(code if record is None else code[record], len(first), number)
-    of_key, start = pa.array(groups.key), groups.window * window.advance_ms
+    start = groups.window * window.advance_ms
     times = {"window_start": window_column(start), "window_end": window_column(start + window.size_ms)}
-    columns = {name: column.take(of_key) for name, column in columns.items()} | times
-    return Grouped(rows, groups.code, window_keys(start, keys.take(of_key)), columns)
+    encoded = window_keys(start, keys.take(pa.array(groups.key)))
+    return Grouped(rows, groups.code, encoded, taken(columns, groups.key) | times)
 
 
 def _windowed(

@@ -20,16 +20,16 @@ from .groups import bytes_of
 
 
 @dataclass(frozen=True)
-class ChangedSessions:
-    """Changes of sessions, one entry for each. `row`: the encoded row; None deletes the session.
+class Sessions:
+    """Sessions or changes of sessions, one entry for each. `code`: number of the key. `start`, `end`: ms.
 
-    `code`: number of the key. `start`, `end`: ms. The last of several changes of one session counts.
+    `row`: the encoded row. As a change, None deletes the session, and the last of several changes counts.
     """
 
     code: Int64s
     start: Int64s
     end: Int64s
-    row: Sequence[bytes | None]
+    row: Sequence[bytes | None] = ()
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class ChangedSegments:
 
     Example: segments of 10 ms. Key 0 changes the session 1 to 5 twice, and the session 11 to 12. Key 1 changes 4 to 6.
 
-        changes = ChangedSessions(code=[0, 0, 1, 0], start=[1, 1, 4, 11], end=[5, 5, 6, 12], row=[a, b, c, d])
+        changes = Sessions(code=[0, 0, 1, 0], start=[1, 1, 4, 11], end=[5, 5, 6, 12], row=[a, b, c, d])
         ChangedSegments.of(changes, length=10)
             code        [0, 1, 0]
             start       [0, 0, 10]
@@ -52,10 +52,10 @@ class ChangedSegments:
     code: Int64s
     start: Int64s
     begin: Int64s
-    sessions: ChangedSessions
+    sessions: Sessions
 
     @classmethod
-    def of(cls, changes: ChangedSessions, length: int) -> ChangedSegments:
+    def of(cls, changes: Sessions, length: int) -> ChangedSegments:
         """Group changes by segment. `length`: of segments, ms."""
         columns = (segments_of(changes.end, length), changes.code, changes.end, changes.start)
         order = np.lexsort(columns[::-1])
@@ -65,7 +65,7 @@ class ChangedSegments:
         heads = np.flatnonzero((np.diff(segment, prepend=-1) != 0) | (np.diff(code, prepend=-1) != 0))
         row = list(map(changes.row.__getitem__, order.tolist()))
         begin = np.append(heads, len(order))
-        return cls(code[heads], segment[heads], begin, ChangedSessions(code, start, end, row))
+        return cls(code[heads], segment[heads], begin, Sessions(code, start, end, row))
 
     def values(self, before: Sequence[Sequence[Session]]) -> tuple[list[bytes | None], Int64s]:
         """(The new value of each segment, its greatest end in ms). An empty one has None, and the end that it had.
@@ -103,16 +103,6 @@ With a short gap and a long grace period, late records may belong to many segmen
 scan of the existing ones is faster."""
 
 
-@dataclass(frozen=True)
-class FoundSessions:
-    """Sessions of keys, sorted by key, end and start. `code`: number of the key. `start`, `end`: ms. `row`: encoded."""
-
-    code: Int64s
-    start: Int64s
-    end: Int64s
-    row: list[bytes]
-
-
 class SessionStore:
     """The sessions, or sliding windows, of a store during an epoch, by encoded key. `length`: of its segments, ms."""
 
@@ -122,8 +112,8 @@ class SessionStore:
         self._read: dict[bytes, list[Session]] = {}
         self._last_end: int | None = None
 
-    def find(self, keys: Sequence[bytes], first_end: Int64s, last_end: int) -> FoundSessions:
-        """The sessions of each key with `first_end` <= end <= `last_end`.
+    def find(self, keys: Sequence[bytes], first_end: Int64s, last_end: int) -> Sessions:
+        """The sessions of each key with `first_end` <= end <= `last_end`, sorted by key, end and start.
 
         `first_end`: one for each key, ms. `last_end`: the latest end of all stored sessions, ms.
         """
@@ -142,7 +132,7 @@ class SessionStore:
             if first_end[number] <= end <= last_end
         ]
         code, starts, ends, rows = zip(*found, strict=True) if found else ((), (), (), ())
-        return FoundSessions(np.array(code, np.int64), np.array(starts, np.int64), np.array(ends, np.int64), list(rows))
+        return Sessions(np.array(code, np.int64), np.array(starts, np.int64), np.array(ends, np.int64), list(rows))
 
     def _segments(self, keys: Sequence[bytes], first: Int64s, counts: Int64s) -> Iterable[tuple[int, list[Session]]]:
         """(Number of the key, a segment). Reads `counts` segments of each key, from the segment number `first` on.
@@ -176,7 +166,7 @@ class SessionStore:
             for segment, bounds in zip(segments, wanted, strict=True)
         ]
 
-    def change(self, keys: Sequence[bytes], changes: ChangedSessions) -> None:
+    def change(self, keys: Sequence[bytes], changes: Sessions) -> None:
         """Change sessions. Call it once an epoch. `keys`: encoded, ascending; `changes.code` holds indexes of them."""
         segments = ChangedSegments.of(changes, self._length)
         names = bytes_of(window_keys(segments.start, pa.array(keys, pa.binary()).take(pa.array(segments.code))))

@@ -19,7 +19,7 @@ from ....records.window_keys import window_keys
 from ....state.codec import RowCodec
 from ..aggregates.registry import results, state_columns
 from ..node import EpochStore, TaskEpoch
-from ..rows import Rows
+from ..rows import Rows, taken
 from .groups import Groups
 
 # The columns of stores, and reading and writing of rows by key.
@@ -117,6 +117,18 @@ class Versions:
     timestamp: Int64s
     exists: Bools
 
+    def take(self, index: Int64s) -> Versions:
+        """The versions at these indexes, in this order."""
+        return Versions(taken(self.values, index), self.timestamp[index], self.exists[index])
+
+    def then(self, others: Versions) -> Versions:
+        """These versions, then the others, with the columns of the others."""
+        return Versions(
+            {name: pa.concat_arrays([self.values[name], column]) for name, column in others.values.items()},
+            np.concatenate([self.timestamp, others.timestamp]),
+            np.concatenate([self.exists, others.exists]),
+        )
+
 
 def at_points(groups: Groups, rows: Rows, columns: Mapping[str, pa.Array]) -> Rows:
     """The record of each point, with key columns only. If points are groups, it is the last record of the group.
@@ -126,8 +138,7 @@ def at_points(groups: Groups, rows: Rows, columns: Mapping[str, pa.Array]) -> Ro
     bare = rows.bare()
     if not groups.each:
         return bare.take(groups.last).with_columns(columns)
-    code = pa.array(groups.code)
-    return bare.with_columns({name: column.take(code) for name, column in columns.items()})
+    return bare.with_columns(taken(columns, groups.code))
 
 
 def changes(groups: Groups, context: Rows, before: Versions, after: Versions, old: bool) -> Rows:
@@ -160,17 +171,20 @@ def changes(groups: Groups, context: Rows, before: Versions, after: Versions, ol
         point = point[before.exists[point] | after.exists[point]]
         previous = np.full(len(point), -1)
     if not old:
-        kind = np.where(after.exists[point], Kind.VALUE, Kind.TOMBSTONE).astype(np.int8)
-        return replace(_rows(context, point, after, point, kind), collapsed=not groups.each)
+        if groups.each:
+            return changes_of(context, None, after)
+        return replace(changes_of(context.take(point), None, after.take(point)), collapsed=True)
     # The pool of versions: one before the epoch for each group, then one after each point.
     replaced = np.where(previous < 0, groups.point_code[point], groups.count + previous)
-    return _pairs(context, point, _both(before, after), replaced, groups.count + point)
+    return _pairs(context, point, before.then(after), replaced, groups.count + point)
 
 
-def changes_of(context: Rows, before: Versions, after: Versions) -> Rows:
-    """The changes of a table with replaced rows. `before`, `after`: one version for each row of `context`."""
+def changes_of(context: Rows, before: Versions | None, after: Versions) -> Rows:
+    """The changes of a table. `before`, `after`: one version for each row of `context`; None: without replaced rows."""
     point = np.arange(len(context))
-    return _pairs(context, point, _both(before, after), point, len(context) + point)
+    if before is not None:
+        return _pairs(context, point, before.then(after), point, len(context) + point)
+    return _rows(context, after, point, np.where(after.exists, Kind.VALUE, Kind.TOMBSTONE).astype(np.int8))
 
 
 def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) -> tuple[Groups, Rows, Versions]:
@@ -179,24 +193,8 @@ def without_halves(groups: Groups, context: Rows, kind: Int8s, after: Versions) 
     if not groups.each or not half.any():
         return groups, context, after
     kept = np.flatnonzero(~half)
-    index = pa.array(kept)
-    return (
-        Groups(groups.code[kept], groups.count, True, groups.exists),
-        context.take(kept),
-        Versions(
-            {name: column.take(index) for name, column in after.values.items()},
-            after.timestamp[kept],
-            after.exists[kept],
-        ),
-    )
-
-
-def _both(before: Versions, after: Versions) -> Versions:
-    return Versions(
-        {name: pa.concat_arrays([before.values[name], column]) for name, column in after.values.items()},
-        np.concatenate([before.timestamp, after.timestamp]),
-        np.concatenate([before.exists, after.exists]),
-    )
+    without = Groups(groups.code[kept], groups.count, True, groups.exists)
+    return without, context.take(kept), after.take(kept)
 
 
 def _pairs(context: Rows, point: Int64s, pool: Versions, replaced: Int64s, new: Int64s) -> Rows:
@@ -208,15 +206,13 @@ def _pairs(context: Rows, point: Int64s, pool: Versions, replaced: Int64s, new: 
     is_new = np.tile([False, True], len(point))[kept]
     index = pairs[kept]
     kind = np.where(is_new, np.where(pool.exists[index], Kind.VALUE, Kind.TOMBSTONE), Kind.OLD).astype(np.int8)
-    return _rows(context, np.repeat(point, 2)[kept], pool, index, kind)
+    return _rows(context.take(np.repeat(point, 2)[kept]), pool, index, kind)
 
 
-def _rows(context: Rows, point: Int64s, versions: Versions, index: Int64s, kind: Int8s) -> Rows:
-    """The `versions` at `index` as rows. `point`: for each, the row of `context` that gives path and key."""
-    places = pa.array(index, mask=kind == Kind.TOMBSTONE)
-    values = {name: column.take(places) for name, column in versions.values.items()}
-    changed = replace(context.take(point), kind=kind, timestamp=versions.timestamp[index])
-    return changed.with_columns(None, values)
+def _rows(context: Rows, versions: Versions, index: Int64s, kind: Int8s) -> Rows:
+    """The `versions` at `index` as rows. `context`: for each, the row that gives path and key."""
+    values = taken(versions.values, index, kind == Kind.TOMBSTONE)
+    return replace(context, kind=kind, timestamp=versions.timestamp[index]).with_columns(None, values)
 
 
 # Expiry of rows of windowed tables, by the clock of the table at the moment of a lookup.

@@ -16,7 +16,7 @@ from ....records.record_json import Record, records_of
 from ....records.schema import topic_schema
 from ....tasks.plan import TaskPlan
 from ..rows import Rows
-from .partition_group import RecordId, TakenRecords
+from .partition_group import TakenRecords, range_of
 
 # Metadata of the records of an epoch, beside their columns: source, and stream time when taken.
 
@@ -77,11 +77,7 @@ class Origins:
 
     def order_of(self, numbers: Int64s) -> Int64s:
         """The `_order` of rows made of these records. An epoch without records has the stream time of its beginning."""
-        if self.first is not None:
-            return numbers + self.first
-        if not len(self):
-            return np.full(len(numbers), self.before)
-        return self.times[numbers]
+        return self.times_of(numbers) if self.first is None else numbers + self.first
 
     def time(self, number: int) -> int:
         """The stream time after a record, ms. A negative number means the beginning of the epoch."""
@@ -130,23 +126,13 @@ def records_again(
     wanted: dict[LogRange, dict[int, int]] = defaultdict(dict)
     for number in numbers:
         place = taken.record(number)
-        wanted[_range(plan, place)][place.position] = number
+        wanted[range_of(plan, place)][place.position] = number
     found: list[Again] = []
     for within, positions in wanted.items():
         topic = topics[within.topic]
         for record, position in _records(within, topic, sorted(positions), log):
             found.append(Again(positions[position], topic.name, record))
     return sorted(found, key=lambda each: each.number)
-
-
-def _range(plan: TaskPlan, record: RecordId) -> LogRange:
-    return next(
-        each
-        for topic in plan.inputs
-        for lane in topic.lanes
-        for each in lane.ranges
-        if (topic.topic, lane.lane) == (record.topic, record.lane) and each.start <= record.position < each.end
-    )
 
 
 def _records(

@@ -58,7 +58,7 @@ class TakenRecords:
 
     `rows`: one entry for each topic; the only path level of a row is the number of its record. `positions`: topic ->
     lane -> position at which reading continues. `stream_time`: the task's stream time after the last record, ms.
-    `places`: for each topic, (lane, position) of each of its rows, int64. `left_out`: records to skip, by number.
+    `places`: for each topic, (lane, position) of each of its rows, int64. `skipped`: records to skip, by number.
     `offsets`: for each topic, the offset of each row, int64. `held_by`: (topic, lane) of the lanes that hold back
     records that are already read. `full`: whether the epoch ended at a limit of the plan. `size`: bytes in memory.
     """
@@ -69,7 +69,7 @@ class TakenRecords:
     partition: int
     topics: tuple[str, ...]
     places: tuple[tuple[Int64s, Int64s], ...] = field(repr=False)
-    left_out: Mapping[int, SkippedRecord] = field(default_factory=dict)
+    skipped: Mapping[int, SkippedRecord] = field(default_factory=dict)
     trial_records: TrialRecords | None = None
     offsets: tuple[Int64s, ...] = field(default=(), repr=False)
     held_by: tuple[tuple[str, int], ...] = ()
@@ -83,8 +83,8 @@ class TakenRecords:
     def kept(self) -> tuple[Rows, ...]:
         """`rows` without skipped records, and without records that the trial excludes."""
         found = self.rows
-        if self.left_out:
-            out = np.fromiter(self.left_out, np.int64, len(self.left_out))
+        if self.skipped:
+            out = np.fromiter(self.skipped, np.int64, len(self.skipped))
             found = tuple(rows.filter(~np.isin(rows.path[0], out)) for rows in found)
         if self.trial_records is not None:
             numbers, only = np.array(self.trial_records.numbers, np.int64), self.trial_records.only
@@ -92,19 +92,22 @@ class TakenRecords:
         return found
 
     def order_at(self, number: int) -> int:
-        """The task's stream time after a record, ms. `number`: of the record."""
-        return next(
-            int(rows.order[found])
-            for rows in self.rows
-            if (found := int(np.searchsorted(rows.path[0], number))) < len(rows) and rows.path[0][found] == number
-        )
+        """The task's stream time after a record, ms. `number`: of the record. Raises IndexError."""
+        topic, row = self._find(number)
+        return int(self.rows[topic].order[row])
 
     def record(self, number: int) -> RecordId:
         """The address of the record with this number. Raises IndexError."""
-        for topic, rows, (lanes, positions) in zip(self.topics, self.rows, self.places, strict=True):
-            found = np.searchsorted(rows.path[0], number)
-            if found < len(rows) and rows.path[0][found] == number:
-                return RecordId(topic, self.partition, int(lanes[found]), int(positions[found]))
+        topic, row = self._find(number)
+        lanes, positions = self.places[topic]
+        return RecordId(self.topics[topic], self.partition, int(lanes[row]), int(positions[row]))
+
+    def _find(self, number: int) -> tuple[int, int]:
+        """(The index of the record's topic, the record's row)."""
+        for topic, rows in enumerate(self.rows):
+            row = int(np.searchsorted(rows.path[0], number))
+            if row < len(rows) and rows.path[0][row] == number:
+                return topic, row
         raise IndexError(number)
 
 
@@ -224,10 +227,10 @@ def read_task(
         full=full,
         size=sum(chunk.batch.nbytes for chunk, _ in chunks if chunk is not None),
     )
-    taken = replace(taken, left_out=_left_out(taken, plan.skipped), trial_records=plan.trial_records)
+    taken = replace(taken, skipped=_skipped(taken, plan.skipped), trial_records=plan.trial_records)
     # Only taken records are checked, so the set of failures does not depend on where the epoch ends.
     wrong = np.flatnonzero(invalid_timestamps(timestamps)).tolist() if refuse_times else []
-    wrong = [number for number in wrong if number not in taken.left_out]
+    wrong = [number for number in wrong if number not in taken.skipped]
     if wrong:
         record = taken.record(wrong[0])
         again = read_again(plan, record, log)
@@ -235,7 +238,7 @@ def read_task(
     return taken
 
 
-def _left_out(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int, SkippedRecord]:
+def _skipped(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int, SkippedRecord]:
     """The taken records that the plan skips, by number, ascending."""
     by_place = {(each.topic, each.lane, each.position): each for each in wanted}
     found: dict[int, SkippedRecord] = {}
@@ -250,14 +253,18 @@ def _left_out(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int,
 
 def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
     """Read one taken record from the log once more."""
-    (within,) = (
+    return next(log.read(range_of(plan, record), record.position))[:1]
+
+
+def range_of(plan: TaskPlan, record: RecordId) -> LogRange:
+    """The range of a plan with a taken record."""
+    return next(
         each
         for topic in plan.inputs
         for lane in topic.lanes
         for each in lane.ranges
         if (topic.topic, lane.lane) == (record.topic, record.lane) and each.start <= record.position < each.end
     )
-    return next(log.read(within, record.position))[:1]
 
 
 def _in_order(plan: TaskPlan) -> Iterator[tuple[LogRange, int]]:

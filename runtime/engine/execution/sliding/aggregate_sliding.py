@@ -22,10 +22,10 @@ from ..aggregate import STATE, hide_state, state_at_points, stored_values, trave
 from ..aggregates.registry import Columns, aggregate, kept_aggregates, own_state
 from ..aggregates.sums import SumOverflowError
 from ..keyed.groups import Groups, bytes_of, in_groups, last_rows, places_in_runs, sorted_groups_by, window_column
-from ..keyed.session_store import ChangedSessions, FoundSessions, SessionStore
+from ..keyed.session_store import Sessions, SessionStore
 from ..keyed.stored_rows import StoredRows, Versions, changes, stored_columns
 from ..node import Edges, RowFailedError, TaskEpoch, step_name
-from ..rows import Rows, null_keys
+from ..rows import Rows, null_keys, taken
 from .in_order import find_in_order, keys_in_order
 from .one_by_one import Records, Rules, StoredWindows, Updates, find_one_by_one, joined, latest_before
 
@@ -179,7 +179,7 @@ def find(
         key      [0, 0, 0, 1, 1, 1]           by window
         start    [21, 10, 15, 20, 18, 29]     by window: [20, 30] of B contains 30 and 28, [18, 28] contains 28
     """
-    records, rules = Records.of(code, timestamps, clock), Rules.of(window, retention)
+    records, rules = Records.of(code, timestamps, clock), Rules(window.difference_ms, window.grace_ms, retention)
     usual = keys_in_order(records, stored, rules)
     parts = [find_in_order(records, usual, stored, rules)]
     if not usual.all():
@@ -257,18 +257,16 @@ class SlidingTable:
         epoch.drop(self.step, "null_value", int((empty & ~null).sum()))
         return rows.filter(~null & ~empty)
 
-    def _changed(self, found: Updates, folded: FoldedWindows) -> ChangedSessions:
+    def _changed(self, found: Updates, folded: FoldedWindows) -> Sessions:
         """The changed windows, as the store takes them."""
         window = folded.window
         codec = RowCodec(stored_columns(self.store))
         encoded = codec.encode([folded.states[name] for name in codec.types], folded.timestamp)
         start = found.start[window]
         assert isinstance(self.store.window, SlidingWindow)
-        return ChangedSessions(found.key[window], start, start + self.store.window.difference_ms, encoded)
+        return Sessions(found.key[window], start, start + self.store.window.difference_ms, encoded)
 
-    def _changes(
-        self, rows: Rows, found: Updates, folded: FoldedWindows, there: FoundSessions, stored: StoredRows
-    ) -> Rows:
+    def _changes(self, rows: Rows, found: Updates, folded: FoldedWindows, there: Sessions, stored: StoredRows) -> Rows:
         """The changes of the table, in the order of records and of their updates."""
         assert isinstance(self.store.window, SlidingWindow)
         window = folded.window
@@ -277,14 +275,13 @@ class SlidingTable:
         values = dict(folded.values)
         if travels(self.store):
             values[STATE] = state_at_points(self.store, groups, folded.states, folded.timestamp)
-        taken = slice(None) if groups.each else groups.last
-        after = Versions(values, found.timestamp[taken], np.ones(groups.points, np.bool_))
+        chosen = slice(None) if groups.each else groups.last
+        after = Versions(values, found.timestamp[chosen], np.ones(groups.points, np.bool_))
         before = self._before(np.where(exists, window, -1), stored)
-        row, start, place = found.row[taken], found.start[found.window[taken]], places_in_runs(found.row)[taken]
-        key = {name: column.take(pa.array(row)) for name, column in rows.keys.items()}
+        row, start, place = found.row[chosen], found.start[found.window[chosen]], places_in_runs(found.row)[chosen]
         end = start + self.store.window.difference_ms
         times = {"window_start": window_column(start), "window_end": window_column(end)}
-        context = rows.bare().take(row).deeper(place).with_columns(key | times)
+        context = rows.bare().take(row).deeper(place).with_columns(taken(rows.keys, row) | times)
         return changes(groups, context, before, after, self.old)
 
     def _before(self, place: Int64s, stored: StoredRows) -> Versions:
@@ -292,7 +289,7 @@ class SlidingTable:
         exists = place >= 0
         times = np.where(exists, stored.timestamp[np.maximum(place, 0)], -1) if len(stored.timestamp) else place
         values = stored_values(self.store, stored.columns) if self.old else {}
-        return Versions({name: _of_bases(column, place) for name, column in values.items()}, times, exists)
+        return Versions(taken(values, place, ~exists), times, exists)
 
 
 def _first_ends(code: Int64s, keys: int, timestamps: Int64s, window: SlidingWindow, clock: int) -> Int64s:

@@ -11,7 +11,6 @@ from typing import Self
 
 import numpy as np
 
-from ....ir.windows import SlidingWindow
 from ....records.arrays import Bools, Int64s
 from ..keyed.groups import in_groups
 
@@ -27,11 +26,6 @@ class Rules:
     difference: int
     grace: int
     retention: int
-
-    @classmethod
-    def of(cls, window: SlidingWindow, retention: int) -> Self:
-        """The rules of a window."""
-        return cls(window.difference_ms, window.grace_ms, retention)
 
 
 @dataclass(frozen=True)
