@@ -40,7 +40,6 @@ class OfStep(Node):
 
     @property
     def at(self) -> Place:
-        """See `Node`."""
         return self.step.at
 
     @property
@@ -50,12 +49,10 @@ class OfStep(Node):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.step.reads
 
     @property
     def makes(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.step.makes
 
 
@@ -66,7 +63,7 @@ class Where(OfStep):
     condition: Expression
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowsFailedError."""
+        """Raises RowsFailedError."""
         rows = edges[self.flow]
         value = self.condition.of(_batch(rows, epoch))
         asked = rows.kind >= Kind.VALUE if self.step.table else np.ones(len(rows), np.bool_)
@@ -89,7 +86,7 @@ class Compute(OfStep):
     columns: Mapping[str, Expression]
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowsFailedError."""
+        """Raises RowsFailedError."""
         rows = edges[self.flow]
         of_key, keep = self.step.kind == "key_by", self.step.keep
         least = Kind.TOMBSTONE if of_key or self.step.null_values else Kind.VALUE
@@ -119,7 +116,7 @@ class Explode(OfStep):
     elements: Expression
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowsFailedError."""
+        """Raises RowsFailedError."""
         rows = edges[self.flow]
         value = self.elements.of(_batch(rows, epoch))
         _refuse_failed(rows, value.failed)
@@ -144,11 +141,10 @@ class Branch(OfStep):
 
     @property
     def makes(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.into
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`. Raises RowsFailedError."""
+        """Raises RowsFailedError."""
         rows = edges[self.flow]
         batch = _batch(rows, epoch)
         left: Bools = np.ones(len(rows), np.bool_)
@@ -222,12 +218,10 @@ class Handover(Node):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.going
 
     @property
     def makes(self) -> tuple[str, ...]:
-        """See `Node`."""
         return self.going
 
     @classmethod
@@ -238,7 +232,6 @@ class Handover(Node):
         return (cls(tuple(wanted), {name: flow for name, flow in wanted.items() if made[name] != flow}, at),)
 
     def run(self, edges: Edges, epoch: TaskEpoch) -> None:
-        """See `Node`."""
         going = {name: edges[name] for name in self.going}
         edges.clear()
         edges.update(going)

@@ -64,7 +64,7 @@ def told(found, stored):
 def test_keys_at_once_do_what_one_record_after_another_does(difference, late):
     for seed in range(12):
         stream = Stream(seed, difference, late)
-        rules = Rules.of(stream.window, stream.retention)
+        rules = Rules(stream.window.difference_ms, stream.window.grace_ms, stream.retention)
         for records in (30, 1, 3, 30):
             code, time, stored = stream.epoch(records)
             each = Records.of(code, time, stream.clock)
