@@ -32,7 +32,7 @@ from .pipe import TextError
 
 Given = TypeVar("Given")
 
-_MOST_TOLD = 1000
+_MOST_LISTED = 1000
 """The most failed rows that an error lists with their causes. The next trial lists more."""
 
 
@@ -78,8 +78,8 @@ def named_step(node: Node, task: str) -> Iterator[None]:
     except RowFailedError as error:
         raise StepError(step, str(error.at or at), task, error.cause, [error.order]) from error
     except EachFailedError as error:
-        told = dict(reversed(error.rows[:_MOST_TOLD]))  # the first failed row of each record
-        numbers, causes = [*told][::-1], [*told.values()][::-1]
+        by_record = dict(reversed(error.rows[:_MOST_LISTED]))  # the first failed row of each record
+        numbers, causes = [*by_record][::-1], [*by_record.values()][::-1]
         raise StepError(step, at, task, causes[0], numbers, causes, error.by_itself) from error
     except SumOverflowError as error:
         raise StepError(step, at, task, error) from error
@@ -175,10 +175,10 @@ def facts_of(error: Exception) -> Facts:
         case TooLargeError():
             return replace(facts_of(error.cause), too_large=True, records=error.records)
         case StepError():
-            causes = tuple(map(_told, error.causes))
+            causes = tuple(map(_text, error.causes))
             return Facts(
                 "step",
-                _told(error.cause),
+                _text(error.cause),
                 error.at,
                 numbers=error.numbers,
                 causes=causes,
@@ -205,7 +205,7 @@ def is_too_large(error: Exception) -> bool:
     return too_large(error.cause if isinstance(error, StepError) else error)
 
 
-def _told(error: Exception) -> str:
+def _text(error: Exception) -> str:
     return shortened(str(error) if isinstance(error, HeadwaterError | ValueError) else error_text(error))
 
 

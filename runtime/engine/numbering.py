@@ -24,7 +24,7 @@ class TouchedRecordError(HeadwaterError):
         super().__init__("a step cannot process a record of which a store or a topic has something already")
 
 
-def refuse_touched(failed: Sequence[int]) -> None:
+def reject_touched(failed: Sequence[int]) -> None:
     """Raise TouchedRecordError if one of these records is touched. `failed`: numbers, negative if touched."""
     if any(number < 0 for number in failed):
         raise TouchedRecordError
@@ -85,7 +85,7 @@ class Numbering:
             first levels of remaining rows  [2, 3]
         """
         failed = np.unique(self._numbers[records])
-        refuse_touched(failed.tolist())
+        reject_touched(failed.tolist())
         gone = np.isin(self._numbers, failed)
         if (gone & self._touched).any():
             raise TouchedRecordError

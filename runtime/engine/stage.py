@@ -41,7 +41,7 @@ from .failed_stage import (
     volume_of,
     write_letters,
 )
-from .numbering import Numbering, refuse_touched
+from .numbering import Numbering, reject_touched
 from .operators.operator import Flow, Node
 from .operators.process import Process
 from .operators.topics import Source
@@ -256,7 +256,7 @@ class Stage:
             else:
                 # Time in which this stage worked on another task is no waiting time.
                 waited = now() - max(ready, before.measured.handed_over)
-                refuse_touched(arrived.failed)
+                reject_touched(arrived.failed)
                 outcome = replace(before, failed=(*before.failed, *arrived.failed))
                 numbering = None if arrived.numbers is None else Numbering(arrived.numbers)
                 task = plans[before.key(worker.plan.application)]

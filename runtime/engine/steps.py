@@ -272,11 +272,11 @@ def with_turns(steps: Sequence[Step]) -> list[Step]:
     found.sort(key=lambda node: node.at if isinstance(node.at, int) else 0)
     turns = {node.name: turn for turn, node in enumerate(found)}
 
-    def told(node: Any) -> Any:
+    def turned(node: Any) -> Any:
         return replace(node, turn=turns[node.name]) if isinstance(node, Process) else node
 
     return [
-        replace(step, nodes=tuple(map(told, step.nodes))) if isinstance(step, PythonStep) else step for step in steps
+        replace(step, nodes=tuple(map(turned, step.nodes))) if isinstance(step, PythonStep) else step for step in steps
     ]
 
 

@@ -65,7 +65,7 @@ def taken_again(part: Subtopology, task: TaskPlan, log: Log) -> TakenRecords:
     There may be more than under the plan, as the limit of bytes does not apply without columns.
     """
     task = replace(task, max_bytes=None)
-    return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, refuse_times=False)[0]
+    return take(task, [Source(topic, topic.name, ()) for topic in part.sources], log, reject_times=False)[0]
 
 
 def _named(number: int, place: RecordId, record: Record | None) -> NamedRecord:

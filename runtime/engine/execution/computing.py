@@ -67,7 +67,7 @@ class Where(OfStep):
         rows = edges[self.flow]
         value = self.condition.of(_batch(rows, epoch))
         asked = rows.kind >= Kind.VALUE if self.step.table else np.ones(len(rows), np.bool_)
-        _refuse_failed(rows, within(value.failed, asked))
+        _reject_failed(rows, within(value.failed, asked))
         passes = value.is_true(len(rows))
         if not self.step.table:
             edges[self.flow] = rows.filter(passes)
@@ -95,7 +95,7 @@ class Compute(OfStep):
         failed: Bools | None = None
         for value in values.values():
             failed = either(failed, within(value.failed, asked))
-        _refuse_failed(rows, failed)
+        _reject_failed(rows, failed)
         computed = {name: _where(value, asked, self.columns[name].data_type) for name, value in values.items()}
         old = rows.values
         kept = {name: old[name] for name in (old if keep is None else keep) if name not in computed}
@@ -119,7 +119,7 @@ class Explode(OfStep):
         """Raises RowsFailedError."""
         rows = edges[self.flow]
         value = self.elements.of(_batch(rows, epoch))
-        _refuse_failed(rows, value.failed)
+        _reject_failed(rows, value.failed)
         elements, of_row = elements_of(value.array(len(rows)))
         keep = rows.value if self.step.keep is None else self.step.keep
         kept = [name for name in keep if name != self.column]
@@ -155,7 +155,7 @@ class Branch(OfStep):
             failed = either(failed, within(value.failed, left))
             taken[name] = left & value.is_true(len(rows))
             left &= ~taken[name]
-        _refuse_failed(rows, failed)
+        _reject_failed(rows, failed)
         del edges[self.flow]
         for name in self.into:
             edges[name] = kept_of(rows.filter(taken[name]), self.step.keep)
@@ -197,7 +197,7 @@ def _where(value: Value, asked: Bools, data_type: pa.DataType) -> pa.Array:
     return data.take(pa.array(np.arange(len(asked)), pa.int64(), mask=~asked))
 
 
-def _refuse_failed(rows: Rows, failed: Bools | None) -> None:
+def _reject_failed(rows: Rows, failed: Bools | None) -> None:
     if failed is not None and failed.any():
         raise RowsFailedError(rows.path[0][failed], rows.order[failed])
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from ...ir.topology import Store
 from ...ir.windows import AnyWindow, JoinWindow, SessionWindow, Window
-from ...records.arrays import Int64s, to_numpy
+from ...records.arrays import Int64s
 from ...records.join_keys import row_step
 from ...records.key_order import last_in_order
 from ...records.keys import decode_keys
@@ -19,7 +19,7 @@ from ...records.session_keys import has_segments, unpack_segment
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ..operators.tables import FinalResults
-from .keyed.groups import bytes_of, group_codes, last_rows, places_in_runs, window_column
+from .keyed.groups import bytes_of, group_codes, last_rows, places_in_runs, window_column, window_times
 from .keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns
 from .node import Edges, EpochStore, TaskEpoch
 from .rows import Rows, concat
@@ -75,7 +75,7 @@ def closed_rows(store: Store, rows: Rows, closing: Closing, opened: EpochStore) 
 
 def _updated(store: Store, rows: Rows, closing: Closing) -> tuple[Rows, set[bytes]]:
     """(Rows of this epoch that exist when they close, keys of all rows that changed before they closed)."""
-    ends = _times(rows, WINDOW_COLUMNS[1])
+    ends = window_times(rows.keys[WINDOW_COLUMNS[1]])
     at = closing.at(ends)
     # A session that was emitted before may still be merged with a later one, if its store keeps it longer.
     until = np.flatnonzero((np.arange(len(rows)) <= at) & (at < len(closing.upto)) & (ends > closing.before))
@@ -110,7 +110,7 @@ def _unchanged(store: Store, rows: Rows, closing: Closing, opened: EpochStore, c
 def _in_order(store: Store, found: Rows, closing: Closing) -> tuple[Rows, Int64s]:
     """(The rows with the paths of the places that close them, these places). A new path level numbers the rows."""
     order = last_in_order(_places(store, found))
-    at = closing.at(_times(found, WINDOW_COLUMNS[1]))
+    at = closing.at(window_times(found.keys[WINDOW_COLUMNS[1]]))
     order = order[np.argsort(at[order], kind="stable")]
     at, places = at[order], closing.places
     closed = found.take(order)
@@ -150,12 +150,6 @@ def _held_in_segments(store: Store, opened: EpochStore, after: int, upto: int) -
             if after < end <= upto:
                 place = first_window_key(start) + plain
                 yield first_window_key(end) + place if store.type == "session" else place, row
-
-
-def _times(rows: Rows, name: str) -> Int64s:
-    """A window column in ms."""
-    times: Int64s = to_numpy(rows.keys[name].cast(pa.int64())) // 1000
-    return times
 
 
 # The operator of `emit: on_close`: emits each row of a windowed aggregate once, when its window closes.

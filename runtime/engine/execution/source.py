@@ -27,11 +27,11 @@ from .rows import Rows, is_old
 
 
 def take(
-    plan: TaskPlan, sources: Sequence[Source], log: Log, *, refuse_times: bool = True
+    plan: TaskPlan, sources: Sequence[Source], log: Log, *, reject_times: bool = True
 ) -> tuple[TakenRecords, Edges]:
     """Read a task's records of an epoch onto the edges of the sources, without records that the plan skips."""
     readings = [Reading(source.topic, _flow(source), rank) for rank, source in enumerate(sources)]
-    taken = read_task(plan, readings, log, refuse_times=refuse_times)
+    taken = read_task(plan, readings, log, reject_times=reject_times)
     edges: Edges = {}
     for source, rows in zip(sources, taken.kept, strict=True):
         for number, name in enumerate(source.edges):
@@ -47,7 +47,7 @@ def take_bare(plan: TaskPlan, sources: Sequence[Source], log: Log, count: int) -
     """Read the same `count` records as `take` did, without columns."""
     readings = [Reading(source.topic, Flow("", ""), rank) for rank, source in enumerate(sources)]
     # Records without columns are smaller, so a limit of bytes would end the epoch elsewhere.
-    return read_task(replace(plan, max_records=count, max_bytes=None), readings, log, refuse_times=False)
+    return read_task(replace(plan, max_records=count, max_bytes=None), readings, log, reject_times=False)
 
 
 # Sinks: choose the rows to write, their timestamps and partitions.

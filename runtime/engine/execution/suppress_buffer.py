@@ -17,7 +17,7 @@ from ...records.schema import WINDOW_COLUMNS
 from ...records.types import Kind, parse_columns
 from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
 from ...state.codec import RowCodec
-from .keyed.groups import group_by, sorted_groups
+from .keyed.groups import group_by, sorted_groups, window_times
 from .keyed.stored_rows import Versions, changes_of
 from .node import EpochStore
 from .rows import Rows, after_old, is_old, taken
@@ -93,8 +93,7 @@ def decoded_keys(store: Store, keys: pa.BinaryArray) -> dict[str, pa.Array]:
 
 def window_ends(key: Mapping[str, pa.Array]) -> Int64s:
     """The window ends of keys, int64, ms."""
-    ends: Int64s = to_numpy(key[WINDOW_COLUMNS[1]].cast(pa.int64())) // 1000
-    return ends
+    return window_times(key[WINDOW_COLUMNS[1]])
 
 
 def row_keys(keys: pa.BinaryArray) -> pa.BinaryArray:

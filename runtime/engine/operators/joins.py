@@ -42,8 +42,17 @@ def joined(edge: EdgeColumns, values: Mapping[str, str], store: Store, other: Ed
     return replace(edge, value={**edge.value, **added})
 
 
+class Lookup(OnFlow):
+    """A join of records with rows of a table."""
+
+    @property
+    def touches(self) -> Touched:
+        """The records that it drops, because they are counted."""
+        return Touched(dropped=(self.flow,))
+
+
 @dataclass(frozen=True)
-class StreamTableJoin(OnFlow):
+class StreamTableJoin(Lookup):
     """Looks up each record's key in a table, at the moment when the record is processed.
 
     The row is that of `store` at the start of the epoch, with the changes on edge `table` that precede the record in
@@ -69,11 +78,6 @@ class StreamTableJoin(OnFlow):
         return (self.flow, self.table, *self.made_of)
 
     @property
-    def touches(self) -> Touched:
-        """The records that it drops, because they are counted."""
-        return Touched(dropped=(self.flow,))
-
-    @property
     def text(self) -> str:
         return f"{self.how} join {self.table}, values {columns_text(self.values)}"
 
@@ -87,7 +91,7 @@ class StreamTableJoin(OnFlow):
 
 
 @dataclass(frozen=True)
-class GlobalJoin(OnFlow):
+class GlobalJoin(Lookup):
     """Looks up rows of a global table by any columns. `by`: key column of the table -> physical column of the flow.
 
     | | null value | looked-up key null |
@@ -102,11 +106,6 @@ class GlobalJoin(OnFlow):
     by: Mapping[str, str]
     values: Mapping[str, str]
     at: Place = ""
-
-    @property
-    def touches(self) -> Touched:
-        """The records that it drops, because they are counted."""
-        return Touched(dropped=(self.flow,))
 
     @property
     def text(self) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from headwater.runtime.engine.execution.node import TaskEpoch
 from headwater.runtime.engine.execution.rows import Rows
-from headwater.runtime.engine.numbering import Numbering, TouchedRecordError, refuse_touched
+from headwater.runtime.engine.numbering import Numbering, TouchedRecordError, reject_touched
 from headwater.runtime.engine.operators.joins import GlobalJoin
 from headwater.runtime.engine.operators.stateless import Fork
 from headwater.runtime.engine.operators.topics import Sink
@@ -76,6 +76,6 @@ def test_operator_that_only_moves_rows_touches_none():
 
 
 def test_row_that_fails_of_a_touched_record_is_refused():
-    refuse_touched([3, 4])
+    reject_touched([3, 4])
     with pytest.raises(TouchedRecordError):
-        refuse_touched([3, -5])
+        reject_touched([3, -5])

@@ -417,6 +417,12 @@ def window_column(times: Int64s) -> pa.Array:
     return pa.array(times * 1000).cast(TIMESTAMP)
 
 
+def window_times(column: pa.Array) -> Int64s:
+    """The inverse of `window_column`: times in ms, 0 for null."""
+    times: Int64s = to_numpy(column.cast(pa.int64()).fill_null(0)) // 1000
+    return times
+
+
 # The input rows of an aggregation, by key, or by key and window.
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from ....ir.topology import Store
-from ....records.arrays import Bools, Int8s, Int64s, to_numpy
+from ....records.arrays import Bools, Int8s, Int64s
 from ....records.keys import encode_keys
 from ....records.schema import WINDOW_COLUMNS
 from ....records.types import Kind, parse_columns
@@ -20,7 +20,7 @@ from ....state.codec import RowCodec
 from ..aggregates.registry import results, state_columns
 from ..node import EpochStore, TaskEpoch
 from ..rows import Rows, taken
-from .groups import Groups
+from .groups import Groups, window_times
 
 # The columns of stores, and reading and writing of rows by key.
 
@@ -42,13 +42,13 @@ def store_keys(store: Store, key: Mapping[str, pa.Array]) -> pa.BinaryArray:
     if store.type != "window":
         return encode_keys(list(key.values()))
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
-    return window_keys(to_numpy(key[WINDOW_COLUMNS[0]].cast(pa.int64()).fill_null(0)) // 1000, plain)
+    return window_keys(window_times(key[WINDOW_COLUMNS[0]]), plain)
 
 
 def session_keys(key: Mapping[str, pa.Array]) -> tuple[pa.BinaryArray, Int64s, Int64s]:
     """(Encoded keys without window, window starts, window ends). Times in ms; 0 for null."""
     plain = encode_keys([column for name, column in key.items() if name not in WINDOW_COLUMNS])
-    start, end = (to_numpy(key[name].cast(pa.int64()).fill_null(0)) // 1000 for name in WINDOW_COLUMNS)
+    start, end = (window_times(key[name]) for name in WINDOW_COLUMNS)
     return plain, start, end
 
 
@@ -237,4 +237,4 @@ def expired(store: Store, key: Mapping[str, pa.Array], clock: Int64s) -> Bools:
     if not store.is_windowed or kept is None:
         return np.zeros(len(clock), np.bool_)
     bound = key["window_end" if store.type == "session" else "window_start"]
-    return to_numpy(bound.cast(pa.int64()).fill_null(0)) // 1000 <= clock - kept
+    return window_times(bound) <= clock - kept

@@ -16,7 +16,7 @@ from ....records.record_json import Record, records_of
 from ....records.schema import topic_schema
 from ....tasks.plan import TaskPlan
 from ..rows import Rows
-from .partition_group import TakenRecords, range_of
+from .partition_group import RecordId, TakenRecords
 
 # Metadata of the records of an epoch, beside their columns: source, and stream time when taken.
 
@@ -126,13 +126,24 @@ def records_again(
     wanted: dict[LogRange, dict[int, int]] = defaultdict(dict)
     for number in numbers:
         place = taken.record(number)
-        wanted[range_of(plan, place)][place.position] = number
+        wanted[_range(plan, place)][place.position] = number
     found: list[Again] = []
     for within, positions in wanted.items():
         topic = topics[within.topic]
         for record, position in _records(within, topic, sorted(positions), log):
             found.append(Again(positions[position], topic.name, record))
     return sorted(found, key=lambda each: each.number)
+
+
+def _range(plan: TaskPlan, record: RecordId) -> LogRange:
+    """The range of a plan with a taken record."""
+    return next(
+        each
+        for topic in plan.inputs
+        for lane in topic.lanes
+        for each in lane.ranges
+        if (topic.topic, lane.lane) == (record.topic, record.lane) and each.start <= record.position < each.end
+    )
 
 
 def _records(

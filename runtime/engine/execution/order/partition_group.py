@@ -93,17 +93,17 @@ class TakenRecords:
 
     def order_at(self, number: int) -> int:
         """The task's stream time after a record, ms. `number`: of the record. Raises IndexError."""
-        topic, row = self._find(number)
+        topic, row = self.find(number)
         return int(self.rows[topic].order[row])
 
     def record(self, number: int) -> RecordId:
         """The address of the record with this number. Raises IndexError."""
-        topic, row = self._find(number)
+        topic, row = self.find(number)
         lanes, positions = self.places[topic]
         return RecordId(self.topics[topic], self.partition, int(lanes[row]), int(positions[row]))
 
-    def _find(self, number: int) -> tuple[int, int]:
-        """(The index of the record's topic, the record's row)."""
+    def find(self, number: int) -> tuple[int, int]:
+        """(The index of the record's topic, the record's row). Raises IndexError."""
         for topic, rows in enumerate(self.rows):
             row = int(np.searchsorted(rows.path[0], number))
             if row < len(rows) and rows.path[0][row] == number:
@@ -183,12 +183,12 @@ class LaneFeed:
 
 
 def read_task(
-    plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, refuse_times: bool = True
+    plan: TaskPlan, readings: Sequence[Reading], log: RangeReader, *, reject_times: bool = True
 ) -> TakenRecords:
     """Take the records of an epoch: at most `plan.max_records` and `plan.max_bytes`, but at least one record.
 
     A regrouped change of a table is two records. If the last record is the first half of one, the second is taken too.
-    Raises TimestampError if `refuse_times`, and errors of the log.
+    Raises TimestampError if `reject_times`, and errors of the log.
     """
     inputs = {topic.topic: topic for topic in plan.inputs}
     log = log.ahead(_in_order(plan))
@@ -229,12 +229,12 @@ def read_task(
     )
     taken = replace(taken, skipped=_skipped(taken, plan.skipped), trial_records=plan.trial_records)
     # Only taken records are checked, so the set of failures does not depend on where the epoch ends.
-    wrong = np.flatnonzero(invalid_timestamps(timestamps)).tolist() if refuse_times else []
+    wrong = np.flatnonzero(invalid_timestamps(timestamps)).tolist() if reject_times else []
     wrong = [number for number in wrong if number not in taken.skipped]
     if wrong:
-        record = taken.record(wrong[0])
-        again = read_again(plan, record, log)
-        raise TimestampError(record, int(again.offsets[0]), int(timestamps[wrong[0]]), wrong)
+        topic, row = taken.find(wrong[0])
+        offset = int(taken.offsets[topic][row])
+        raise TimestampError(taken.record(wrong[0]), offset, int(timestamps[wrong[0]]), wrong)
     return taken
 
 
@@ -249,22 +249,6 @@ def _skipped(taken: TakenRecords, wanted: Sequence[SkippedRecord]) -> dict[int, 
             if each is not None:
                 found[int(rows.path[0][index])] = each
     return dict(sorted(found.items()))
-
-
-def read_again(plan: TaskPlan, record: RecordId, log: RangeReader) -> Fetched:
-    """Read one taken record from the log once more."""
-    return next(log.read(range_of(plan, record), record.position))[:1]
-
-
-def range_of(plan: TaskPlan, record: RecordId) -> LogRange:
-    """The range of a plan with a taken record."""
-    return next(
-        each
-        for topic in plan.inputs
-        for lane in topic.lanes
-        for each in lane.ranges
-        if (topic.topic, lane.lane) == (record.topic, record.lane) and each.start <= record.position < each.end
-    )
 
 
 def _in_order(plan: TaskPlan) -> Iterator[tuple[LogRange, int]]:

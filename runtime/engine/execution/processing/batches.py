@@ -247,7 +247,7 @@ class Moment:
     ended: bool = False
     misused: str = ""
 
-    def refuse_outside(self) -> None:
+    def reject_outside(self) -> None:
         """Raise UnfitValueError if a context, a store or a schedule is used after its epoch, or in another thread.
 
         After the epoch, a change would be lost. In another thread, its position among the records would be random.
@@ -282,7 +282,7 @@ class OfEpoch(Iterator[Item], Generic[Item]):
         self._moment = moment
 
     def __next__(self) -> Item:
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         return next(self._found)
 
 

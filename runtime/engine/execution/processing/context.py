@@ -243,7 +243,7 @@ class ProcessorContext(WithWords):
 
     def forward(self, record: Any, flow: str | None = None) -> None:
         """Forward a record to the next steps. `flow`: the target, if the step has `flows`. Raises UnfitValueError."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         if self._closing:
             raise UnfitValueError("`close` cannot forward records: it runs at the end of each epoch, wherever that is")
         if self._in_init:
@@ -258,7 +258,7 @@ class ProcessorContext(WithWords):
         `kind`: "stream_time" or "wall_clock". `time`: ms. Outside of `init`, the callback must be a method of the
         processor, because later epochs find it by name. Raises UnfitValueError.
         """
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         if not callable(callback):
             raise UnfitValueError(f"what a punctuation calls is a function, not {callback!r:.100}")
         if self._in_init:
@@ -267,13 +267,13 @@ class ProcessorContext(WithWords):
 
     def schedules(self, callback: Callback) -> list[Cancellable]:
         """The active schedules of a method, including those of earlier epochs."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         return self._schedules.running(getattr(callback, "__name__", ""))
 
     @property
     def stream_time(self) -> int:
         """The greatest timestamp of the task's records so far, including the current one, ms. -1 before the first."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         return self._moment.stream_time
 
     @property
@@ -289,14 +289,14 @@ class ProcessorContext(WithWords):
     @property
     def topic(self) -> str | None:
         """The topic of the current record. None in a punctuation, and for rows that are released without a record."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         number = self._moment.record
         return None if number is None else self._origins.topic(number)
 
     @property
     def offset(self) -> int | None:
         """The offset of the current record in its topic. None where `topic` is None."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         number = self._moment.record
         return None if number is None else self._origins.offset(number)
 

@@ -189,7 +189,7 @@ class EpochRows:
 
     def get(self, key: bytes) -> tuple[Row, int] | None:
         """The row of a key and its timestamp. None if the row does not exist."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         change = self._changed.get(key)
         if change is not None:
             row, timestamp = change
@@ -202,7 +202,7 @@ class EpochRows:
 
     def put(self, key: bytes, row: Row | bytes | None, timestamp: int) -> None:
         """Set the row of a key; None deletes it."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         if key not in self._changed:
             self._unordered.append(key)
         self._changed[key] = row, timestamp
@@ -212,7 +212,7 @@ class EpochRows:
 
         `reverse`: in descending key order. Later changes are not visible in the result.
         """
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         order = self._ordered()
         first = 0 if lower is None else bisect_left(order, lower)
         last = len(order) if upper is None else bisect_left(order, upper)
@@ -233,14 +233,14 @@ class EpochRows:
 
     def stored(self, keys: Sequence[bytes]) -> list[bytes | None]:
         """The current rows of keys, encoded. None where a row does not exist."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         self.expect([key for key in keys if key not in self._changed])
         rows = [self._changed[key][0] if key in self._changed else self._read[key] for key in keys]
         return self._bytes_of(rows, [self._changed[key][1] if key in self._changed else 0 for key in keys])
 
     def count(self, after: int) -> int:
         """The number of current rows with a timestamp later than `after`."""
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         kept = sum(1 for row, time in self._changed.values() if row is not None and time > after)
         before = (key for key, row in self._opened.range(None, None) if timestamp_of(row) > after)
         return kept + sum(1 for key in before if key not in self._changed)

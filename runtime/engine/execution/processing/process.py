@@ -62,7 +62,7 @@ class Running:
             epoch.scheduled,
             epoch.origins,
             epoch.now,
-            moment.refuse_outside,
+            moment.reject_outside,
             held=epoch.passed is not None,
         )
         self.forwarded = Forwarded(
@@ -110,7 +110,7 @@ class Running:
         self._context.end()
         if hasattr(self._object, "close"):
             self._called("close", self._object.close)
-        self._called("", self._refuse_misused)
+        self._called("", self._reject_misused)
         self._epoch.schedule(self.step.name, self.schedules.left())
 
     def edges(self, rows: Rows) -> Edges:
@@ -161,9 +161,9 @@ class Running:
         moment.at, moment.timestamp, moment.stream_time = due.at, due.time, self._origins.time(number)
         moment.order = int(self._origins.order_of(np.array([number]))[0])
         name = due.schedule.name
-        self._called(f"{name}, a punctuation", lambda: _refuse_lost(name, due.schedule.callback(due.time)))
-        self._called(f"{name}, a punctuation", self._refuse_misused)
-        self._refuse_failed()
+        self._called(f"{name}, a punctuation", lambda: _reject_lost(name, due.schedule.callback(due.time)))
+        self._called(f"{name}, a punctuation", self._reject_misused)
+        self._reject_failed()
 
     def _next_row(self) -> int:
         """The number of the next input row. Records are processed in the order of the input rows."""
@@ -179,8 +179,8 @@ class Running:
 
     def _process(self, record: Record) -> None:
         try:
-            _refuse_lost("process", self._object.process(record))
-            self._refuse_misused()
+            _reject_lost("process", self._object.process(record))
+            self._reject_misused()
         except HeadwaterError:  # from a store
             raise
         except BaseException as error:
@@ -189,14 +189,14 @@ class Running:
             cause = FunctionRaisedError(self.step.function, error, "process")
             self._moment.failed = RowFailedError(self._moment.order, cause, self.step.at)
             raise self._moment.failed from error
-        self._refuse_failed()
+        self._reject_failed()
 
-    def _refuse_misused(self) -> None:
+    def _reject_misused(self) -> None:
         """Raise here the error that was raised in another thread: this thread may not have seen it."""
         if self._moment.misused:
             raise UnfitValueError(self._moment.misused)
 
-    def _refuse_failed(self) -> None:
+    def _reject_failed(self) -> None:
         """Raise the error of another processor for a forwarded record, even if this processor caught it."""
         if self._moment.failed is not None:
             raise self._moment.failed
@@ -219,7 +219,7 @@ class Running:
             moment.stream_time, moment.in_batch = self._origins.time(last), True
             try:
                 made = process(batch_of(rows, start, end))
-                self._refuse_misused()
+                self._reject_misused()
                 self.forwarded.add_batches(made, start, end, rows, self._origins)
             except HeadwaterError:
                 raise
@@ -263,7 +263,7 @@ def _of_punctuations(rows: Rows) -> Bools:
     return rows.path[1] == BEHIND if len(rows.path) > 1 else np.zeros(len(rows), np.bool_)
 
 
-def _refuse_lost(method: str, returned: Any) -> None:
+def _reject_lost(method: str, returned: Any) -> None:
     """Raise UnfitValueError if a method of a processor yields or returns records: they would be lost."""
     if returned is None:
         return

@@ -49,7 +49,7 @@ _LEVELS = 5
 
 @dataclass(eq=False)
 class Cancellable:
-    """A schedule. `interval`: ms. `refuse_outside`: see `Moment`.
+    """A schedule. `interval`: ms. `reject_outside`: see `Moment`.
 
     `method`: the name by which a later epoch finds the callback. Empty for a schedule from `init`. `number`: of a
     schedule from `init`, its place among those of the same kind and interval; otherwise its place among all later
@@ -62,7 +62,7 @@ class Cancellable:
     callback: Callback
     method: str
     number: int
-    refuse_outside: Callable[[], None] = field(repr=False)
+    reject_outside: Callable[[], None] = field(repr=False)
     due: int = 0
     cancelled: bool = False
     place: int = 0
@@ -75,7 +75,7 @@ class Cancellable:
 
     def cancel(self) -> None:
         """Cancel the schedule: it does not run again."""
-        self.refuse_outside()
+        self.reject_outside()
         self.cancelled = True
 
     def go_on(self, now: int) -> None:
@@ -107,12 +107,12 @@ class Schedules:
         before: Iterable[Scheduled],
         origins: Origins,
         now: int,
-        refuse_outside: Callable[[], None],
+        reject_outside: Callable[[], None],
         held: bool = False,
     ) -> None:
         """`turn`: the processor's place in its subtopology. `before`: the schedules that the previous epoch kept.
 
-        `now`: the epoch's time, ms. `refuse_outside`: see `Moment`. `held`: whether no punctuation runs in this epoch.
+        `now`: the epoch's time, ms. `reject_outside`: see `Moment`. `held`: whether no punctuation runs in this epoch.
         """
         self._processor = processor
         self._turn = turn
@@ -127,7 +127,7 @@ class Schedules:
         self._made: Counter[tuple[str, int]] = Counter()
         self._next_number = max((each.number for each in self._before if each.callback), default=-1) + 1
         self._at: Position = (-1,)
-        self._refuse_outside = refuse_outside
+        self._reject_outside = reject_outside
         self._runs: Due | None = None
         self._chained: tuple[int, int] = (-1, 0)
 
@@ -141,7 +141,7 @@ class Schedules:
         length = _checked(interval, kind)
         number = self._made[kind, length]
         self._made[kind, length] += 1
-        made = Cancellable(kind, length, callback, "", number, self._refuse_outside)
+        made = Cancellable(kind, length, callback, "", number, self._reject_outside)
         found = self._of_init.get((kind, length, number))
         made.cancelled = found is not None and found.due == CANCELLED
         self._begin(made, self._first(made) if found is None else found.due)
@@ -153,13 +153,13 @@ class Schedules:
             if each.callback:
                 kind: PunctuationType = "wall_clock" if each.kind == "wall_clock" else "stream_time"
                 callback, length = method(each.callback), each.interval_ms
-                made = Cancellable(kind, length, callback, each.callback, each.number, self._refuse_outside)
+                made = Cancellable(kind, length, callback, each.callback, each.number, self._reject_outside)
                 self._begin(made, each.due)
 
     def later(self, interval: str, kind: PunctuationType, callback: Callback, method: str, at: Position) -> Cancellable:
         """Create a schedule while records are processed. `at`: the current position. Raises UnfitValueError."""
         length = _checked(interval, kind)
-        made = Cancellable(kind, length, callback, method, self._next_number, self._refuse_outside)
+        made = Cancellable(kind, length, callback, method, self._next_number, self._reject_outside)
         self._next_number += 1
         self._at = at
         made.depth = self._depth(made)

@@ -68,10 +68,10 @@ class TimedRows:
 
         A row that has expired already is not kept, and is counted in `late`.
         """
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         for time in times:
             if timestamp_error(time) is not None:
-                self._refuse_time(time)
+                self._reject_time(time)
         encoded, row = self._keys.encoded(key), self._rows.row(value)
         self.clock = max(self.clock, times[0])
         if times[0] < self._oldest():
@@ -185,10 +185,10 @@ class TimedRows:
             kept         [True, False, True, False]
         """
         times = self._times(rows)
-        self._moment.refuse_outside()
+        self._moment.reject_outside()
         wrong = times[invalid_timestamps(times)]
         if len(wrong):
-            self._refuse_time(int(wrong[0]))
+            self._reject_time(int(wrong[0]))
         # As if the rows came one after another.
         clocks = np.maximum.accumulate(np.maximum(times[:, 0], self.clock))
         self.clock = int(clocks[-1]) if len(clocks) else self.clock
@@ -201,14 +201,14 @@ class TimedRows:
         """The times of keys: int64 of shape (rows, names)."""
         columns = [column_of(rows, name, pa.int64(), self.name) for name in self._names]
         if any(column.null_count for column in columns):
-            self._refuse_time(None)
+            self._reject_time(None)
         return np.stack([to_numpy(column) for column in columns], axis=1)
 
     def _timed_keys(self, rows: Columns, times: Int64s) -> list[bytes]:
         pairs = zip(self._keys.encoded_many(rows), times.tolist(), strict=True)
         return [timed_key(self._length, key, *each) for key, each in pairs]
 
-    def _refuse_time(self, time: Any) -> NoReturn:
+    def _reject_time(self, time: Any) -> NoReturn:
         what = f"a time in a key of the store {self.name!r}"
         raise UnfitValueError(f"{what} {timestamp_error(time)}: {time!r:.100}")
 
