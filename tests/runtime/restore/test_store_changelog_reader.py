@@ -490,6 +490,20 @@ def test_positions_that_epochs_have_reached_are_taken_up(place: Place) -> None:
     assert client.stores.stored() == {TASK: {"hours": 32}}
 
 
+def test_epoch_that_ends_after_its_store_was_wiped_does_not_bring_it_forward(place: Place) -> None:
+    client = place.client()
+    client.restore(TASK)
+    client.stores.record(StoreResponse(StoreId("hours", 0), 0, damage="its file crashes every process that reads it"))
+
+    client.stores.advance(TASK, {"hours": 31})
+    assert client.stores.offsets(TASK) == {"hours": 0}
+
+    client.reader.verify_on_register([TASK])
+    assert client.restore(TASK) == {}
+    client.stores.advance(TASK, {"hours": 32})
+    assert client.stores.offsets(TASK) == {"hours": 32}
+
+
 def test_directory_that_is_another_clients_is_not_worked_on(place: Place) -> None:
     client = place.client()
     found = ProcessFile.read(place.directory.path)
