@@ -112,7 +112,7 @@ def test_listener_that_lacks_a_method_is_refused_before_anything_is_restored(app
 
     assert result.status == "failed"
     assert (
-        "the restore listener 'raises' (plugins.lacking:Raises) has no method started, batch, suspended" in result.error
+        "the restore listener 'raises' (plugins.lacking:Raises) has no method batch, started, suspended" in result.error
     )
 
 
