@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from ..compiler.checks.plugins import PluginCatalog
 from ..compiler.diagnostics import did_you_mean
-from ..compiler.language.type_checker import Analyzer
 from ..compiler.outcomes import InvalidProjectError, Parsed, UnknownNameError
 from ..compiler.pipeline import CheckedProject, compile_project
 from ..compiler.resources import Resource, Resources, resources_of
@@ -18,6 +17,7 @@ from ..compiler.selectors import NoTopologyError, SelectorError, select
 from ..compiler.target_settings import absolute, plugins_of, settings_of, spark_of
 from ..errors import HeadwaterError
 from ..plugins.manager import PluginManager
+from ..runtime.expressions.analyzer import Analyzer
 from ..runtime.ir.topology import Settings
 
 if TYPE_CHECKING:

@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from ..runtime.builtin_plugins import REQUIRED
+from ..runtime.expressions.analyzer import Analyzer
 from ..runtime.ir.topology import Topic
 from .checks.plugins import PluginCatalog, check_functions, check_packages, check_plugins
 from .checks.project import Checked, check_disabled, check_former_names, check_modules, check_project
 from .checks.target import check_folders, check_spark
 from .diagnostics import Diagnostic, Diagnostics
-from .language.type_checker import Analyzer, LeftToSpark, TypeChecker, VerdictCache
+from .language.type_checker import LeftToSpark, TypeChecker, VerdictCache
 from .language.udfs import ProjectFunctions, declared_udfs
 from .model.build import build_model
 from .model.project import ProjectModel

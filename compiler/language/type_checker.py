@@ -13,12 +13,13 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from sqlglot import exp
 
 from ...private_files import write_whole
 from ...runtime.dataclass_json import parsed
+from ...runtime.expressions.analyzer import Analyzer, Rejection, Request, StartingAnalyzer, Verdict
 from ...runtime.expressions.terms import OPAQUE, UntypedError
 from ...runtime.expressions.typed import read, type_of
 from ...runtime.expressions.types import canonical, ddl
@@ -26,61 +27,6 @@ from ...runtime.records.names import UNKNOWN, UNKNOWN_ARRAY, UNKNOWN_NUMBER, col
 from ..diagnostics import CODES, Diagnostics, Position
 from .certain import certain_mistakes
 from .expressions import Expression, Ref, Scope, distinct_names
-
-Request = tuple[str, str]
-"""An expression in Spark SQL, and the columns it reads as Spark SQL DDL."""
-
-
-class Rejection(Protocol):
-    """Why an analyzer rejects an expression.
-
-    `offset`, `end`: the characters concerned; None if unknown. `code`: of the diagnostic. `hint`: the way out, if
-    known. `further`: other mistakes of the expression.
-    """
-
-    @property
-    def message(self) -> str: ...  # noqa: D102
-    @property
-    def offset(self) -> int | None: ...  # noqa: D102
-    @property
-    def code(self) -> str: ...  # noqa: D102
-    @property
-    def hint(self) -> str | None: ...  # noqa: D102
-    @property
-    def end(self) -> int | None: ...  # noqa: D102
-    @property
-    def further(self) -> Sequence[Rejection]: ...  # noqa: D102
-
-
-@dataclass(frozen=True)
-class CachedRejection:
-    """A `Rejection` as stored in the cache file."""
-
-    message: str
-    offset: int | None = None
-    code: str = "HW411"
-    hint: str | None = None
-    end: int | None = None
-    further: tuple[CachedRejection, ...] = ()
-
-
-Verdict = str | Rejection
-"""The type of an expression as Spark SQL DDL, or why it has none."""
-
-
-class Analyzer(Protocol):
-    """Types expressions: Spark's analyzer, or a stand-in."""
-
-    def analyze(self, requests: Sequence[Request]) -> Sequence[Verdict]:
-        """One verdict per request, in order. Expressions may contain aggregates."""
-
-
-@runtime_checkable
-class StartingAnalyzer(Analyzer, Protocol):
-    """An analyzer that takes long to start, and shows the user why it starts."""
-
-    def because(self, reason: str) -> None:
-        """Set the reason for the next request."""
 
 
 class UntypedAnalyzer:
@@ -154,7 +100,7 @@ class VerdictCache:
                 return type_
             case [dict() as first, *others]:
                 with suppress(TypeError):  # the file was edited by hand
-                    rejections = [CachedRejection(**fields) for fields in (first, *others)]
+                    rejections = [Rejection(**fields) for fields in (first, *others)]
                     if all(rejection.code in CODES for rejection in rejections):
                         return replace(rejections[0], further=tuple(rejections[1:]))
         return None

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from verdicts import of_compiler, record, recorded
+from verdicts import record, recorded
 
-from headwater.compiler.language.type_checker import Analyzer, Request, Verdict
 from headwater.compiler.pipeline import CheckedProject, compile_project
+from headwater.runtime.expressions.analyzer import Analyzer, Request, Verdict
 
 PROJECT = "name: shop\nversion: '1.0'\nprofile: shop\n"
 PROFILES = """
@@ -44,7 +44,7 @@ class RecordedAnalyzer:
         if new and self._spark is None:
             pytest.fail(f"verdicts.json has no {new[0]}: pytest {Path(__file__).parent} --update-golden")
         if new and self._spark is not None:
-            known |= zip(new, map(of_compiler, self._spark().analyze(new)), strict=True)
+            known |= zip(new, self._spark().analyze(new), strict=True)
             record(known)
         return [known[request] for request in requests]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from verdicts import of_compiler, record, recorded
+from verdicts import record, recorded
 
 pytestmark = pytest.mark.spark
 
@@ -13,7 +13,7 @@ def test_recorded_verdicts_are_those_of_spark(spark_session: object, update_gold
 
     known = recorded()
 
-    said = map(of_compiler, SparkAnalyzer({"master": "local[2]"}).analyze(list(known)))
+    said = SparkAnalyzer({"master": "local[2]"}).analyze(list(known))
 
     found = dict(zip(known, said, strict=True))
     if update_golden:

@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from headwater.compiler.language.type_checker import CachedRejection, Request, Verdict
+from headwater.runtime.expressions.analyzer import Rejection, Request, Verdict
 
 VERDICTS = Path(__file__).with_name("verdicts.json")
 
@@ -22,14 +22,9 @@ def recorded() -> dict[Request, Verdict]:
     }
 
 
-def of_compiler(verdict: object) -> Verdict:
-    """A verdict of Spark's analyzer, whose refusals have the fields of the compiler's."""
-    return verdict if isinstance(verdict, str) else refusal(asdict(verdict))  # type: ignore[call-overload]
-
-
-def refusal(fields: Mapping[str, Any]) -> CachedRejection:
+def refusal(fields: Mapping[str, Any]) -> Rejection:
     """A refusal of its fields as plain data."""
-    return CachedRejection(**{**fields, "further": tuple(map(refusal, fields.get("further", ())))})
+    return Rejection(**{**fields, "further": tuple(map(refusal, fields.get("further", ())))})
 
 
 def record(verdicts: Mapping[Request, Verdict]) -> None:

@@ -24,8 +24,8 @@ import pytest
 from headwater import InvalidProjectError, Project
 from headwater.compiler.codes import CODES
 from headwater.compiler.diagnostics import Diagnostics, as_text
-from headwater.compiler.language.type_checker import CachedRejection, Request, Verdict
 from headwater.compiler.pipeline import compile_project
+from headwater.runtime.expressions.analyzer import Rejection, Request, Verdict
 
 HERE = Path(__file__).parent
 CASES = sorted(path.name for path in HERE.iterdir() if path.name.startswith("HW"))
@@ -39,7 +39,7 @@ class Verdicts:
 
     def analyze(self, requests: Sequence[Request]) -> list[Verdict]:
         found = [self._verdicts.get(sql, "string") for sql, _ in requests]
-        return [verdict if isinstance(verdict, str) else CachedRejection(**verdict) for verdict in found]
+        return [verdict if isinstance(verdict, str) else Rejection(**verdict) for verdict in found]
 
 
 class Plugins:

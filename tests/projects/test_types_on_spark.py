@@ -13,8 +13,9 @@ from projects.changes.deployed import Deployed, changes
 from projects.changes.flights_small import files_of_flights
 
 from headwater.cli.main import main
-from headwater.compiler.language.type_checker import Request, UntypedAnalyzer, Verdict
+from headwater.compiler.language.type_checker import UntypedAnalyzer
 from headwater.compiler.pipeline import compile_project
+from headwater.runtime.expressions.analyzer import Request, Verdict
 from headwater.runtime.expressions.terms import UntypedError
 from headwater.runtime.expressions.typed import type_of
 from headwater.runtime.expressions.types import canonical

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from ...expressions.analyzer import Rejection
 from ...records.cast_texts import may_fail, silent_cast, takes_the_clock, uncast
 from ...records.names import quote
 from .engine import class_name, items
@@ -83,22 +84,7 @@ def _catalyst(session: SparkSession, package: str, name: str) -> Any:
     return scala_object.__getattr__("MODULE$")
 
 
-@dataclass(frozen=True)
-class Rejected:
-    """A mistake in an expression. `offset`, `end`: its characters; None if unknown.
-
-    `code`: the compiler's diagnostic, by default that of types that do not fit. `further`: the other mistakes.
-    """
-
-    message: str
-    offset: int | None = None
-    code: str = "HW411"
-    hint: str | None = None
-    end: int | None = None
-    further: tuple[Rejected, ...] = ()
-
-
-def together(mistakes: Sequence[Rejected]) -> Rejected | None:
+def together(mistakes: Sequence[Rejection]) -> Rejection | None:
     """Several mistakes of one expression as one, without duplicates, in the order of the text; None without any."""
     if not mistakes:
         return None
@@ -106,7 +92,7 @@ def together(mistakes: Sequence[Rejected]) -> Rejected | None:
     return replace(first, further=tuple(others))
 
 
-def of_error(error: Any) -> Rejected:
+def of_error(error: Any) -> Rejection:
     """The mistake in Spark's exception."""
     for context in error.getQueryContext():
         try:
@@ -114,8 +100,8 @@ def of_error(error: Any) -> Rejected:
         except Exception:  # a context of the DataFrame API has no position in the text
             continue
         if start >= 0:
-            return Rejected(first_sentence(error), start, end=end)
-    return Rejected(first_sentence(error))
+            return Rejection(first_sentence(error), start, end=end)
+    return Rejection(first_sentence(error))
 
 
 def first_sentence(error: Any) -> str:
@@ -134,7 +120,7 @@ _WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned ti
 _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
-def changing(session: SparkSession, plain: Any, expression: str) -> Rejected | None:
+def changing(session: SparkSession, plain: Any, expression: str) -> Rejection | None:
     """The mistake of a resolved expression whose result could differ from run to run; None if it cannot.
 
     Two of Spark's optimizer rules replace times by those of its clock. Applying them shows whether they change
@@ -143,23 +129,23 @@ def changing(session: SparkSession, plain: Any, expression: str) -> Rejected | N
     if not special_times_replaced(session, plain).fastEquals(plain):
         match = _TIME.search(expression)
         message = "Spark takes a text here from its own clock, once, when it makes the plan."
-        return Rejected(message, match.start() if match else None, "HW417", _WRITE_OUT)
+        return Rejection(message, match.start() if match else None, "HW417", _WRITE_OUT)
     for node in nodes(plain):
         name = class_name(node)
         if (name.startswith("Current") and name != "CurrentTimeZone") or name in ("Now", "LocalTimestamp"):
-            return Rejected(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
+            return Rejection(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
         if name == "Cast" and type_of(node) == "timestamp" and _is_time_of_day(node.child()):
             start, end = span(node.child()) or (None, None)
             message = "Spark makes a timestamp of a time of day with the date of its own clock."
-            return Rejected(message, start, "HW417", _WRITE_OUT, end)
+            return Rejection(message, start, "HW417", _WRITE_OUT, end)
         if name == "FormatString":
             types = [type_of(child) for child in items(node.children())]
             odd = next((type_ for type_ in types if type_ not in _PLAIN and not type_.startswith("decimal")), None)
             if odd is not None:
                 message = f"'format_string' writes a value of type {odd} by its address in memory, or as Java does."
-                return Rejected(message, None, "HW406", "Cast it to a string: `hex(x)` of a binary, `to_json(x)`.")
+                return Rejection(message, None, "HW406", "Cast it to a string: `hex(x)` of a binary, `to_json(x)`.")
     if not plain.deterministic():
-        return Rejected("The expression is not deterministic.", None, "HW406")
+        return Rejection("The expression is not deterministic.", None, "HW406")
     return None
 
 
@@ -186,7 +172,7 @@ _CONVERSION = re.compile(
 _INSTEAD = re.compile(r"Use `try_\w+`[^.]*\.")
 
 
-def always_failing(plain: Any, expression: str) -> Iterator[Rejected]:
+def always_failing(plain: Any, expression: str) -> Iterator[Rejection]:
     """The smallest constant parts that fail, such as `cast('abc' as int)`. `plain`: see `replaced`."""
     left = items(plain.expressions())
     while left:
@@ -229,7 +215,7 @@ def _value(constant: Any) -> Any:
         return None
 
 
-def _failures(constant: Any, expression: str) -> Iterator[Rejected]:
+def _failures(constant: Any, expression: str) -> Iterator[Rejection]:
     from pyspark.errors import PySparkException
 
     try:
@@ -242,7 +228,7 @@ def _failures(constant: Any, expression: str) -> Iterator[Rejected]:
             yield _failure(constant, expression, error)
 
 
-def _failure(constant: Any, expression: str, error: Any) -> Rejected:
+def _failure(constant: Any, expression: str, error: Any) -> Rejection:
     place = span(constant)
     if error.getCondition() == "CAST_INVALID_INPUT" and class_name(constant) == "Cast":
         place = span(constant.child()) or place
@@ -255,7 +241,7 @@ def _failure(constant: Any, expression: str, error: Any) -> Rejected:
     return _rejected(f"This always fails: {first[:1].lower()}{first[1:]}.", place, "HW415", instead and instead[0])
 
 
-def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Rejected]:
+def silent_casts(session: SparkSession, plan: Any, expression: str) -> Iterator[Rejection]:
     """The implicit casts of strings that are no constants."""
     written = written_cast(session)
     shared = {node.id().toString(): node.child() for node in nodes(plan) if class_name(node) == "CommonExpressionDef"}
@@ -289,12 +275,12 @@ def _place(text: Any, around: Span, expression: str) -> Span:
     return match.span() if match else around
 
 
-def _rejected(message: str, place: Span, code: str, hint: str | None) -> Rejected:
+def _rejected(message: str, place: Span, code: str, hint: str | None) -> Rejection:
     start, end = place or (None, None)
-    return Rejected(message, start, code, hint, end)
+    return Rejection(message, start, code, hint, end)
 
 
-def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, first: Rejected) -> list[Rejected]:
+def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, first: Rejection) -> list[Rejection]:
     """All mistakes of an expression whose types do not fit. `first`: the one that Spark reports."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -309,7 +295,7 @@ def all_mistakes(session: SparkSession, relation: DataFrame, expression: str, fi
     return mistakes
 
 
-def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Rejected) -> Iterator[Rejected]:
+def _mismatches(relation: DataFrame, plan: Any, expression: str, first: Rejection) -> Iterator[Rejection]:
     from pyspark.errors import PySparkException
 
     for node in nodes(plan):
@@ -341,7 +327,7 @@ class SparkAnalyzer:
         self._settings = spark
         self._session: SparkSession | None = None
 
-    def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Rejected]:
+    def analyze(self, requests: Sequence[tuple[str, str]]) -> list[str | Rejection]:
         """The types of (expression, columns as DDL) as DDL, or their mistakes. Expressions may contain aggregates."""
         if not requests:
             return []
@@ -350,7 +336,7 @@ class SparkAnalyzer:
         return [_analyze(self._session, expression, columns) for expression, columns in requests]
 
 
-def _analyze(session: SparkSession, expression: str, columns: str) -> str | Rejected:
+def _analyze(session: SparkSession, expression: str, columns: str) -> str | Rejection:
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
@@ -373,13 +359,13 @@ def _analyze(session: SparkSession, expression: str, columns: str) -> str | Reje
         thrown: Any = error.java_exception
         if thrown.getClass().getSimpleName() == "StackOverflowError":
             return _too_large()
-        return Rejected(f"Spark cannot take it: {sentence(str(thrown.getMessage())).rstrip('.')}.")
+        return Rejection(f"Spark cannot take it: {sentence(str(thrown.getMessage())).rstrip('.')}.")
     if rejected is not None:
         return rejected
     type_: str = resolved.schema().apply(0).dataType().catalogString()
     return type_
 
 
-def _too_large() -> Rejected:
+def _too_large() -> Rejection:
     message = "The expression is too large, or nested too deeply, for Spark's parser."
-    return Rejected(message, None, "HW420", "Compute parts of it in steps before.")
+    return Rejection(message, None, "HW420", "Compute parts of it in steps before.")

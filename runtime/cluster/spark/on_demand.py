@@ -11,7 +11,8 @@ from ....errors import HeadwaterError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from .analyzer import Rejected, SparkAnalyzer
+    from ...expressions.analyzer import Rejection
+    from .analyzer import SparkAnalyzer
     from .session import BegunStart
 
 
@@ -78,7 +79,7 @@ class SparkOnDemand:
             self._started = session
         return self._started
 
-    def analyze(self, requests: Sequence[tuple[str, str]]) -> Sequence[str | Rejected]:
+    def analyze(self, requests: Sequence[tuple[str, str]]) -> Sequence[str | Rejection]:
         """The types of (expression, columns as DDL) as DDL, or their mistakes; see `SparkAnalyzer.analyze`.
 
         Raises SparkEndedError, and the errors of `session`.

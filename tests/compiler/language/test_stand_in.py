@@ -8,9 +8,10 @@ from verdicts import recorded
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
-from headwater.compiler.language.type_checker import Request, TypeChecker, UntypedAnalyzer, Verdict, VerdictCache
+from headwater.compiler.language.type_checker import TypeChecker, UntypedAnalyzer, VerdictCache
 from headwater.compiler.language.udfs import read
 from headwater.compiler.reading.source import FixedOrigin, ScalarNode
+from headwater.runtime.expressions.analyzer import Request, Verdict
 from headwater.runtime.records.names import UNKNOWN_TYPES
 
 

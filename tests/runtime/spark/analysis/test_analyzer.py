@@ -13,8 +13,9 @@ import pytest
 from headwater import Project
 from headwater.cli.commands.init import command as init
 from headwater.compiler.language import functions
-from headwater.runtime.cluster.spark.analyzer import Rejected, SparkAnalyzer
+from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 from headwater.runtime.cluster.spark.session import SessionError, SettingError, differences, settings_of
+from headwater.runtime.expressions.analyzer import Rejection
 from headwater.runtime.pinned_settings import LEGACY, PINNED
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def analyzer(spark_session: SparkSession) -> SparkAnalyzer:
 def codes(analyzer: SparkAnalyzer, expressions: list[str]) -> dict[str, str]:
     found = analyzer.analyze([(each, COLUMNS) for each in expressions])
     pairs = zip(expressions, found, strict=True)
-    return {each: verdict.code if isinstance(verdict, Rejected) else verdict for each, verdict in pairs}
+    return {each: verdict.code if isinstance(verdict, Rejection) else verdict for each, verdict in pairs}
 
 
 def test_text_that_becomes_a_time_of_the_clock_is_refused(analyzer: SparkAnalyzer) -> None:
@@ -94,7 +95,7 @@ def test_text_that_becomes_a_time_of_the_clock_is_refused(analyzer: SparkAnalyze
 
 def test_text_of_the_clock_is_shown_at_its_place(analyzer: SparkAnalyzer) -> None:
     (refused,) = analyzer.analyze([("at < 'now'", COLUMNS)])
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, Rejection)
     assert refused.offset == 5
 
 
@@ -121,7 +122,7 @@ def test_expression_too_deep_for_sparks_parser_is_refused(analyzer: SparkAnalyze
 
 def test_what_spark_has_no_message_for_is_refused_in_a_sentence(analyzer: SparkAnalyzer) -> None:
     (refused,) = analyzer.analyze([("x -> x", COLUMNS)])
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, Rejection)
     assert refused.message.startswith("Spark cannot take it: ")
     assert "\n" not in refused.message
 
