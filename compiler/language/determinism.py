@@ -8,7 +8,7 @@ from sqlglot import exp
 from sqlglot.tokens import Token, TokenType
 
 from ...runtime.expressions.types import of_others
-from ...runtime.records.cast_texts import never_casts, takes_the_clock, uncast
+from ...runtime.records.cast_texts import WRITE_OUT, never_casts, takes_the_clock, uncast
 from ..diagnostics import Diagnostics, did_you_mean
 from .functions import (
     AGGREGATES,
@@ -149,9 +149,6 @@ def _check_time(parsed: Parsed, index: int, diagnostics: Diagnostics) -> None:
         diagnostics.add("HW415", position, *uncast(written, type_))
     elif len(texts) > 1 or takes_the_clock(texts[0].text):
         diagnostics.add("HW417", position, f"'{texts[0].text[:40]}' is not a complete time.", WRITE_OUT)
-
-
-WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
 
 
 def is_of_one_row(parsed: Parsed, diagnostics: Diagnostics) -> bool:

@@ -279,3 +279,16 @@ SPARK_AGGREGATES: frozenset[str] = frozenset(AGGREGATES) | _words("""
     bitmap_construct_agg bitmap_or_agg bitmap_and_agg
     """)
 """All names that Spark SQL reads as an aggregate, including those not supported here."""
+
+SPARK_NAMES: frozenset[str] = frozenset().union(
+    SCALAR_FUNCTIONS,
+    OPERATORS,
+    GENERATORS,
+    WINDOW_FUNCTIONS,
+    SPARK_AGGREGATES,
+    FORBIDDEN,
+    UNSAFE,
+    NOT_OFFERED,
+    WORDS_WITHOUT_PARENTHESES,
+)
+"""All names of functions and operators of Spark SQL, offered or not."""

@@ -22,18 +22,7 @@ from ..entries import flag, named, pairs, scalar
 from ..reading.source import MappingNode, ScalarNode
 from .determinism import check, is_of_one_row
 from .expressions import Expression, FunctionCall, Ref, Scope, column_name, resolve
-from .functions import (
-    AGGREGATES,
-    FORBIDDEN,
-    GENERATORS,
-    NOT_OFFERED,
-    OPERATORS,
-    SCALAR_FUNCTIONS,
-    SPARK_AGGREGATES,
-    UNSAFE,
-    WINDOW_FUNCTIONS,
-    WORDS_WITHOUT_PARENTHESES,
-)
+from .functions import SPARK_NAMES
 from .sql import Call, Parsed, Sql, arguments, calls, closing, may_be_called, parse, parse_sql
 from .type_checker import TypeChecker
 
@@ -187,19 +176,6 @@ def _defined(body: Sequence[ast.AST]) -> Iterator[str]:
 Udfs = Mapping[str, Udf | None]
 """Declared functions by their names in lower case; None for a declaration with a reported error."""
 
-_SPARK_NAMES: frozenset[str] = frozenset().union(
-    SCALAR_FUNCTIONS,
-    OPERATORS,
-    GENERATORS,
-    WINDOW_FUNCTIONS,
-    AGGREGATES,
-    SPARK_AGGREGATES,
-    FORBIDDEN,
-    UNSAFE,
-    NOT_OFFERED,
-    WORDS_WITHOUT_PARENTHESES,
-)
-
 
 def declared_udfs(project: MappingNode, functions: ProjectFunctions, diagnostics: Diagnostics) -> Udfs:
     """The functions declared in headwater.yml. Reports mistakes that the schema cannot find."""
@@ -217,7 +193,7 @@ def _is_free(name: ScalarNode, names: dict[str, str], diagnostics: Diagnostics) 
     twin = names.setdefault(word, name.text)
     if twin != name.text:
         message = f"'{name.text}' and '{twin}' are the same function to Spark SQL."
-    elif word in _SPARK_NAMES:
+    elif word in SPARK_NAMES:
         message = f"'{name.text}' is already a function of Spark SQL."
     elif not may_be_called(word):
         message = f"'{name.text}' is a keyword of SQL, which cannot be called."

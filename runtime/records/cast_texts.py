@@ -31,6 +31,9 @@ _WRITE = {
     "timestamp_ntz": "Write a time as in '2024-12-31 23:59:59'.",
 }
 
+WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
+"""The hint for a time that is not complete."""
+
 
 def may_fail(given: str, wanted: str) -> bool:
     """Whether a cast from one type to another casts texts, also nested ones, to a type that not every text has."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...expressions.analyzer import Rejection
-from ...records.cast_texts import may_fail, silent_cast, takes_the_clock, uncast
+from ...records.cast_texts import WRITE_OUT, may_fail, silent_cast, takes_the_clock, uncast
 from ...records.names import quote
 from .engine import class_name, items
 from .runner import without_advice
@@ -116,7 +116,6 @@ def sentence(message: str) -> str:
 
 
 _TIME = re.compile(r"""['"]\s*(?:epoch|now|today|tomorrow|yesterday)\b""", re.IGNORECASE)
-_WRITE_OUT = "Write it with digits, or use `current_timestamp()`, the planned time of the epoch."
 _PLAIN = frozenset({"string", "boolean", "tinyint", "smallint", "int", "bigint", "float", "double"})
 
 
@@ -129,15 +128,15 @@ def changing(session: SparkSession, plain: Any, expression: str) -> Rejection | 
     if not special_times_replaced(session, plain).fastEquals(plain):
         match = _TIME.search(expression)
         message = "Spark takes a text here from its own clock, once, when it makes the plan."
-        return Rejection(message, match.start() if match else None, "HW417", _WRITE_OUT)
+        return Rejection(message, match.start() if match else None, "HW417", WRITE_OUT)
     for node in nodes(plain):
         name = class_name(node)
         if (name.startswith("Current") and name != "CurrentTimeZone") or name in ("Now", "LocalTimestamp"):
-            return Rejection(f"'{node.toString()}' is not deterministic.", None, "HW406", _WRITE_OUT)
+            return Rejection(f"'{node.toString()}' is not deterministic.", None, "HW406", WRITE_OUT)
         if name == "Cast" and type_of(node) == "timestamp" and _is_time_of_day(node.child()):
             start, end = span(node.child()) or (None, None)
             message = "Spark makes a timestamp of a time of day with the date of its own clock."
-            return Rejection(message, start, "HW417", _WRITE_OUT, end)
+            return Rejection(message, start, "HW417", WRITE_OUT, end)
         if name == "FormatString":
             types = [type_of(child) for child in items(node.children())]
             odd = next((type_ for type_ in types if type_ not in _PLAIN and not type_.startswith("decimal")), None)
