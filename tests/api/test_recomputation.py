@@ -1,4 +1,4 @@
-"""A result that is computed again on Spark, as a user sees it: planned, killed twice on its way, and gone on with."""
+"""A result that is computed again on Spark, as a user sees it: planned, killed on its way, and gone on with."""
 
 from __future__ import annotations
 
@@ -62,8 +62,13 @@ def killed(root: Path, place: str, number: int) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.parametrize(
+    "kills",
+    [[(COMPUTING, 2)], pytest.param([(COMPUTING, 2), (SWITCHING, 1)], marks=pytest.mark.soak)],
+    ids=["once", "twice"],
+)
 def test_result_that_is_computed_again_survives_kills_and_is_that_of_a_fresh_project(
-    shop: Path, spark_session: SparkSession
+    shop: Path, spark_session: SparkSession, kills: list[tuple[str, int]]
 ) -> None:
     def project() -> Project:
         return Project(shop, session=spark_session)
@@ -83,10 +88,10 @@ def test_result_that_is_computed_again_survives_kills_and_is_that_of_a_fresh_pro
     assert planned.startswith("2 "), planned
     assert "its result is rebuilt; the present one stays" in planned
 
-    killed(shop, COMPUTING, 2)
-    assert last_values(project().query("sales_by_day")) == DAILY
-    killed(shop, SWITCHING, 1)  # the note of what is computed again is there already
-    assert last_values(project().read("daily_sales")) == DAILY
+    for place, number in kills:  # the note of what is computed again is there already when it switches
+        killed(shop, place, number)
+        assert last_values(project().query("sales_by_day")) == DAILY
+        assert last_values(project().read("daily_sales")) == DAILY
 
     results = project().run(until_caught_up=True)
     assert [each.status for each in results.applications] == ["caught_up"] * 2

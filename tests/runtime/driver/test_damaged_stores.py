@@ -1,4 +1,7 @@
-"""Stores whose files are damaged while nobody looks: what is found, restored and told, end to end."""
+"""Stores whose files are damaged while nobody looks: what is found, restored and told, end to end.
+
+Damage that may end the process that reads it is for Spark, whose workers are processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,6 @@ from typing import Any
 import pytest
 from fatal_flips import FIRST_ROW, FLAGS, LEAF, PAGE, make_fatal
 from folders import SUMS_AND_COUNTS, orders, target, write_project
-from pyspark.sql import SparkSession
 
 from headwater import Project
 from headwater.runtime.driver.client_events import StoreDamaged, StoreLost
@@ -20,8 +22,6 @@ from headwater.runtime.driver.events import EpochCommitted, Event
 from headwater.runtime.driver.results import ApplicationResult
 from headwater.runtime.query.stores import DamagedStoreError
 from headwater.runtime.state.process_file import ProcessFile
-
-pytestmark = pytest.mark.spark
 
 TOPICS = {
     **orders(partitions=2),
@@ -53,8 +53,8 @@ HOUR = 3_600_000
 
 
 class Shop:
-    def __init__(self, root: Path, session: SparkSession, **more: Any) -> None:
-        """`more`: what the topology has besides."""
+    def __init__(self, root: Path, session: Any, **more: Any) -> None:
+        """`session`: of Spark, or what stands for the process of the test. `more`: what the topology has besides."""
         files = {"topics/orders.yml": {"topics": TOPICS}, "topologies/sales.yml": {**SALES, **more}}
         write_project(root, "shop", {"local": target(max_records=50)}, files)
         self.root = root
@@ -93,8 +93,10 @@ class Shop:
 
 
 @pytest.fixture
-def shop(tmp_path: Path, spark_session: SparkSession) -> Shop:
-    return Shop(tmp_path, spark_session)
+def shop(tmp_path: Path, request: pytest.FixtureRequest) -> Shop:
+    """On Spark for tests that are marked so, else in the process of the test."""
+    on_spark = request.node.get_closest_marker("spark") is not None
+    return Shop(tmp_path, request.getfixturevalue("spark_session" if on_spark else "local"))
 
 
 def change_values(file: Path) -> None:
@@ -160,6 +162,7 @@ def test_query_of_a_damaged_store_says_so_and_a_run_restores_it(shop: Shop) -> N
 
 
 @pytest.mark.parametrize("closed", [True, False])
+@pytest.mark.spark
 def test_store_that_kills_its_reader_is_restored_whether_the_last_run_was_ended_or_not(
     shop: Shop, closed: bool
 ) -> None:
@@ -181,6 +184,7 @@ def test_store_that_kills_its_reader_is_restored_whether_the_last_run_was_ended_
     assert found.closed
 
 
+@pytest.mark.spark
 def test_store_whose_file_is_cut_off_is_restored(shop: Shop) -> None:
     for _ in range(3):
         shop.order()
@@ -197,10 +201,10 @@ def test_store_whose_file_is_cut_off_is_restored(shop: Shop) -> None:
 
 
 def test_lost_stores_are_restored_from_snapshots_without_what_the_changelog_had_before(
-    tmp_path: Path, spark_session: SparkSession
+    tmp_path: Path, local: Any
 ) -> None:
     restore = {"strategy": {"name": "snapshot", "options": {"every_epochs": 1}}}
-    shop = Shop(tmp_path, spark_session, restore=restore)
+    shop = Shop(tmp_path, local, restore=restore)
     for _ in range(3):
         shop.order()
     old = list((shop.root / "log/segments/shop-sales/shop-sales-lasting-changelog").glob("*-g1-*.seg"))
@@ -243,6 +247,7 @@ class Observing:
         self.on = on
 
 
+@pytest.mark.spark
 def test_files_that_are_damaged_again_and_again_while_workers_have_them_open_change_no_result(shop: Shop) -> None:
     """Some of it ends the workers that read it: never the driver, and no neighbour is wiped."""
     faults = [flipped_headers, half_of_it, flipped_meta_pages, flipped_headers, Path.unlink]

@@ -6,11 +6,25 @@ Spark is asked with `TryEval`, so that it says of each row whether it fails.
 import struct
 
 import pyarrow as pa
+from hypothesis import Phase, given, settings
 
 from headwater.runtime.expressions.kernels import Batch
 from headwater.runtime.expressions.promotion import UnprovenError
 from headwater.runtime.expressions.reading import node_of
 from headwater.runtime.records.types import arrow_type
+
+
+def examples(strategy, count):
+    """Examples of a strategy, which is asked for so many: together they take one query of Spark."""
+    found = []
+
+    @settings(max_examples=count, phases=[Phase.generate])
+    @given(strategy)
+    def gather(each):
+        found.append(each)
+
+    gather()
+    return found
 
 
 class Asked:

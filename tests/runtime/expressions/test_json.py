@@ -5,8 +5,8 @@ import re
 
 import pyarrow as pa
 import pytest
-from beside_spark import Asked, bits, compare, listed
-from hypothesis import Phase, example, given, settings
+from beside_spark import Asked, bits, compare, examples, listed
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headwater.runtime.expressions.json.conversions import from_json, one_by_one
@@ -105,21 +105,9 @@ def struct_of(columns):
     return pa.struct([pa.field(name, each) for name, each in parse_columns(columns).items()])
 
 
-def _generated():
-    found = []
-
-    @settings(max_examples=settings.default.max_examples * 10, phases=[Phase.generate])
-    @given(texts)
-    def gather(text):
-        found.append(text)
-
-    gather()
-    return found
-
-
 @pytest.mark.spark
 def test_json_gives_what_spark_gives(spark_session):
-    rows = [None, *BY_HAND, *_generated()]
+    rows = [None, *BY_HAND, *examples(texts, settings.default.max_examples * 10)]
     table = pa.table({"t": pa.array(rows, pa.string()), "_ts": pa.array(range(1, len(rows) + 1), pa.int64())})
 
     proven = compare(Asked(spark_session), table, SQL)

@@ -9,8 +9,8 @@ from functools import cache
 
 import pyarrow as pa
 import pytest
-from beside_spark import Asked, compare
-from hypothesis import Phase, given, settings
+from beside_spark import Asked, compare, examples
+from hypothesis import settings
 from hypothesis import strategies as st
 
 from headwater.runtime.records.types import arrow_type
@@ -286,26 +286,21 @@ def table_of(records):
     )
 
 
+def together(lists):
+    return [each for some in lists for each in some]
+
+
 def test_each_form_gives_what_spark_gives(spark_session):
-    asked = Asked(spark_session)
     leaves = {name: each[0] for name, each in LEAVES.items()}
     forms = [form.format(**leaves) for forms in FORMS.values() for form in forms]
+    records = together(examples(ROWS, settings.default.max_examples // 6))
 
-    @settings(max_examples=settings.default.max_examples // 6, phases=[Phase.generate])
-    @given(ROWS)
-    def check(records):
-        assert compare(asked, table_of(records), forms) == forms
-
-    check()
+    assert compare(Asked(spark_session), table_of(records), forms) == forms
 
 
 def test_forms_in_forms_give_what_spark_gives(spark_session):
-    asked = Asked(spark_session)
-    texts = st.sampled_from(list(FORMS)).flatmap(lambda each: expressions(each, 3))
+    forms = st.sampled_from(list(FORMS)).flatmap(lambda each: expressions(each, 3))
+    count = settings.default.max_examples // 4
+    texts = together(examples(st.lists(forms, min_size=40, max_size=40), count))
 
-    @settings(max_examples=settings.default.max_examples // 4, phases=[Phase.generate])
-    @given(st.lists(texts, min_size=40, max_size=40), ROWS)
-    def check(asked_for, records):
-        compare(asked, table_of(records), asked_for)
-
-    check()
+    compare(Asked(spark_session), table_of(together(examples(ROWS, count))), texts)
