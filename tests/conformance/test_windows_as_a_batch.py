@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -134,14 +135,22 @@ ARRIVALS: Mapping[str, Any] = {
 }
 
 
-@pytest.mark.parametrize(("arrival", "max_records"), [*zip(ARRIVALS, [10, WHOLE, 31], strict=True)])
+@pytest.fixture(scope="module")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Compiled]:
+    """The topology of a kind."""
+    return cache(lambda kind: compiled(tmp_path_factory.mktemp("windows"), kind))
+
+
+@pytest.mark.parametrize(("arrival", "max_records"), [*zip(ARRIVALS, [20, WHOLE, 31], strict=True)])
 @pytest.mark.parametrize("kind", WINDOWS)
-def test_rows_are_those_of_a_batch(tmp_path: Path, kind: str, arrival: str, max_records: int) -> None:
+def test_rows_are_those_of_a_batch(
+    compiled_once: Callable[[str], Compiled], kind: str, arrival: str, max_records: int
+) -> None:
     a, b = (records(len(arrival), topic) for topic in "AB")
     # Records that close all windows, in both partitions.
     closing = pd.DataFrame({"at": LAST, "g": [f"end {each}" for each in range(12)], "v": 0, "partition": 0})
     expected = batch(kind, pd.concat([a, b]))
-    with compiled(tmp_path, kind).driven(max_records) as run:
+    with compiled_once(kind).driven(max_records) as run:
         fed(run, *ARRIVALS[arrival](a, b))
         assert last_rows(run, f"{kind}_updates") == expected
         assert last_rows(run, f"{kind}_epochs") == expected
