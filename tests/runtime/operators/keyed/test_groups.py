@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.runtime.engine.execution.keyed.groups import LOWEST, Groups, by_key, by_window, bytes_of, group_by
+from headwater.runtime.engine.execution.keyed.groups import LOWEST, Groups, by_window, bytes_of, group_by, sorted_groups
 
 FEW, MORE_THAN_16_BITS = 5, 70_000
 
@@ -66,7 +66,6 @@ def test_rows_are_grouped_by_texts_of_any_length(texts: list[str | None]) -> Non
 
 @given(st.lists(st.binary(max_size=3), unique=True))
 def test_groups_are_numbered_in_the_order_of_their_keys(keys: list[bytes]) -> None:
-    rows = np.arange(len(keys))
-    code, first, ordered = by_key(rows, rows, pa.array(keys, pa.binary()))
+    code, first, ordered = sorted_groups(pa.array(keys, pa.binary()))
     assert bytes_of(ordered) == sorted(keys) == [keys[row] for row in first.tolist()]
     assert [bytes_of(ordered)[group] for group in code.tolist()] == keys
