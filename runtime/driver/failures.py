@@ -221,7 +221,7 @@ def _way_on(part: Subtopology, records: Sequence[FailedRecord]) -> str:
         return NO_SKIPPING
     if any(record.held_at for record in deciding):
         return HELD_BACK
-    if any(record.topic in part.never_left_out for record in deciding):
+    if any(record.topic in part.never_skipped for record in deciding):
         return NO_CHANGE
     if any(record.waited_at for record in deciding):
         return MAY_HAVE_WAITED

@@ -187,7 +187,7 @@ def subtopology(
             settings=tuple(_settings(nodes)),
             processors=tuple(node.name for node in nodes if isinstance(node, Process)),
             answers=answers(nodes),
-            never_left_out=_never_left_out(nodes),
+            never_skipped=_never_skipped(nodes),
             regrouping=regrouping(steps),
             of_tables=tuple(node.store.name for node in nodes if isinstance(node, Aggregation) and node.of == "table"),
             held_back=held_back(steps),
@@ -220,7 +220,7 @@ def answers(nodes: Sequence[Operator]) -> tuple[str, ...]:
     return _sources_of({node.flow for node in nodes if isinstance(node, ForeignKeyJoin)}, nodes)
 
 
-def _never_left_out(nodes: Sequence[Operator]) -> tuple[str, ...]:
+def _never_skipped(nodes: Sequence[Operator]) -> tuple[str, ...]:
     """The names of the sources with records that are never skipped.
 
     These are changes of a regrouped table, and subscriptions and responses of foreign-key joins.

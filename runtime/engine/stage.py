@@ -193,8 +193,8 @@ class Stage:
 
     `reads`: the input edges in the pipe. The first stage has none; its input has a column `thread`. `yields`: the
     output edges. The last stage has none; it yields OUTCOME rows. `open_worker`: called in the process that runs the
-    stage. `numbered`: whether rows travel with the numbers of their records (`pipe.py`). `leaves_out`: whether records
-    are skipped if an expression fails for them.
+    stage. `numbered`: whether rows travel with the numbers of their records (`pipe.py`). `skips_records`: whether
+    records are skipped if an expression fails for them.
     """
 
     nodes: tuple[Node, ...]
@@ -202,7 +202,7 @@ class Stage:
     reads: Mapping[str, Flow] = field(default_factory=dict)
     yields: Mapping[str, Flow] = field(default_factory=dict)
     numbered: bool = False
-    leaves_out: bool = False
+    skips_records: bool = False
 
     @cached_property
     def _operators(self) -> tuple[Node, ...]:
@@ -377,7 +377,7 @@ class Stage:
         )
         if epoch.passed is not None and work.numbering is not None:
             work.numbering.touch_all()  # rows that are released as time passes belong to no record that can be skipped
-        skips = self.leaves_out and not worker.plan.trial
+        skips = self.skips_records and not worker.plan.trial
         failed = self._run_nodes(task, work, epoch, stopwatch, skips=skips)
         with stopwatch.phase("write"):
             written = tuple(write_records(worker.plan, task, epoch, worker.writer, stopwatch))

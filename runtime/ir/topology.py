@@ -216,7 +216,7 @@ class Subtopology:
     - `settings`: (flow, setting, value) of other settings of operators, for users.
     - `processors`: names of the processors, which are Python code of the project.
     - `answers`: names of the sources with responses of foreign-key joins. No task waits for their records.
-    - `never_left_out`: names of the sources with records that are never skipped, because other records depend on them.
+    - `never_skipped`: names of the sources with records that are never skipped, because other records depend on them.
     - `regrouping`: indexes of the `steps` that decide the groups of a regrouped table's rows: the group to which a
       changed row is added, and the group from which its old row is removed.
     - `of_tables`: names of the stores of these groups.
@@ -242,7 +242,7 @@ class Subtopology:
     settings: tuple[tuple[str, str, str], ...] = ()
     processors: tuple[str, ...] = ()
     answers: tuple[str, ...] = ()
-    never_left_out: tuple[str, ...] = ()
+    never_skipped: tuple[str, ...] = ()
     regrouping: tuple[int, ...] = ()
     of_tables: tuple[str, ...] = ()
     held_back: Mapping[str, str] = field(default_factory=dict)
@@ -254,7 +254,7 @@ class Subtopology:
         return (*self.sources, *(table.topic for table in self.global_tables))
 
     @property
-    def leaves_out(self) -> bool:
+    def skips_records(self) -> bool:
         """Whether a source or a step has a policy that skips failed records."""
         policies = {*self.on_error.values(), *(topic.on_error for topic in self.sources)}
         return bool(policies - {"fail"})

@@ -33,18 +33,18 @@ class SparkEngine:
     """An `Engine` that adds steps to a query plan.
 
     Its rows are a DataFrame: first the placed threads, then the pipe of `sql_steps`, at the end commits. `numbered`:
-    rows have the numbers of their records, see `engine/pipe.py`. `leaves_out`: records that a step cannot process are
-    skipped. `in_tasks`: Python stages compute proven expressions.
+    rows have the numbers of their records, see `engine/pipe.py`. `skips_records`: records that a step cannot process
+    are skipped. `in_tasks`: Python stages compute proven expressions.
     """
 
     numbered: bool = False
     in_tasks: bool = False
-    leaves_out: bool = False
+    skips_records: bool = False
 
     @classmethod
     def of(cls, part: Subtopology, in_tasks: bool = False) -> SparkEngine:
         """The engine of a subtopology's epochs."""
-        return cls(part.leaves_out or bool(part.processors), in_tasks, part.leaves_out)
+        return cls(part.skips_records or bool(part.processors), in_tasks, part.skips_records)
 
     def in_task(self, step: SqlStep, alone: bool) -> bool:  # noqa: ARG002
         """See `Engine`. A further stage costs far more than a simple step on rows that are in Spark SQL already."""
@@ -56,7 +56,7 @@ class SparkEngine:
         """One `mapInArrow`."""
         from pyspark.sql.pandas.types import from_arrow_schema
 
-        stage = Stage(nodes, spark_worker, reads, yields, self.numbered, self.leaves_out)
+        stage = Stage(nodes, spark_worker, reads, yields, self.numbered, self.skips_records)
         if reads:
             rows = sql_steps.ordered(rows, {name: list(physical_columns(flow)) for name, flow in reads.items()})
             # A stage reads columns by position, but `mapInArrow` asks by name and reads a dot as access to a field.

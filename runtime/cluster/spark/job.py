@@ -51,7 +51,7 @@ class SparkJob:
         self._part = part
         self._client = client
         rows = built(part, placed(session, client.threads, client.executor), in_tasks)
-        self._marked: DataFrame = marked(rows) if part.leaves_out else rows
+        self._marked: DataFrame = marked(rows) if part.skips_records else rows
         self._in_tasks = in_tasks
         self._in_sql: DataFrame | None = None if in_tasks else rows
         self._stateless = stateless_stages(part)
@@ -112,7 +112,7 @@ class SparkJob:
         """Records for which a task fails, but not Spark, which evaluates a later filter first."""
         steps = self._part.build(
             placed(self._session, self._client.threads, self._client.executor),
-            replace(SparkEngine.of(self._part, True), leaves_out=False),
+            replace(SparkEngine.of(self._part, True), skips_records=False),
         )
         self._set(plan)
         try:
