@@ -88,8 +88,8 @@ def source_columns(topic: Topic, found: Collection[str]) -> dict[str, tuple[str,
     return sources
 
 
-def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array | None = None) -> Incoming:
-    """The rows of a table as records with a value. `clock`: the timestamp (ms) if neither topic nor caller gives one.
+def from_table(topic: Topic, table: pa.Table, clock: int) -> Incoming:
+    """The rows of a table as records with a value. `clock`: the timestamp (ms) if the topic has no column for it.
 
     Raises SourceColumnsError, BadValueError.
     """
@@ -99,18 +99,12 @@ def from_table(topic: Topic, table: pa.Table, clock: int, timestamps: pa.Array |
         {name: convert(source, table[source], data_type, cast) for name, (source, data_type) in columns.items()},
         table.num_rows,
         clock,
-        timestamps,
     )
 
 
-def build(
-    topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int, timestamps: pa.Array | None = None
-) -> Incoming:
+def build(topic: Topic, columns: Mapping[str, pa.Array], rows: int, clock: int) -> Incoming:
     """Records with a value, from the columns of their keys and values. Raises BadValueError."""
-    if timestamps is None:
-        times = event_times(topic, columns, rows, clock)
-    else:
-        times = valid_times(timestamps, None)
+    times = event_times(topic, columns, rows, clock)
     kinds = pa.array(np.full(rows, int(Kind.VALUE), np.int8))
     return Incoming(pa.table([*columns.values(), kinds, times, times], schema=topic_schema(topic)))
 

@@ -58,12 +58,9 @@ def check_readable(state: LogState, topic: Topic) -> None:
         raise TopicChangedError(topic.name, was, is_, None, topic.name in state.seeds, movable=known.can_move_to(topic))
 
 
-def check_writers(log: Log, project: str, topics: Iterable[Topic], known: Mapping[str, LogState] | None = None) -> None:
-    """Check that only its writer has records of a topic. `known`: loaded states, by application.
-
-    Raises WriterChangedError.
-    """
-    for changed in changed_writers(log, project, topics, known):
+def check_writers(log: Log, project: str, topics: Iterable[Topic]) -> None:
+    """Check that only its writer has records of a topic. Raises WriterChangedError."""
+    for changed in changed_writers(log, project, topics):
         raise changed
 
 

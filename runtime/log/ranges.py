@@ -72,12 +72,6 @@ class Fetched:
     offsets: Int64s
     end: int
 
-    @classmethod
-    def adjacent(cls, records: pa.RecordBatch, position: int, offset: int) -> Fetched:
-        """Records without gaps. `position`, `offset`: of the first one."""
-        count = len(records)
-        return cls(records, np.arange(position, position + count), np.arange(offset, offset + count), position + count)
-
     def __len__(self) -> int:
         return len(self.positions)
 
