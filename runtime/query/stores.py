@@ -24,16 +24,19 @@ from ..log.commit.descriptions import StoreDescription
 from ..log.errors import RangeMissingError
 from ..log.log import Log
 from ..log.state import LogState
-from ..records.join_keys import first_row_key, split_side_keys
 from ..records.keys import decode_keys
-from ..records.session_keys import has_segments, split_sessions, unpack_segment
 from ..records.types import parse_columns
 from ..records.window_keys import (
+    first_row_key,
     first_visible_start,
     first_window_key,
+    has_segments,
+    split_sessions,
+    split_side_keys,
     split_timed_keys,
     split_window_keys,
     times_of,
+    unpack_segment,
     without_window,
 )
 from ..state.catch_up import LastChanges, read_slice, slices

@@ -17,11 +17,10 @@ from ..ir.topology import GlobalTable, Store
 from ..log.errors import CorruptSegmentError, RangeMissingError
 from ..log.log import Log
 from ..log.ranges import RangeReader, by_offset
-from ..records.join_keys import row_step
 from ..records.keys import encode_keys
 from ..records.schema import key_columns, topic_schema, value_columns
 from ..records.types import Kind
-from ..records.window_keys import first_kept_key
+from ..records.window_keys import first_kept_key, row_step
 from ..task_id import StoreId, TaskKey
 from ..tasks.errors import RecordsMissingError, TaskCorruptedError, TaskMigratedError
 from ..tasks.measured import StoreSize

@@ -11,9 +11,8 @@ import pyarrow as pa
 from ...ir.topology import Store
 from ...ir.windows import SessionWindow, SlidingWindow
 from ...records.arrays import Bools, Int64s
-from ...records.session_keys import segment_length, split_sessions
 from ...records.types import Kind
-from ...records.window_keys import split_window_keys, window_keys
+from ...records.window_keys import split_sessions, split_window_keys, window_keys, window_segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
 from ..operators.aggregations import Aggregate
@@ -63,7 +62,7 @@ def look_up(store: Store, opened: EpochStore, keys: pa.BinaryArray) -> StoredRow
             ends = starts + store.window.difference_ms
         case _:
             return RowStore(opened, types).get(known)
-    return StoredRows.of(types, SessionStore(opened, segment_length(store.window)).rows(plain, starts, ends))
+    return StoredRows.of(types, SessionStore(opened, window_segment_length(store.window)).rows(plain, starts, ends))
 
 
 # The state of aggregates, where `Materialize` stores it instead of the aggregation.

@@ -12,7 +12,7 @@ import pyarrow as pa
 from ...ir.topology import Agg, Store
 from ...ir.windows import SessionWindow
 from ...records.arrays import Bools, Int64s
-from ...records.session_keys import segment_length
+from ...records.window_keys import window_segment_length
 from ...state.codec import RowCodec
 from ...timed_parts import timed
 from ..operators.aggregations import AggregateSessions
@@ -228,7 +228,7 @@ class SessionTable:
         clock = epoch.clock(self.store.name)
         records = Records.of(code, len(keys), rows.timestamp, clock)
         opened = epoch.store(self.store)
-        store = SessionStore(opened, segment_length(window))
+        store = SessionStore(opened, window_segment_length(window))
         found = store.find(keys, _first_ends(records, window.gap_ms, clock - kept), clock)
         with timed("sessions"):
             merged = merge(records, found, window, kept)

@@ -11,13 +11,19 @@ import pyarrow as pa
 from ...ir.topology import Store
 from ...ir.windows import AnyWindow, JoinWindow, SessionWindow, Window
 from ...records.arrays import Int64s
-from ...records.join_keys import row_step
 from ...records.key_order import last_in_order
 from ...records.keys import decode_keys
 from ...records.schema import WINDOW_COLUMNS
-from ...records.session_keys import has_segments, unpack_segment
 from ...records.types import Kind, parse_columns
-from ...records.window_keys import first_window_key, split_window_keys, window_keys, without_window
+from ...records.window_keys import (
+    first_window_key,
+    has_segments,
+    row_step,
+    split_window_keys,
+    unpack_segment,
+    window_keys,
+    without_window,
+)
 from ..operators.tables import FinalResults
 from .keyed.groups import bytes_of, group_codes, last_rows, places_in_runs, window_column, window_times
 from .keyed.stored_rows import StoredRows, session_keys, stored_columns, visible_columns

@@ -9,9 +9,8 @@ import pyarrow as pa
 
 from ...ir.topology import Store
 from ...records.arrays import Bools, Int64s, cast_to
-from ...records.join_keys import row_step
-from ...records.session_keys import has_segments
 from ...records.types import Kind
+from ...records.window_keys import has_segments, row_step
 from ...state.codec import RowCodec
 from ..operators.tables import Materialize, Table
 from .aggregate import decoded_state, row_keys

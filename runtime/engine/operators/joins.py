@@ -32,7 +32,7 @@ TableHow = Literal["inner", "left", "outer"]
 
 UNMATCHED_HEAD = {"of_this": "boolean", "record_time": "timestamp"}
 UNMATCHED_TAIL = {"record_number": "bigint"}
-"""The columns before and after the key columns in the store of records without a match, see `records.join_keys`."""
+"""The columns before and after the key columns in the store of records without a match, see `records.window_keys`."""
 
 
 def joined(edge: EdgeColumns, values: Mapping[str, str], store: Store, other: EdgeColumns) -> EdgeColumns:

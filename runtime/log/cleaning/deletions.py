@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from ...ir.topology import Store, Topic, Topology
-from ...records.join_keys import row_step
 from ...records.schema import changelog_topic, key_columns
+from ...records.window_keys import row_step
 from ..segments.segment import Deletions, Segment
 
 # Which deletions of a changelog are dropped, and when. Otherwise, the log of a store with ever new keys grows forever.

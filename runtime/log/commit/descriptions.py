@@ -10,9 +10,9 @@ from typing import Any, ClassVar, Self
 from ...environment import duration_text, parse_duration
 from ...ir.topology import Agg, Assignment, PluginRef, StepText, Store, StoreFiller, Subtopology, Topic, Topology
 from ...ir.windows import AnyWindow, JoinWindow, SessionWindow, SlidingWindow, Window
-from ...records.join_keys import row_step
 from ...records.schema import ColumnChanges, readable
 from ...records.types import columns_ddl, parse_columns
+from ...records.window_keys import row_step
 
 # Settings of a topology other than its wiring, stores and steps, as texts, so that a later run can name changed
 # settings. They do not affect what is committed.

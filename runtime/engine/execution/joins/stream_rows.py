@@ -13,17 +13,18 @@ import pyarrow.compute as pc
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow
 from ....records.arrays import Bools, Int64s, cast_to, to_numpy
-from ....records.join_keys import (
-    plain_key,
-    segment_length,
+from ....records.keys import encode_keys
+from ....records.types import Kind, parse_columns
+from ....records.window_keys import (
+    first_window_key,
+    range_in_segment,
     side_keys,
+    side_plain_key,
     split_side_keys,
     split_unmatched_keys,
     unmatched_before,
+    window_segment_length,
 )
-from ....records.keys import encode_keys
-from ....records.types import Kind, parse_columns
-from ....records.window_keys import first_window_key, range_in_segment
 from ....state.codec import RowCodec
 from ..keyed.groups import bytes_of, places_in_runs
 from ..node import EpochStore
@@ -337,7 +338,7 @@ class Outcome:
 class StoredWaiting:
     """Stored unmatched records of one side, one entry for each. `at`: keys in the store. `keys`: encoded record keys.
 
-    `time`: ms. `number`: see `records.join_keys`. `value`: encoded rows.
+    `time`: ms. `number`: see `records.window_keys`. `value`: encoded rows.
     """
 
     at: pa.BinaryArray
@@ -439,7 +440,7 @@ class SideStore:
         First it scans all keys from the earliest to the latest time. If this takes more rows than reading each key by
         itself would cost, it reads each key by itself instead.
         """
-        length = segment_length(self._window)
+        length = window_segment_length(self._window)
         first, last = wanted.first // length, wanted.last // length
         counts = np.where(wanted.last < wanted.first, 0, last - first + 1)
         ranges = int(counts.sum())
@@ -458,12 +459,12 @@ class SideStore:
 
     def _read(self, wanted: Wanted, first: Int64s, counts: Int64s) -> Iterator[tuple[bytes, bytes]]:
         """(Store key, encoded row) of wanted records, key by key. `counts`: segments of each key, from `first`."""
-        length, keys = segment_length(self._window), bytes_of(wanted.keys)
+        length, keys = window_segment_length(self._window), bytes_of(wanted.keys)
         for number in np.flatnonzero(counts).tolist():
             key, since, until = keys[number], int(wanted.first[number]), int(wanted.last[number])
             for segment in range(int(first[number]), int(first[number] + counts[number])):
                 for at, value in self._opened.range(*range_in_segment(segment * length, key, since, until)):
-                    if plain_key(at) == key:
+                    if side_plain_key(at) == key:
                         yield at, value
 
     def decode(self, values: Sequence[bytes]) -> dict[str, pa.Array]:

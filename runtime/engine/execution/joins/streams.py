@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from ....ir.topology import Store
 from ....ir.windows import JoinWindow
 from ....records.arrays import Bools, Int64s, cast_to, to_numpy
-from ....records.join_keys import unmatched_keys
 from ....records.keys import decode_keys
+from ....records.window_keys import unmatched_keys
 from ...operators.joins import StreamJoin
 from ..keyed.groups import bytes_of, sorted_groups
 from ..node import Edges, TaskEpoch, step_name

@@ -10,13 +10,21 @@ import numpy as np
 import pyarrow as pa
 
 from ....records.arrays import Int64s
-from ....records.session_keys import Session, pack_segment, pack_segments, segments_of, unpack_segment
-from ....records.window_keys import first_window_key, window_keys, without_window
+from ....records.window_keys import (
+    Session,
+    first_window_key,
+    pack_segment,
+    pack_segments,
+    segments_of,
+    unpack_segment,
+    window_keys,
+    without_window,
+)
 from ..node import EpochStore
 from .groups import bytes_of
 
 # A store row is a segment: the sessions, or sliding windows, of one key that end in one span of time. This part turns
-# changes of sessions into changes of segments. Their encoding is in `records.session_keys`.
+# changes of sessions into changes of segments. Their encoding is in `records.window_keys`.
 
 
 @dataclass(frozen=True)

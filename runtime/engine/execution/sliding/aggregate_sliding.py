@@ -12,8 +12,8 @@ import pyarrow as pa
 from ....ir.topology import Agg, Store
 from ....ir.windows import SlidingWindow
 from ....records.arrays import Int64s
-from ....records.session_keys import segment_length
 from ....records.types import Kind
+from ....records.window_keys import window_segment_length
 from ....state.codec import RowCodec
 from ....timed_parts import timed
 from ...operators.aggregations import AggregateSliding
@@ -221,7 +221,7 @@ class SlidingTable:
         code, _, encoded = sorted_groups_by([*rows.keys.values()])
         keys = bytes_of(encoded)
         clock = epoch.clock(self.store.name)
-        store = SessionStore(epoch.store(self.store), segment_length(window))
+        store = SessionStore(epoch.store(self.store), window_segment_length(window))
         latest = epoch.clock(self._latest)
         there = store.find(
             keys, _first_ends(code, len(keys), rows.timestamp, window, clock), clock + window.difference_ms

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headwater.runtime.ir.topology import Store
-from headwater.runtime.records.join_keys import first_row_key, row_step
-from headwater.runtime.records.window_keys import timed_key
+from headwater.runtime.records.window_keys import first_row_key, row_step, timed_key
 
 GIVEN = Store("given", 1, "k string", "n bigint", "window", retention_ms=90_000)
 
