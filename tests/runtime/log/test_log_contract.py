@@ -41,7 +41,7 @@ from headwater.runtime.log.object_store.log import ObjectStoreLog
 from headwater.runtime.log.placed_log import PlacedLog, place_of
 from headwater.runtime.log.ranges import LogRange, RangeReader, Rewritten, by_offset
 from headwater.runtime.log.state import LogState
-from headwater.runtime.log.state_parts.folded import SNAPSHOT_EVERY
+from headwater.runtime.log.state_parts import folded
 from headwater.runtime.state.offset_checkpoint import log_has_commit
 
 
@@ -271,12 +271,22 @@ def epochs(state: LogState, count: int, incarnation: str = "one") -> LogState:
     return state
 
 
-@pytest.mark.parametrize("behind", [0, 1, 3, SNAPSHOT_EVERY + 3])
+FOLDED_EVERY = 10
+
+
+@pytest.fixture
+def folded_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folded, "SNAPSHOT_EVERY", FOLDED_EVERY)
+    monkeypatch.setattr(folded, "AT_MOST", 2 * FOLDED_EVERY)
+
+
+@pytest.mark.usefixtures("folded_soon")
+@pytest.mark.parametrize("behind", [0, 1, 3, FOLDED_EVERY + 3])
 def test_reader_that_was_suspended_while_its_commits_were_folded_has_the_state_of_all(log: Log, behind: int) -> None:
     commits = log.commits("a")
     epochs(LogState.load(commits), behind - 1) if behind else None
     reader, driver = LogState.load(commits), LogState.load(commits)
-    epochs(driver, 4 * SNAPSHOT_EVERY)
+    epochs(driver, 4 * FOLDED_EVERY)
     assert commits.first() > behind + 1
     with pytest.raises(CommitExistsError):
         reader.commit(GenerationRecord(2, 0))
@@ -288,12 +298,13 @@ def test_reader_that_was_suspended_while_its_commits_were_folded_has_the_state_o
     assert driver.refresh() == 1
 
 
+@pytest.mark.usefixtures("folded_soon")
 def test_reader_that_was_suspended_while_its_application_began_again_is_told(log: Log) -> None:
     commits = log.commits("a")
     epochs(LogState.load(commits), 3)
     reader = LogState.load(commits)
     log.drop("a")
-    epochs(LogState.load(commits), 4 * SNAPSHOT_EVERY, "two")
+    epochs(LogState.load(commits), 4 * FOLDED_EVERY, "two")
     assert commits.first() > 4
     for _ in range(2):
         with pytest.raises(FullyRefreshedError):
@@ -305,9 +316,10 @@ def test_reader_that_was_suspended_while_its_application_began_again_is_told(log
         assert reader.incarnation == "one"
 
 
+@pytest.mark.usefixtures("folded_soon")
 def test_log_has_the_folded_commits_that_stores_were_made_of_and_no_others(log: Log) -> None:
     state = LogState.load(log.commits("a"))
-    marks = [epochs(state, 1).mark for _ in range(4 * SNAPSHOT_EVERY)]
+    marks = [epochs(state, 1).mark for _ in range(4 * FOLDED_EVERY)]
     assert state.commits.first() > 2
     for mark in (marks[0], marks[-1]):
         assert mark is not None

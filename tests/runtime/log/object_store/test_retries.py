@@ -171,7 +171,7 @@ def test_request_of_any_kind_that_always_fails_is_told_with_its_name_its_place_a
     cause: str,
 ) -> None:
     for patience in ("PATIENCE", "FIRST_PATIENCE"):
-        monkeypatch.setattr(objects, patience, timedelta(milliseconds=200))
+        monkeypatch.setattr(objects, patience, timedelta(milliseconds=50))
     store = make()
     between.fault = lambda _: fault
     for request, _, name in KINDS.values():
