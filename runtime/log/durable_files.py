@@ -123,10 +123,10 @@ _PIECE = 1 << 20
 """Bytes. A piece fits in a processor's cache, so it is checksummed and written from there."""
 
 
-def size_and_checksum(path: Path) -> tuple[int, int]:
-    """Size (bytes) and crc32 of a file."""
+def size_and_checksum(content: Iterable[memoryview]) -> tuple[int, int]:
+    """Size (bytes) and crc32 of content in pieces."""
     size, checksum = 0, 0
-    for piece in pieces(path):
+    for piece in content:
         size, checksum = size + len(piece), crc32(piece, checksum)
     return size, checksum
 

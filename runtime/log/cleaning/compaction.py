@@ -159,7 +159,7 @@ def _first(segments: Sequence[Segment], end: int, limits: Limits) -> tuple[int, 
 Stay = Callable[[pa.RecordBatch, Int64s], Bools] | None
 """Returns a mask of the records to keep, for a batch with positions; None: all."""
 
-_NO_COLUMNS = pa.schema([])
+NO_COLUMNS = pa.schema([])
 
 MOST_BYTES = 512 << 20
 """The greatest size of a part in memory. An array of texts holds at most 2 GB, so larger groups are split."""
@@ -225,25 +225,25 @@ def remaining(log: RangeReader, group: Group, stay: Stay = None) -> Iterator[Par
     `RangeReader.read`.
     """
     run: list[tuple[Segment, list[Fetched]]] = []
-    schema, size = _NO_COLUMNS, 0
+    schema, size = NO_COLUMNS, 0
     for segment in group:
         pieces = [_kept(piece, stay) for piece in fetched(log, (segment,))]
         kept = [piece for piece in pieces if len(piece)]
-        own = kept[0].records.schema if kept else _NO_COLUMNS
+        own = kept[0].records.schema if kept else NO_COLUMNS
         both = schema_of_both(schema, own)
         more = sum(piece.records.nbytes for piece in kept)
         if run and (both is None or size + more > MOST_BYTES):
-            yield _part(run, schema)
+            yield part_of(run, schema)
             run, size, both = [], 0, None
         size += more
         schema = own if both is None else both
         run.append((segment, kept))
-    yield _part(run, schema)
+    yield part_of(run, schema)
 
 
 def empty_part(group: Group) -> Part:
     """The part of a group without remaining records."""
-    return _part([(segment, []) for segment in group], _NO_COLUMNS)
+    return part_of([(segment, []) for segment in group], NO_COLUMNS)
 
 
 def _kept(piece: Fetched, stay: Stay) -> Fetched:
@@ -262,7 +262,8 @@ def _kept(piece: Fetched, stay: Stay) -> Fetched:
     )
 
 
-def _part(run: list[tuple[Segment, list[Fetched]]], schema: pa.Schema) -> Part:
+def part_of(run: list[tuple[Segment, list[Fetched]]], schema: pa.Schema) -> Part:
+    """The part of adjacent segments with their remaining records. `schema`: the columns of all."""
     pieces = [piece for _, kept in run for piece in kept]
     segments = tuple(segment for segment, _ in run)
     schema = _headers_last(schema)

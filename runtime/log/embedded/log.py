@@ -203,7 +203,7 @@ class EmbeddedLog(SegmentWriter):
         try:
             fill(target)
             sync_file(target)
-            saved = SavedFile(path, *size_and_checksum(target))
+            saved = SavedFile(path, *size_and_checksum(pieces(target)))
         except BaseException:
             target.unlink(missing_ok=True)
             raise

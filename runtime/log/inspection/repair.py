@@ -15,15 +15,13 @@ import uuid
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
-import numpy as np
-import pyarrow as pa
-
 from ....errors import HeadwaterError
 from ...timed_parts import wall_ms
+from ..cleaning.compaction import NO_COLUMNS, part_of
 from ..commit.records import RewriteRecord, SnapshotRecord, StoreSnapshot
 from ..errors import SegmentsChangedError
 from ..log import Listed, Log, rewritten_file_name
-from ..ranges import Fetched, Rewritten
+from ..ranges import Fetched
 from ..segments.segment import Segment
 from ..state import LogState
 from .verification import NO_READERS, Losses, Progress, Unreadable, damage_of, pieces
@@ -133,17 +131,7 @@ def _check_listed(state: LogState, planned: Repair) -> None:
 
 def _rewritten(log: Log, state: LogState, segment: Segment) -> Iterable[Listed]:
     readable = [piece for piece in pieces(log, segment) if isinstance(piece, Fetched)]
-    part = Rewritten(
-        partition=segment.partition,
-        lane=segment.lane,
-        start=segment.base_position,
-        end=segment.end_position,
-        start_offset=segment.base_offset,
-        end_offset=segment.end_offset,
-        records=pa.Table.from_batches([piece.records for piece in readable]) if readable else pa.table({}),
-        positions=np.concatenate([piece.positions for piece in readable]) if readable else np.empty(0, np.int64),
-        offsets=np.concatenate([piece.offsets for piece in readable]) if readable else np.empty(0, np.int64),
-    )
+    part = part_of([(segment, readable)], readable[0].records.schema if readable else NO_COLUMNS)
     name = rewritten_file_name(state.incarnation, state.generation, f"r{uuid.uuid4().hex[:12]}")
-    written = log.write_rewritten(state.application, segment.topic, name, [part])
+    written = log.write_rewritten(state.application, segment.topic, name, [part.rewritten])
     return [replace(listed, deletions=segment.deletions) for listed in written]

@@ -14,6 +14,7 @@ from zlib import crc32
 from ...records.schema import changelog_topic
 from ...task_id import StoreId
 from ..commit.records import StoreSnapshot
+from ..durable_files import pieces as pieces_of
 from ..durable_files import size_and_checksum
 from ..errors import (
     CommitDamagedError,
@@ -31,7 +32,7 @@ from ..errors import (
 from ..log import CommitStore, Log, LogFile
 from ..placed_log import PLACES, log_of_places
 from ..ranges import Fetched, RangeReader
-from ..segments.segment import FileRange, Segment
+from ..segments.segment import FileRange, Segment, location_of
 from ..state import LogState
 from .contents import CHECKSUM_MISSING, BrokenCommit, WalkedCommits, walk
 
@@ -50,7 +51,7 @@ class Checksums:
     def fit(self, path: str, content: Path) -> bool:
         """Whether the listed bytes of the file at `content` have the committed checksums of `path`."""
         if (copy := self._copies.get(path)) is not None:
-            return size_and_checksum(content) == (copy.size, copy.checksum)
+            return size_and_checksum(pieces_of(content)) == (copy.size, copy.checksum)
         with open(content, "rb") as file:
             if not file.seek(0, 2):
                 return False
@@ -111,7 +112,7 @@ def pieces(log: RangeReader, segment: Segment) -> Iterator[Fetched | Unreadable]
                 start=position,
                 end=ends[last - 1],
                 records=sum(batch.rows for batch in segment.batches[failed:last]),
-                place=_place(segment, position, ends[last - 1]),
+                place=location_of(within, position, ends[last - 1]),
                 what=error.what,
                 lost=not isinstance(error, UnreadableFileError) or error.errno == errno.EIO,
             )
@@ -128,12 +129,6 @@ def _affects_file(error: SegmentError | UnreadableFileError) -> bool:
         case UnreadableFileError():
             return error.errno != errno.EIO
     return True
-
-
-def _place(segment: Segment, start: int, end: int) -> OffsetRange:
-    """The offsets of records between two positions; bounds in a segment with gaps, else exact."""
-    first = segment.base_offset + start - segment.base_position
-    return OffsetRange(segment.topic, segment.partition, first, segment.end_offset - (segment.end_position - end))
 
 
 # The consequences of unreadable records, for readers of a topic or copies of a store.
@@ -218,10 +213,8 @@ def _store_text(state: LogState, store: StoreId, missing: Unreadable) -> str:
 
 def damage_of(log: Log, copy: StoreSnapshot) -> str:
     """The damage of a store's snapshot; empty if there is none."""
-    size, checksum = 0, 0
     try:
-        for piece in log.read_file(copy.path):
-            size, checksum = size + len(piece), crc32(piece, checksum)
+        size, checksum = size_and_checksum(log.read_file(copy.path))
     except SavedFileError as error:
         return error.cause
     if size != copy.size:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from ....private_files import make_folder
 from ...environment import parse_duration
-from ..durable_files import size_and_checksum
+from ..durable_files import pieces, size_and_checksum
 from ..errors import SavedFileError
 from ..log import NAME, LogFile, SavedFile, id_in, new_id
 from ..ranges import Columns, Fetched, LogRange
@@ -98,7 +98,7 @@ class ObjectStoreLog(SegmentWriter):
             if self._objects.find(path) is not None:
                 raise FileExistsError(self._objects.uri(path))
             fill(file)
-            saved = SavedFile(path, *size_and_checksum(file))
+            saved = SavedFile(path, *size_and_checksum(pieces(file)))
             self._make(path, file)
         return saved
 

@@ -204,15 +204,15 @@ def records_named(within: LogRange, start: int, end: int, size: int | None = Non
     try:
         yield
     except SegmentError as error:
-        error.set_location(_location(within, start, within.end if isinstance(error, RangeMissingError) else end))
+        error.set_location(location_of(within, start, within.end if isinstance(error, RangeMissingError) else end))
         raise
     except MachineError as error:
-        raise UnreadableFileError(_location(within, start, end), error) from error
+        raise UnreadableFileError(location_of(within, start, end), error) from error
     except MemoryError as error:
-        raise RecordsTooLargeError([_location(within, start, end)], size, error) from error
+        raise RecordsTooLargeError([location_of(within, start, end)], size, error) from error
 
 
-def _location(within: LogRange, start: int, end: int) -> OffsetRange:
+def location_of(within: LogRange, start: int, end: int) -> OffsetRange:
     """The offsets of records between two positions. In a range with gaps they are bounds, else exact.
 
     A range of positions 10 to 20 and offsets 100 to 110: positions 12 to 15 have the offsets 102 to 105. With offsets
