@@ -58,8 +58,7 @@ class LogState(FoldedCommits):
 
     def _clear(self) -> None:
         super()._clear()
-        self._identity: str | None = None
-        self._checksum = 0
+        self._last = LastCommit(0, None, 0)
         self._good = GoodSnapshot()
         self._tried = 0
         self._bytes = 0
@@ -76,7 +75,7 @@ class LogState(FoldedCommits):
     def mark(self) -> CommitMark | None:
         """The mark of the last commit; None if there is none."""
         with self.lock:
-            return CommitMark(self.place, self.number, self._checksum) if self.number else None
+            return CommitMark(self.place, self.number, self._last.checksum) if self.number else None
 
     def reload(self) -> None:
         """Load the newest undamaged snapshot and the commits after it. Raises LogError.
@@ -111,10 +110,10 @@ class LogState(FoldedCommits):
             before, incarnation = self.number, self.incarnation
             self._apply_new()
             self._rename_ahead()
-            if not self._last_is_kept():
+            if not self._last.is_kept_in(self.commits):
                 self.reload()
                 if before and self.incarnation != incarnation:
-                    self._identity = None  # so that the next call raises again
+                    self._last = replace(self._last, identity=None)  # so that the next call raises again
                     raise FullyRefreshedError(self.application)
             return self.number - before
 
@@ -123,7 +122,7 @@ class LogState(FoldedCommits):
         with self.lock:
             number, checksum = sources.get(self.place, (0, 0))
             if number == self.number:  # the usual case, without any read
-                return not number or checksum == self._checksum
+                return not number or checksum == self._last.checksum
             # A commit before the last one without a checksum was folded long ago.
             return not number or (number < self.number and self.commits.checksum(number) in (None, checksum))
 
@@ -133,7 +132,7 @@ class LogState(FoldedCommits):
         They may be folded: then later ones exist, which `refresh` applies.
         """
         with self.lock:
-            self._last_is_kept()
+            self._last.is_kept_in(self.commits)
 
     def check_same_in(self, commits: CommitStore) -> None:
         """`check_same` for other threads. `commits`: of the application, a new instance for this check.
@@ -141,7 +140,7 @@ class LogState(FoldedCommits):
         The state is not locked while the log is read. A new instance has no cache from before a full refresh.
         """
         with self.lock:
-            last = self._last()
+            last = self._last
         last.is_kept_in(commits)
 
     def was_replaced(self, missing: RangeMissingError) -> bool:
@@ -192,7 +191,7 @@ class LogState(FoldedCommits):
 
     def snapshot(self) -> bytes:
         """The encoded state, for `CommitStore.save_snapshot`."""
-        return self.to_snapshot(self._checksum).encode()
+        return self.to_snapshot(self._last.checksum).encode()
 
     def _apply_new(self) -> int:
         """Apply all commits that follow. Returns their number."""
@@ -233,20 +232,12 @@ class LogState(FoldedCommits):
 
     def _note_last(self, data: bytes, identity: str) -> None:
         """Note the last applied commit."""
-        self._identity = identity
-        self._checksum = crc32(data)
+        self._last = LastCommit(self.number, identity, crc32(data))
         self._bytes += len(data)
-
-    def _last_is_kept(self) -> bool:
-        """See `LastCommit.is_kept_in`. Raises FullyRefreshedError."""
-        return self._last().is_kept_in(self.commits)
-
-    def _last(self) -> LastCommit:
-        return LastCommit(self.number, self._identity, self._checksum)
 
     def _check_next(self) -> None:
         """Check that no later commit exists. Raises CommitExistsError, FullyRefreshedError."""
-        if not self._last_is_kept():
+        if not self._last.is_kept_in(self.commits):
             raise CommitExistsError(self.application, self.number + 1)
 
     def _decoded(self, data: bytes) -> CommitRecord:
@@ -288,9 +279,10 @@ class LogState(FoldedCommits):
         """Save the state as a snapshot, if there are enough commits since the last one."""
         if self.renaming or not self._good.due(self.number - self._tried, self._bytes):
             return
-        assert self._identity is not None
+        identity = self._last.identity
+        assert identity is not None
         self._tried, self._bytes = self.number, 0
-        self.folding(Fold(self.commits, self.to_snapshot(self._checksum), self._identity, self._good, self._note_good))
+        self.folding(Fold(self.commits, self.to_snapshot(self._last.checksum), identity, self._good, self._note_good))
 
     def _note_good(self, snapshot: GoodSnapshot) -> None:
         self._good = snapshot
