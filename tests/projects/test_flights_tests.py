@@ -45,14 +45,20 @@ def test_tests_pass_in_this_process(flights: Path, topology: str) -> None:
 
 
 @pytest.mark.spark
-def test_tests_pass_on_spark_too_and_what_needs_it_is_told(flights: Path, spark_session: SparkSession) -> None:
-    results = Project(flights, session=spark_session).test(engine="spark")
+@pytest.mark.parametrize(
+    "select", [["carrier_delays"], pytest.param([], marks=pytest.mark.soak)], ids=["carrier_delays", "all"]
+)
+def test_tests_pass_on_spark_too_and_what_needs_it_is_told(
+    flights: Path, spark_session: SparkSession, select: list[str]
+) -> None:
+    results = Project(flights, session=spark_session, select=select).test(engine="spark")
     topology = flights / "topologies" / "airport_traffic.yml"
     only_spark = topology.read_text().replace("distance: distance", "distance: int(soundex('x') = '') + distance", 1)
     topology.write_text(only_spark)
     needed = Project(flights, session=spark_session, select=["airport_traffic"]).test()
 
     assert [(each.name, each.error, each.differences) for each in (*results.failed, *needed.failed)] == []
+    assert results.cases
     assert all(each.on_spark for each in results.cases)
     assert results.spark == ()
     assert [(each.at, "soundex" in each.kept) for each in needed.spark] == [("topologies/airport_traffic.yml:24", True)]

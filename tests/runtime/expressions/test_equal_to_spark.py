@@ -180,7 +180,7 @@ def test_generated_expressions_give_what_spark_gives(spark_session):
     proven = []
 
     # Not shrunk: each try asks Spark, and what fails is one expression of a line.
-    @settings(max_examples=settings.default.max_examples // 2, phases=[Phase.generate])
+    @settings(max_examples=settings.default.max_examples // 5, phases=[Phase.generate])
     @given(st.lists(CASES, min_size=40, max_size=40), ROWS)
     def check(cases, records):
         schema = pa.schema([(name, arrow_type(each)) for name, each in COLUMNS.items()] + [("_ts", pa.int64())])
