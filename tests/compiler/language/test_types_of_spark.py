@@ -8,9 +8,10 @@ import pytest
 
 from headwater.compiler.diagnostics import Diagnostics, Position
 from headwater.compiler.language.expressions import Scope
-from headwater.compiler.language.type_checker import CachedRejection, TypeChecker, VerdictCache
+from headwater.compiler.language.type_checker import TypeChecker, VerdictCache
 from headwater.compiler.language.udfs import read
 from headwater.compiler.reading.source import FixedOrigin, ScalarNode
+from headwater.runtime.expressions.analyzer import Rejection
 from headwater.runtime.records.cast_texts import never_casts
 
 if TYPE_CHECKING:
@@ -202,14 +203,14 @@ def test_text_that_never_casts_is_one_that_spark_cannot_cast(spark_session: Spar
 
 
 def test_all_mistakes_of_an_expression_are_found_in_the_order_of_its_text(spark_session: SparkSession) -> None:
-    from headwater.runtime.cluster.spark.analyzer import Rejected, SparkAnalyzer
+    from headwater.runtime.cluster.spark.analyzer import SparkAnalyzer
 
     sql = "number = flag and amount > 'lots' and coalesce(word, 0) = tags and tags - 3 > 0"
     columns = "number int, flag boolean, amount double, word string, tags map<string,int>"
 
     (refused,) = SparkAnalyzer({"master": "local[2]"}).analyze([(sql, columns)])
 
-    assert isinstance(refused, Rejected)
+    assert isinstance(refused, Rejection)
     assert [(each.code, sql[each.offset : each.end]) for each in (refused, *refused.further)] == [
         ("HW411", "number = flag"),
         ("HW415", "'lots'"),
@@ -221,7 +222,7 @@ def test_all_mistakes_of_an_expression_are_found_in_the_order_of_its_text(spark_
 
 def test_several_mistakes_are_kept_in_the_cache(tmp_path: Any) -> None:
     cache = VerdictCache(tmp_path / "expressions.json")
-    verdict = CachedRejection("One.", 1, "HW414", "Do.", 3, (CachedRejection("Two.", 5),))
+    verdict = Rejection("One.", 1, "HW414", "Do.", 3, (Rejection("Two.", 5),))
     cache.put(("a", "b"), verdict)
     cache.save()
     assert VerdictCache(tmp_path / "expressions.json").get(("a", "b")) == verdict
