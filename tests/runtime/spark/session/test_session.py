@@ -57,7 +57,6 @@ from headwater.runtime.cluster.spark.on_demand import SparkOnDemand
 spark = SparkOnDemand(lambda: {"master": "local[1]"})
 with spark.beginning():
     unneeded = spark._begun.jvm
-    folder = unneeded.folder
 with spark.beginning():
     begun = spark._begun.jvm.process.pid
     session = spark.session()
@@ -65,7 +64,7 @@ from pyspark import SparkContext
 
 print(json.dumps({
     "ended": unneeded.process.returncode is not None,
-    "settings left": (folder / "spark.properties").exists(),
+    "settings left": unneeded.settings.exists(),
     "the same": SparkContext._gateway.proc.pid == begun,
     "rows": session.range(3).count(),
 }))
