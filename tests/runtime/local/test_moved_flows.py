@@ -58,7 +58,7 @@ LAYOUTS = {
 }
 
 
-FIRST_LAYOUTS = ("with its store", "a topology split in two", "two topologies joined into a new one")
+FIRST_LAYOUTS = ("a topology split in two", "two topologies joined into a new one")
 """Those that `make test` runs. The others have their kinds of moves one at a time: `make soak` runs them."""
 
 
