@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -23,7 +24,13 @@ restore:
 
 
 @pytest.mark.slow
-def test_killed_while_stores_are_saved_and_loaded_everything_is_as_if_uninterrupted(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "points", [(1, 2, 4), pytest.param(range(len(WITH_SNAPSHOTS)), marks=pytest.mark.soak)], ids=["some", "all"]
+)
+def test_killed_while_stores_are_saved_and_loaded_everything_is_as_if_uninterrupted(
+    tmp_path: Path, points: Sequence[int]
+) -> None:
+    """`points`: which ones of WITH_SNAPSHOTS."""
     whole, root = tmp_path / "whole", tmp_path / "killed"
     spending.make(whole, payments=800, more=SNAPSHOTS)  # each run removes many snapshots, however epochs fall
     shutil.copytree(whole, root)
@@ -31,7 +38,8 @@ def test_killed_while_stores_are_saved_and_loaded_everything_is_as_if_uninterrup
     assert run.end() == 0, run.output
     assert len(snapshots(whole)) >= 6
 
-    for number, point in enumerate(WITH_SNAPSHOTS):
+    for number in points:
+        point = list(WITH_SNAPSHOTS)[number]
         if number >= 2:  # these need stores that are lost
             shutil.rmtree(root / ".headwater" / "state")
         run = Run(root, "--until-caught-up", strike=Strike(point, 2 if number == 1 else 1))
