@@ -10,16 +10,18 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
+from click.testing import CliRunner
 from folders import target, write_project
 from pyspark.sql import SparkSession
 from waiting import wait_until
 
 from headwater import Project
+from headwater.cli.main import main
 from headwater.runtime.driver.client_events import TasksPlaced
 from headwater.runtime.driver.events import ApplicationStarted, EpochCommitted, Event, NothingToRead, StatusTaken
 from headwater.runtime.driver.results import RunResults
@@ -121,25 +123,30 @@ def test_each_append_is_taken_in_one_epoch_and_a_pause_commits_nothing(root: Pat
     assert (result.status, result.commits, result.records) == ("interrupted", 6, 12)
 
 
-def test_command_takes_what_another_command_appends_until_it_is_told_to_end(root: Path) -> None:
-    with subprocess.Popen(headwater(root, "run"), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as run:
-        try:
-            for number, page in enumerate(["home", "home", "shop"]):
-                line = json.dumps(clicks((f"visitor {number}", page))[0])
-                seeded = subprocess.run(
-                    headwater(root, "seed", "--append", "clicks"),
-                    input=line,
-                    capture_output=True,
-                    text=True,
-                    check=True,
+def test_command_takes_what_is_appended_beside_it_and_another_one_follows_its_output_until_it_is_told_to_end(
+    root: Path,
+) -> None:
+    project = Project.load(root)
+    with ExitStack() as commands:
+        run = commands.enter_context(started(root, "run"))
+        for number, page in enumerate(["home", "home", "shop"], 1):
+            line = json.dumps(clicks((f"visitor {number}", page))[0])
+            seeded = CliRunner().invoke(main, ["seed", "--append", "clicks", "--project-dir", str(root)], input=line)
+            assert seeded.output == "appended 1 record to clicks\n"
+            wait_until(
+                lambda number=number: sum(1 for _ in project.read("page_clicks")) == number,
+                possible=lambda: run.poll() is None,
+                why="the run has ended",
+            )
+            if number == 1:
+                read = commands.enter_context(
+                    started(root, "read", "page_clicks", "--format", "json", "--follow", "--limit", "3")
                 )
-                assert seeded.stdout == "appended 1 record to clicks\n"
-                counted = following(root, number + 1, run)
-            run.send_signal(signal.SIGTERM)
-            output, _ = run.communicate()
-        finally:
-            run.kill()
-    assert run.returncode == 0, output
+        followed, _ = read.communicate()
+        run.send_signal(signal.SIGTERM)
+        output, _ = run.communicate()
+    assert (read.returncode, run.returncode) == (0, 0), output
+    counted = sorted(map(json.loads, followed.splitlines()), key=lambda line: line["timestamp"])
     assert [(line["key"]["page"], line["value"]["clicks"]) for line in counted] == [
         ("home", 1),
         ("home", 2),
@@ -147,20 +154,12 @@ def test_command_takes_what_another_command_appends_until_it_is_told_to_end(root
     ]
 
 
-def following(root: Path, records: int, run: subprocess.Popen[str]) -> list[dict[str, Any]]:
-    """The first records of the output, once `run` has made so many."""
-    command = headwater(root, "read", "page_clicks", "--format", "json", "--follow", "--limit", str(records))
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as read:
+@contextmanager
+def started(root: Path, command: str, *arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command in a process of its own, which ends with the test at the latest."""
+    line = [sys.executable, "-m", "headwater.cli.main", command, "--project-dir", str(root), *arguments]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
-            wait_until(lambda: read.poll() is not None, possible=lambda: run.poll() is None, why="the run has ended")
+            yield process
         finally:
-            read.kill()
-        assert read.stdout is not None
-        lines = read.stdout.read().splitlines()
-    assert read.returncode == 0
-    return sorted(map(json.loads, lines), key=lambda line: line["timestamp"])
-
-
-def headwater(root: Path, *arguments: str) -> list[str]:
-    command, *rest = arguments
-    return [sys.executable, "-m", "headwater.cli.main", command, "--project-dir", str(root), *rest]
+            process.kill()
